@@ -1,0 +1,117 @@
+// swift-tools-version:6.2
+import PackageDescription
+
+let settings: [SwiftSetting] = [
+    .swiftLanguageMode(.v6),
+    .treatAllWarnings(as: .error),
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0335-existential-any.md
+    .enableUpcomingFeature("ExistentialAny"),
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0444-member-import-visibility.md
+    .enableUpcomingFeature("MemberImportVisibility"),
+    // https://github.com/swiftlang/swift-evolution/blob/main/proposals/0409-access-level-on-imports.md
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+let package = Package(
+    name: "megaton",
+    products: [
+        .library(name: "MegatonPipeline", targets: ["MegatonPipeline"]),
+        .library(name: "MegatonCluster", targets: ["MegatonCluster"]),
+        .executable(name: "megaton", targets: ["MegatonCLI"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+        .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+        .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
+        .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
+    ],
+    targets: [
+        // C libraries. The headers of hiredis and curl are on the default path, and pkg-config would only add flags
+        // that SwiftPM refuses; libvips needs glib's paths.
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
+        .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CVips", pkgConfig: "vips", providers: [.apt(["libvips-dev"])]),
+
+        .target(
+            name: "MegatonPipeline",
+            dependencies: [
+                "CCurl", "CVips",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "MegatonRedis",
+            dependencies: [
+                "CHiredis",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "MegatonCluster",
+            dependencies: [
+                "MegatonPipeline", "MegatonRedis",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .executableTarget(
+            name: "MegatonCLI",
+            dependencies: [
+                "MegatonCluster", "MegatonPipeline", "MegatonRedis",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+
+        .target(
+            name: "MegatonTestSupport",
+            dependencies: [
+                "MegatonCluster", "MegatonPipeline", "MegatonRedis",
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Subprocess", package: "swift-subprocess"),
+            ],
+            path: "Tests/MegatonTestSupport",
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "MegatonPipelineTests",
+            dependencies: ["MegatonPipeline", "MegatonTestSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "MegatonRedisTests",
+            dependencies: [
+                "MegatonRedis", "MegatonTestSupport", .product(name: "NIOEmbedded", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "MegatonClusterTests",
+            dependencies: ["MegatonCluster", "MegatonTestSupport"],
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "MegatonEndToEndTests",
+            dependencies: ["MegatonCLI", "MegatonCluster", "MegatonTestSupport"],
+            swiftSettings: settings
+        ),
+    ]
+)

@@ -1,0 +1,139 @@
+// libvips' operations take a NULL-terminated list of optional arguments, which Swift cannot call: one wrapper of fixed
+// arity for each call that Megaton makes. Each returns 0, or -1 with a text in vips' error buffer.
+#pragma once
+#include <vips/vips.h>
+
+/// Only what is decoded from these loaders is ever opened: everything else that this build of libvips can read
+/// (ImageMagick, matio, OpenSlide, PDF, SVG, FITS, TIFF ...) is refused by the library itself, whatever the caller does.
+static inline int megaton_vips_start(const char *_Nonnull name) {
+    if (vips_init(name)) return -1;
+    vips_concurrency_set(1);
+    vips_cache_set_max(0);
+    vips_leak_set(FALSE);
+    vips_block_untrusted_set(TRUE);
+    vips_operation_block_set("VipsForeignLoad", TRUE);
+    vips_operation_block_set("VipsForeignLoadJpeg", FALSE);
+    vips_operation_block_set("VipsForeignLoadPng", FALSE);
+    vips_operation_block_set("VipsForeignLoadWebp", FALSE);
+    vips_operation_block_set("VipsForeignLoadNsgif", FALSE);
+    vips_operation_block_set("VipsForeignLoadHeif", FALSE);
+    return 0;
+}
+
+/// Opens the header only: pixels are decoded when somebody asks for them. The buffer must outlive the image.
+static inline int megaton_vips_load(
+    const void *_Nonnull buffer, size_t length, const char *_Nonnull options, VipsImage *_Nullable *_Nonnull out) {
+    *out = vips_image_new_from_buffer(
+        buffer, length, options, "access", VIPS_ACCESS_SEQUENTIAL, "fail_on", VIPS_FAIL_ON_ERROR, NULL);
+    return *out == NULL ? -1 : 0;
+}
+
+/// Decodes with shrink on load, turns upright, and scales to exactly width x height in sRGB.
+static inline int megaton_vips_thumbnail_buffer(
+    const void *_Nonnull buffer, size_t length, int width, int height, VipsImage *_Nullable *_Nonnull out) {
+    return vips_thumbnail_buffer(
+        (void *) buffer, length, out, width, "height", height, "size", VIPS_SIZE_FORCE, "export_profile", "srgb",
+        "fail_on", VIPS_FAIL_ON_ERROR, NULL);
+}
+
+/// Scales an image in memory to exactly width x height in sRGB.
+static inline int megaton_vips_thumbnail_image(
+    VipsImage *_Nonnull in, int width, int height, VipsImage *_Nullable *_Nonnull out) {
+    return vips_thumbnail_image(
+        in, out, width, "height", height, "size", VIPS_SIZE_FORCE, "export_profile", "srgb", NULL);
+}
+
+static inline int megaton_vips_autorotate(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
+    return vips_autorot(in, out, NULL);
+}
+
+static inline int megaton_vips_extract(
+    VipsImage *_Nonnull in, int left, int top, int width, int height, VipsImage *_Nullable *_Nonnull out) {
+    return vips_extract_area(in, out, left, top, width, height, NULL);
+}
+
+/// Puts the image in the middle of a canvas of width x height.
+static inline int megaton_vips_pad(
+    VipsImage *_Nonnull in, int width, int height, const double *_Nonnull background, int count,
+    VipsImage *_Nullable *_Nonnull out) {
+    VipsArrayDouble *colour = vips_array_double_new(background, count);
+    int result = vips_gravity(
+        in, out, VIPS_COMPASS_DIRECTION_CENTRE, width, height, "extend", VIPS_EXTEND_BACKGROUND, "background", colour,
+        NULL);
+    vips_area_unref(VIPS_AREA(colour));
+    return result;
+}
+
+/// Blends the alpha channel into a background of one value for each of the other bands.
+static inline int megaton_vips_flatten(
+    VipsImage *_Nonnull in, const double *_Nonnull background, int count, VipsImage *_Nullable *_Nonnull out) {
+    VipsArrayDouble *colour = vips_array_double_new(background, count);
+    int result = vips_flatten(in, out, "background", colour, NULL);
+    vips_area_unref(VIPS_AREA(colour));
+    return result;
+}
+
+static inline int megaton_vips_to_srgb(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
+    return vips_colourspace(in, out, VIPS_INTERPRETATION_sRGB, NULL);
+}
+
+static inline int megaton_vips_cast_uchar(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
+    return vips_cast_uchar(in, out, NULL);
+}
+
+static inline int megaton_vips_add_opaque_alpha(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
+    return vips_addalpha(in, out, NULL);
+}
+
+// Renamed to "keep" in libvips 8.15; "strip" still works there.
+static inline int megaton_vips_jpegsave(
+    VipsImage *_Nonnull in, int quality, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    return vips_jpegsave_buffer(in, bytes, length, "Q", quality, "strip", TRUE, NULL);
+}
+
+static inline int megaton_vips_pngsave(
+    VipsImage *_Nonnull in, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    return vips_pngsave_buffer(in, bytes, length, "compression", 6, "strip", TRUE, NULL);
+}
+
+static inline int megaton_vips_webpsave(
+    VipsImage *_Nonnull in, int quality, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    return vips_webpsave_buffer(in, bytes, length, "Q", quality, "effort", 4, "strip", TRUE, NULL);
+}
+
+/// Effort 2: 1.6 to 2.3 times faster than 3 for the same bytes, and six times faster than 4.
+static inline int megaton_vips_avifsave(
+    VipsImage *_Nonnull in, int quality, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    return vips_heifsave_buffer(
+        in, bytes, length, "Q", quality, "compression", VIPS_FOREIGN_HEIF_COMPRESSION_AV1, "effort", 2, "strip", TRUE,
+        NULL);
+}
+
+/// 1 if the loader found the pages or the scans that make decoding dear.
+static inline int megaton_vips_get_int(VipsImage *_Nonnull image, const char *_Nonnull name, int fallback) {
+    int value = fallback;
+    if (vips_image_get_typeof(image, name) == 0 || vips_image_get_int(image, name, &value)) return fallback;
+    return value;
+}
+
+/// When a computation must end: `at` in microseconds of g_get_monotonic_time, `passed` once it was ended for that.
+typedef struct {
+    gint64 at;
+    int passed;
+} megaton_vips_deadline;
+
+static void megaton_vips_check_deadline(VipsImage *image, VipsProgress *progress, void *deadline) {
+    (void) progress;
+    megaton_vips_deadline *limit = (megaton_vips_deadline *) deadline;
+    if (g_get_monotonic_time() < limit->at) return;
+    limit->passed = 1;
+    vips_image_set_kill(image, TRUE);
+}
+
+/// The deadline is looked at after each strip of pixels; it must outlive the image's evaluation.
+static inline void megaton_vips_set_deadline(VipsImage *_Nonnull image, megaton_vips_deadline *_Nonnull deadline) {
+    vips_image_set_progress(image, TRUE);
+    g_signal_connect(image, "eval", G_CALLBACK(megaton_vips_check_deadline), deadline);
+}
+
+static inline void megaton_vips_unref(VipsImage *_Nonnull image) { g_object_unref(image); }

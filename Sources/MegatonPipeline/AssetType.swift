@@ -1,0 +1,97 @@
+public import Foundation
+
+/// What kind of file some bytes are, told from the bytes alone: a name or a header can lie.
+///
+/// Nuke's `AssetType`, with AVIF told from HEIC also by the compatible brands (ISO/IEC 23000-22 section 7).
+public struct AssetType: Sendable, Hashable, CustomStringConvertible {
+    /// A short lower-case name: `jpeg`.
+    public let description: String
+    /// The media type of RFC 6838.
+    public let mediaType: String
+
+    private init(_ name: String, _ mediaType: String) {
+        description = name
+        self.mediaType = mediaType
+    }
+
+    public static let jpeg = AssetType("jpeg", "image/jpeg")
+    public static let png = AssetType("png", "image/png")
+    public static let gif = AssetType("gif", "image/gif")
+    public static let webp = AssetType("webp", "image/webp")
+    public static let avif = AssetType("avif", "image/avif")
+    public static let heic = AssetType("heic", "image/heic")
+    public static let tiff = AssetType("tiff", "image/tiff")
+    public static let bmp = AssetType("bmp", "image/bmp")
+    public static let ico = AssetType("ico", "image/x-icon")
+    public static let jp2 = AssetType("jp2", "image/jp2")
+    public static let jxl = AssetType("jxl", "image/jxl")
+    public static let svg = AssetType("svg", "image/svg+xml")
+    public static let psd = AssetType("psd", "image/vnd.adobe.photoshop")
+    public static let pdf = AssetType("pdf", "application/pdf")
+    public static let html = AssetType("html", "text/html")
+
+    /// What is decoded unless a configuration says otherwise.
+    public static let supported: Set<AssetType> = [.jpeg, .png, .gif, .webp, .avif, .heic]
+
+    /// Looks at the first bytes; nil where they are of no kind that it knows.
+    public init?(_ data: Data) {
+        let head = [UInt8](data.prefix(512))
+        func starts(_ bytes: [UInt8], at offset: Int = 0) -> Bool {
+            head.count >= offset + bytes.count && Array(head[offset..<(offset + bytes.count)]) == bytes
+        }
+        func starts(_ text: String, at offset: Int = 0) -> Bool { starts(Array(text.utf8), at: offset) }
+
+        if starts([0xFF, 0xD8, 0xFF]) {
+            self = .jpeg
+        } else if starts([0x89, 0x50, 0x4E, 0x47, 0x0D, 0x0A, 0x1A, 0x0A]) {
+            self = .png
+        } else if starts("GIF87a") || starts("GIF89a") {
+            self = .gif
+        } else if starts("RIFF") && starts("WEBP", at: 8) {
+            self = .webp
+        } else if starts("ftyp", at: 4), let type = Self.isoBaseMedia(head) {
+            self = type
+        } else if starts([0x49, 0x49, 0x2A, 0x00]) || starts([0x4D, 0x4D, 0x00, 0x2A]) {
+            self = .tiff
+        } else if starts([0xFF, 0x0A]) || starts([0, 0, 0, 0x0C, 0x4A, 0x58, 0x4C, 0x20]) {
+            self = .jxl
+        } else if starts([0, 0, 0, 0x0C, 0x6A, 0x50]) || starts([0xFF, 0x4F, 0xFF, 0x51]) {
+            self = .jp2
+        } else if starts("BM") {
+            self = .bmp
+        } else if starts([0, 0, 1, 0]) {
+            self = .ico
+        } else if starts("%PDF") {
+            self = .pdf
+        } else if starts("8BPS") {
+            self = .psd
+        } else if let type = Self.markup(head) {
+            self = type
+        } else {
+            return nil
+        }
+    }
+
+    /// The major brand, then the compatible ones: `mif1` with `avif` among its brands is AVIF.
+    private static func isoBaseMedia(_ head: [UInt8]) -> AssetType? {
+        let length = min(head.count, Int(head[2]) << 8 | Int(head[3]))
+        guard length >= 12 else { return nil }
+        let brands = stride(from: 8, to: length - 3, by: 4).filter { $0 != 12 }.map {
+            String(decoding: head[$0..<($0 + 4)], as: UTF8.self)
+        }
+        let heic: Set = ["heic", "heix", "heim", "heis", "hevc", "hevx", "hevm", "hevs"]
+        for brand in brands {
+            if brand == "avif" || brand == "avis" { return .avif }
+            if heic.contains(brand) { return .heic }
+        }
+        return nil
+    }
+
+    private static func markup(_ head: [UInt8]) -> AssetType? {
+        let text = String(decoding: head, as: UTF8.self).lowercased()
+        let start = text.drop { $0.isWhitespace || $0 == "\u{FEFF}" }
+        if start.hasPrefix("<!doctype html") || start.hasPrefix("<html") { return .html }
+        if start.hasPrefix("<svg") || (start.hasPrefix("<?xml") && text.contains("<svg")) { return .svg }
+        return nil
+    }
+}

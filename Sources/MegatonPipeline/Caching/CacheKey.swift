@@ -1,0 +1,67 @@
+internal import Crypto
+internal import Foundation
+
+/// The name of an entry in the caches and of the flight that makes it.
+///
+/// A SHA-256 over length-prefixed fields with a version in front: no two different lists of fields share a key, as
+/// joined strings do.
+public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
+    /// What the entry holds.
+    public enum Kind: String, Sendable {
+        case original = "o"
+        case rendition = "r"
+    }
+
+    public let kind: Kind
+    /// 64 hex digits.
+    public let digest: String
+
+    /// To be raised when the same fields no longer mean the same bytes: a new engine, other defaults.
+    static let version = "1"
+
+    public init(_ kind: Kind, _ fields: [String]) {
+        self.kind = kind
+        var hash = SHA256()
+        for field in [Self.version, kind.rawValue] + fields {
+            withUnsafeBytes(of: UInt64(field.utf8.count).littleEndian) { hash.update(bufferPointer: $0) }
+            var field = field
+            field.withUTF8 { hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }
+        }
+        digest = hash.finalize().hexDigits
+    }
+
+    public var description: String { "\(kind.rawValue):\(digest)" }
+}
+
+extension CacheKey {
+    /// The key of what a request fetches.
+    ///
+    /// - Parameter revision: what a local file looked like (size and modification time): it has no validators.
+    static func original(of request: ImageRequest, revision: String = "") -> CacheKey {
+        let headers = request.headers.map { "\($0.key.lowercased()):\($0.value)" }.sorted()
+        return CacheKey(
+            .original,
+            ["GET", request.imageID ?? request.url.absoluteString, request.credentialScope ?? "", revision] + headers)
+    }
+
+    /// The key of a rendition of this original.
+    func rendition(_ rendition: Rendition) -> CacheKey {
+        CacheKey(.rendition, [digest] + rendition.identity)
+    }
+}
+
+extension Digest {
+    /// Lower-case hex.
+    var hexDigits: String {
+        let digits = Array("0123456789abcdef".utf8)
+        return String(unsafeUninitializedCapacity: Self.byteCount * 2) { buffer in
+            var index = 0
+            for byte in self {
+                buffer[index] = digits[Int(byte >> 4)]
+                buffer[index + 1] = digits[Int(byte & 15)]
+                index += 2
+            }
+            return index
+        }
+    }
+}

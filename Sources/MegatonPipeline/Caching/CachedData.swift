@@ -1,0 +1,65 @@
+public import Foundation
+
+/// Bytes with what must be known about them when they come out of a cache again.
+public struct CachedData: Sendable, Equatable {
+    /// What travels with the bytes.
+    public struct Metadata: Sendable, Equatable, Codable {
+        /// The media type.
+        public var type: String?
+        public var etag: String?
+        public var lastModified: String?
+        /// Pixels, of a rendition.
+        public var width: Int?
+        /// Pixels, of a rendition.
+        public var height: Int?
+        /// Seconds since 1970 by the clock of whoever stored it; for people.
+        public var stored: Double?
+        /// Seconds for which the entry may be used without asking the origin.
+        public var lifetime: Double
+
+        public init(
+            type: String? = nil, etag: String? = nil, lastModified: String? = nil, width: Int? = nil,
+            height: Int? = nil, stored: Double? = nil, lifetime: Double
+        ) {
+            self.type = type
+            self.etag = etag
+            self.lastModified = lastModified
+            self.width = width
+            self.height = height
+            self.stored = stored
+            self.lifetime = lifetime
+        }
+    }
+
+    public var data: Data
+    public var metadata: Metadata
+
+    public init(data: Data, metadata: Metadata) {
+        self.data = data
+        self.metadata = metadata
+    }
+}
+
+extension CachedData {
+    /// One blob for caches that know nothing but bytes: `M1`, the metadata's length (4 bytes, little endian), the
+    /// metadata as JSON, the data.
+    func encoded() throws -> Data {
+        let json = try JSONEncoder().encode(metadata)
+        var blob = Data("M1".utf8)
+        withUnsafeBytes(of: UInt32(json.count).littleEndian) { blob.append(contentsOf: $0) }
+        blob.append(json)
+        blob.append(data)
+        return blob
+    }
+
+    /// Nil where the blob is not one of ours, or cut short: a miss.
+    init?(encoded blob: Data) {
+        let bytes = blob.prefix(6)
+        guard bytes.count == 6, bytes.starts(with: Data("M1".utf8)) else { return nil }
+        let length = bytes.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
+        guard blob.count >= 6 + length else { return nil }
+        let json = blob.dropFirst(6).prefix(length)
+        guard let metadata = try? JSONDecoder().decode(Metadata.self, from: Data(json)) else { return nil }
+        self.init(data: blob.dropFirst(6 + length), metadata: metadata)
+    }
+}

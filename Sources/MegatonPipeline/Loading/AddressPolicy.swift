@@ -1,0 +1,31 @@
+internal import Foundation
+
+/// Which network addresses may be connected to.
+///
+/// Asked with the address of the socket that is about to connect, after DNS and on each redirect, so that a name which
+/// changes its answer gains nothing. The table is the IANA special-purpose registries (RFC 6890), and for IPv6 the
+/// forms that carry an IPv4 address within.
+public struct AddressPolicy: Sendable, Equatable {
+    /// Loopback, private, link-local and all other addresses that are not of the public network.
+    public var allowsPrivate: Bool
+    /// Ports that may be asked on public addresses.
+    public var ports: Set<Int>
+
+    /// - Parameter ports: 80 and 443 unless told otherwise.
+    public init(allowsPrivate: Bool = false, ports: Set<Int> = [80, 443]) {
+        self.allowsPrivate = allowsPrivate
+        self.ports = ports
+    }
+
+    /// Why the address is refused, or nil.
+    public func complaint(address: IPAddress, port: Int) -> String? {
+        if let special = address.specialPurpose {
+            return allowsPrivate ? nil : "\(address) is \(special); --allow-private lets such addresses be fetched"
+        }
+        if !ports.contains(port) {
+            let allowed = ports.sorted().map(String.init).joined(separator: ", ")
+            return "port \(port) is not among those allowed (\(allowed)); --allow-port \(port) adds it"
+        }
+        return nil
+    }
+}

@@ -1,0 +1,120 @@
+internal import CCurl
+internal import Foundation
+
+/// libcurl's multi handle on a thread of its own: everything of curl happens there.
+///
+/// `Sendable` without checking: `arrivals`, `isStopped` and `isClosed` are touched only with the lock held, the
+/// rest only on the thread; `curl_multi_wakeup` may be called from anywhere while the handle lives.
+final class CurlMulti: @unchecked Sendable {
+    /// What waits for the thread: bounded by the callers, each of whom waits for its own transfer.
+    private var arrivals: [CurlTransfer] = []
+    private var isStopped = false
+    private var isClosed = false
+    private let lock = NSLock()
+    private let multi: UnsafeMutableRawPointer?
+    private var transfers: [UnsafeMutableRawPointer: CurlTransfer] = [:]
+
+    private static let globalInit: CURLcode = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
+
+    init() {
+        _ = Self.globalInit
+        multi = curl_multi_init()
+        guard let multi else { return }
+        megaton_curl_multi_setopt_long(multi, CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX))
+        let thread = Thread { [self] in if let multi = self.multi { run(multi) } }
+        thread.name = "megaton-curl"
+        thread.stackSize = 1 << 20
+        thread.start()
+    }
+
+    /// Hands a transfer to the thread.
+    func start(_ transfer: CurlTransfer) {
+        transfer.wakeUp = { [weak self] in self?.wakeUp() }
+        let isAccepted = lock.withLock {
+            guard !isStopped, multi != nil else { return false }
+            arrivals.append(transfer)
+            return true
+        }
+        if isAccepted {
+            wakeUp()
+        } else {
+            transfer.finish(ImagePipeline.Error(.cancelled, "The loader was stopped."))
+        }
+    }
+
+    /// Ends the thread; transfers under way fail with `.cancelled`.
+    func stop() {
+        lock.withLock { isStopped = true }
+        wakeUp()
+    }
+
+    /// Locked, so that the handle is not freed meanwhile: a transfer may be cancelled after the loader was stopped.
+    private func wakeUp() {
+        lock.withLock { if let multi, !isClosed { curl_multi_wakeup(multi) } }
+    }
+
+    // MARK: - On the thread
+
+    private func run(_ multi: UnsafeMutableRawPointer) {
+        while true {
+            let (new, isStopped) = lock.withLock {
+                defer { arrivals = [] }
+                return (arrivals, self.isStopped)
+            }
+            if isStopped {
+                for transfer in new { transfer.finish(ImagePipeline.Error(.cancelled, "The loader was stopped.")) }
+                break
+            }
+            for transfer in new { add(transfer, to: multi) }
+            removeCancelled(from: multi)
+            var running: Int32 = 0
+            curl_multi_perform(multi, &running)
+            collect(multi)
+            // Woken by sockets, by `wakeUp`, or by curl's own timers; the bound is for the case that all three fail.
+            curl_multi_poll(multi, nil, 0, 1000, nil)
+        }
+        for (easy, transfer) in transfers {
+            transfer.finish(ImagePipeline.Error(.cancelled, "The loader was stopped."))
+            curl_multi_remove_handle(multi, easy)
+            curl_easy_cleanup(easy)
+        }
+        transfers = [:]
+        lock.withLock {
+            isClosed = true
+            curl_multi_cleanup(multi)
+        }
+    }
+
+    private func add(_ transfer: CurlTransfer, to multi: UnsafeMutableRawPointer) {
+        guard let easy = curl_easy_init() else {
+            transfer.finish(ImagePipeline.Error(.unreachable, "libcurl could not make a handle: out of memory?"))
+            return
+        }
+        transfer.configure(easy)
+        curl_multi_add_handle(multi, easy)
+        transfers[easy] = transfer
+    }
+
+    private func removeCancelled(from multi: UnsafeMutableRawPointer) {
+        for (easy, transfer) in transfers where transfer.isCancelled { remove(easy, transfer, from: multi) }
+    }
+
+    private func remove(_ easy: UnsafeMutableRawPointer, _ transfer: CurlTransfer, from multi: UnsafeMutableRawPointer) {
+        curl_multi_remove_handle(multi, easy)
+        curl_easy_cleanup(easy)
+        transfer.releaseLists()
+        transfers[easy] = nil
+    }
+
+    private func collect(_ multi: UnsafeMutableRawPointer) {
+        var left: Int32 = 0
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle else { continue }
+            let result = message.pointee.data.result
+            guard let transfer = transfers[easy] else { continue }
+            let error = transfer.error(for: result, easy)
+            remove(easy, transfer, from: multi)
+            transfer.finish(error)
+        }
+    }
+}

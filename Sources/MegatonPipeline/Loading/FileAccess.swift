@@ -1,0 +1,142 @@
+public import Foundation
+
+/// Reads and names files beneath allowed roots only.
+///
+/// Containment is by path components of the resolved path: neither `..` nor a link leads out, and `/srv/a` does not
+/// contain `/srv/ab`. All calls block: they belong on a `ThreadPool`.
+public struct FileAccess: Sendable {
+    /// A file that may be read.
+    public struct File: Sendable, Hashable {
+        /// Absolute, links resolved.
+        public let path: String
+        /// Bytes.
+        public let size: Int
+        /// Nanoseconds since 1970.
+        public let modified: Int
+    }
+
+    private let roots: [[String]]
+
+    /// - Parameter roots: absolute paths of directories; resolved now, so that a root may itself be a link.
+    public init(roots: [String]) {
+        self.roots = roots.map { Self.components(Self.realPath($0) ?? $0) }
+    }
+
+    /// Looks a source up.
+    ///
+    /// - Throws: `.notFound`, `.forbidden` or `.accessDenied`.
+    public func file(at path: String) throws(ImagePipeline.Error) -> File {
+        try refuseOddities(path)
+        guard let resolved = Self.realPath(path) else { throw Self.readError(path) }
+        try requireRoot(of: resolved, asked: path)
+        var info = stat()
+        guard stat(resolved, &info) == 0 else { throw Self.readError(path) }
+        guard info.st_mode & S_IFMT == S_IFREG else {
+            throw ImagePipeline.Error(.forbidden, "\(path) is not a regular file.")
+        }
+        let modified = Int(info.st_mtim.tv_sec) * 1_000_000_000 + Int(info.st_mtim.tv_nsec)
+        return File(path: resolved, size: Int(info.st_size), modified: modified)
+    }
+
+    /// Reads a file whole.
+    ///
+    /// - Parameter limit: bytes.
+    /// - Throws: `.dataTooLarge`, `.incompleteBody` where it changed while it was read, `.accessDenied`.
+    public func read(_ file: File, limit: Int) throws(ImagePipeline.Error) -> Data {
+        guard file.size <= limit else {
+            throw ImagePipeline.Error(
+                .dataTooLarge, "\(file.path) has \(file.size) bytes; the limit is \(limit).")
+        }
+        // The last component was resolved: if it is a link now, somebody swapped it since.
+        let descriptor = open(file.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { throw Self.readError(file.path) }
+        defer { close(descriptor) }
+        var data = Data(count: file.size)
+        let count = data.withUnsafeMutableBytes { buffer in
+            var filled = 0
+            while filled < buffer.count {
+                let count = Foundation.read(descriptor, buffer.baseAddress! + filled, buffer.count - filled)
+                if count < 0 && errno == EINTR { continue }
+                if count <= 0 { break }
+                filled += count
+            }
+            return filled
+        }
+        guard count == file.size else {
+            throw ImagePipeline.Error(.incompleteBody, "\(file.path) changed while it was read.")
+        }
+        return data
+    }
+
+    /// Checks where an output would go, and makes its directory.
+    ///
+    /// - Returns: the directory, links resolved, and the file's name.
+    /// - Throws: `.forbidden` or `.outputFailed`.
+    public func prepareOutput(at path: String) throws(ImagePipeline.Error) -> (directory: String, name: String) {
+        try refuseOddities(path)
+        let parts = Self.components(path)
+        guard let name = parts.last else {
+            throw ImagePipeline.Error(.forbidden, "\(path) names no file.")
+        }
+        // What exists of the path is resolved and checked before anything is made beneath it.
+        var existing = Array(parts.dropLast())
+        var missing: [String] = []
+        var resolved = Self.realPath("/" + existing.joined(separator: "/"))
+        while resolved == nil, let last = existing.popLast() {
+            missing.insert(last, at: 0)
+            resolved = Self.realPath("/" + existing.joined(separator: "/"))
+        }
+        let base = resolved ?? "/"
+        let directory = ([base == "/" ? "" : base] + missing).joined(separator: "/")
+        try requireRoot(of: directory.isEmpty ? "/" : directory, asked: path)
+        if !missing.isEmpty {
+            do {
+                try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
+            } catch {
+                throw ImagePipeline.Error(.outputFailed, "The directory \(directory) cannot be made: \(error)")
+            }
+        }
+        return (directory, name)
+    }
+
+    // MARK: -
+
+    private func refuseOddities(_ path: String) throws(ImagePipeline.Error) {
+        guard path.hasPrefix("/") else {
+            throw ImagePipeline.Error(.forbidden, "\"\(path)\" is not an absolute path.")
+        }
+        if path.utf8.contains(0) { throw ImagePipeline.Error(.forbidden, "A path must not contain NUL.") }
+        if Self.components(path).contains("..") {
+            throw ImagePipeline.Error(.forbidden, "\"\(path)\" contains \"..\".")
+        }
+    }
+
+    private func requireRoot(of resolved: String, asked: String) throws(ImagePipeline.Error) {
+        let parts = Self.components(resolved)
+        if roots.contains(where: { parts.starts(with: $0) }) { return }
+        let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
+        throw ImagePipeline.Error(
+            .forbidden,
+            "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); --allow-root adds one.")
+    }
+
+    private static func components(_ path: String) -> [String] {
+        path.split(separator: "/").filter { $0 != "." }.map(String.init)
+    }
+
+    private static func realPath(_ path: String) -> String? {
+        guard let resolved = realpath(path, nil) else { return nil }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+
+    private static func readError(_ path: String) -> ImagePipeline.Error {
+        let code = errno
+        let text = String(cString: strerror(code))
+        return switch code {
+        case ENOENT, ENOTDIR: ImagePipeline.Error(.notFound, "\(path): \(text).")
+        case EACCES, EPERM, ELOOP: ImagePipeline.Error(.accessDenied, "\(path): \(text).")
+        default: ImagePipeline.Error(.unreachable, "\(path): \(text).")
+        }
+    }
+}

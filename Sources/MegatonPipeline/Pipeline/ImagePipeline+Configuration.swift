@@ -1,0 +1,54 @@
+public import Logging
+internal import Foundation
+
+extension ImagePipeline {
+    /// What a pipeline is made of, and its limits.
+    public struct Configuration: Sendable {
+        // MARK: Dependencies
+
+        /// Fetches `http:` and `https:`.
+        public var dataLoader: any DataLoading
+        /// Where results are kept, and who makes them. `LocalFlights()`, which keeps nothing, by default.
+        public var flights: any FlightCoordinating = LocalFlights()
+        /// Which local files may be read; none by default.
+        public var fileAccess = FileAccess(roots: [])
+        public var logger = Logger(label: "megaton.pipeline")
+
+        // MARK: Options
+
+        /// Which URLs may be fetched.
+        public var urlPolicy = URLPolicy()
+        public var renderLimits = RenderLimits()
+        /// What is decoded, by its content.
+        public var types = AssetType.supported
+        /// Bytes of a source.
+        public var maximumDataSize = 64 * 1024 * 1024
+        /// Sources fetched at a time.
+        public var fetchConcurrency = 32
+        /// Sources rendered at a time: threads. The number of processors by default.
+        public var renderConcurrency = max(1, ProcessInfo.processInfo.activeProcessorCount)
+        /// Which results are kept.
+        public var cachePolicy = CachePolicy.all
+        /// How long a request waits for what somebody else is making.
+        public var waitBudget: Duration = .seconds(30)
+        /// How long a rendition made from a local file is kept; those of fetched sources follow the origin's headers.
+        public var localLifetime: Duration = .seconds(30 * 24 * 3600)
+
+        public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
+    }
+
+    /// What is kept in the caches. Originals of `file:` and `data:` sources never are.
+    public enum CachePolicy: String, Sendable, CaseIterable {
+        /// Originals and renditions, so that a later job with another size finds the original.
+        case all
+        /// Renditions where there are any, else the original.
+        case automatic
+        case original
+        /// Renditions only.
+        case encoded
+        case none
+
+        var keepsOriginals: Bool { self == .all || self == .original }
+        var keepsRenditions: Bool { self == .all || self == .automatic || self == .encoded }
+    }
+}

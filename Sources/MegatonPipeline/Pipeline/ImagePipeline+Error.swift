@@ -1,0 +1,71 @@
+extension ImagePipeline {
+    /// Why an image could not be had. Crosses processes, hence a struct with a code.
+    public struct Error: Swift.Error, Sendable, Hashable, Codable, CustomStringConvertible {
+        /// A stable name, fit for tables and metric labels.
+        public var code: Code
+        /// What happened, to what, and what can be done.
+        public var message: String
+        /// Whether the same request may succeed later.
+        public var isRetryable: Bool
+        /// Seconds before which a retry is of no use (Retry-After, or a remembered failure).
+        public var retryAfter: Double?
+
+        public init(_ code: Code, _ message: String, isRetryable: Bool? = nil, retryAfter: Double? = nil) {
+            self.code = code
+            self.message = message
+            self.isRetryable = isRetryable ?? code.isUsuallyRetryable
+            self.retryAfter = retryAfter
+        }
+
+        public var description: String { "\(code.rawValue): \(message)" }
+
+        enum CodingKeys: String, CodingKey {
+            case code, message
+            case isRetryable = "retryable"
+            case retryAfter = "retry_after"
+        }
+
+        /// The classes of failure.
+        public enum Code: String, Sendable, Codable, CaseIterable {
+            /// The URL is none, or of a scheme that is not allowed.
+            case invalidURL = "invalid_url"
+            /// A rule forbids the address, port, host or path.
+            case forbidden = "forbidden"
+            /// 404 or 410, or no such file.
+            case notFound = "not_found"
+            /// 401 or 403, or no permission to read.
+            case accessDenied = "access_denied"
+            /// Another answer that is no success.
+            case httpStatus = "http_status"
+            /// The name has no address, or nobody answers there.
+            case unreachable = "unreachable"
+            case tls = "tls"
+            case timedOut = "timed_out"
+            /// Fewer or more bytes than announced, or a connection that broke.
+            case incompleteBody = "incomplete_body"
+            case tooManyRedirects = "too_many_redirects"
+            case dataIsEmpty = "empty"
+            case dataTooLarge = "too_large"
+            /// The bytes are of no kind that is switched on.
+            case unsupportedFormat = "unsupported_format"
+            /// The decoder refused the bytes.
+            case corruptImage = "corrupt_image"
+            /// Over a limit on pixels, sides, bands or frames: told from the header, nothing was decoded.
+            case imageTooLarge = "image_too_large"
+            case renderTimedOut = "render_timed_out"
+            case renderFailed = "render_failed"
+            /// The result could not be written.
+            case outputFailed = "output_failed"
+            /// The wait for somebody else's work took too long.
+            case waitTimedOut = "wait_timed_out"
+            case cancelled = "cancelled"
+
+            var isUsuallyRetryable: Bool {
+                switch self {
+                case .unreachable, .tls, .timedOut, .incompleteBody, .waitTimedOut, .cancelled: true
+                default: false
+                }
+            }
+        }
+    }
+}

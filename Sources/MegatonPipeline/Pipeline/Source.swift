@@ -1,0 +1,87 @@
+internal import Foundation
+internal import FoundationNetworking
+
+/// A request whose source has been looked at: where its bytes are, and what they are called.
+struct Source: CustomStringConvertible {
+    /// Where the bytes come from.
+    enum Place {
+        case remote(URLRequest)
+        case file(FileAccess.File)
+        case inline(Data)
+    }
+
+    let place: Place
+    /// Of the original.
+    let key: CacheKey
+    /// For messages.
+    let description: String
+}
+
+/// A source's bytes.
+struct Original: Sendable {
+    let data: Data
+    /// Seconds for which what is made of it may be kept; nil where it must not be.
+    let lifetime: Double?
+    /// Keeps the bytes and ends the flight that fetched them: the fetcher's part, beside its rendering.
+    let store: (@Sendable () async -> Void)?
+
+    func storeIfNeeded() async { await store?() }
+}
+
+extension CachedData {
+    init(_ image: EncodedImage, _ format: Rendition.Format, lifetime: Double) {
+        self.init(
+            data: image.data,
+            metadata: Metadata(
+                type: format.mediaType, width: image.size.width, height: image.size.height, lifetime: lifetime))
+    }
+
+    /// - Parameter headers: of the origin's answer, names in lower case.
+    init(_ data: Data, headers: [String: String], lifetime: Double) {
+        self.init(
+            data: data,
+            metadata: Metadata(
+                type: headers["content-type"], etag: headers["etag"], lastModified: headers["last-modified"],
+                lifetime: lifetime))
+    }
+}
+
+extension ImageResponse {
+    init(_ rendition: Rendition, _ image: EncodedImage) {
+        self.init(rendition: rendition, data: image.data, size: image.size, source: .render)
+    }
+
+    init(_ rendition: Rendition, _ cached: CachedData) {
+        let size = PixelSize(width: cached.metadata.width ?? 0, height: cached.metadata.height ?? 0)
+        self.init(rendition: rendition, data: cached.data, size: size, source: .cache)
+    }
+
+    /// The same picture for somebody who did not make it.
+    func fromCache() -> ImageResponse {
+        ImageResponse(rendition: rendition, data: data, size: size, source: .cache)
+    }
+
+    /// The same picture under the name that it was asked for by.
+    func named(_ rendition: Rendition) -> ImageResponse {
+        ImageResponse(rendition: rendition, data: data, size: size, source: source)
+    }
+}
+
+extension HTTPURLResponse {
+    /// Header fields by their name in lower case.
+    var lowercasedHeaders: [String: String] {
+        var headers: [String: String] = [:]
+        for (name, value) in allHeaderFields {
+            if let name = name as? String, let value = value as? String { headers[name.lowercased()] = value }
+        }
+        return headers
+    }
+}
+
+extension Array where Element: Hashable {
+    /// Each element once, in the order of its first place.
+    func uniqued() -> [Element] {
+        var seen: Set<Element> = []
+        return filter { seen.insert($0).inserted }
+    }
+}

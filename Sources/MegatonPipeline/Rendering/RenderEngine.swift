@@ -1,0 +1,20 @@
+internal import Foundation
+
+/// Turns encoded bytes into renditions, in two steps with a plan between them. Both block and belong on render threads.
+protocol RenderEngine: Sendable {
+    /// Reads the header.
+    func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe
+
+    /// Decodes once and makes every step of the plan, in order.
+    ///
+    /// - Parameter deadline: when the work must have ended.
+    func execute(
+        _ plan: RenderPlan, _ data: Data, deadline: ContinuousClock.Instant
+    ) throws(ImagePipeline.Error) -> [EncodedImage]
+}
+
+/// A finished rendition.
+struct EncodedImage: Sendable {
+    let data: Data
+    let size: PixelSize
+}

@@ -1,0 +1,82 @@
+internal import Foundation
+import Synchronization
+
+/// Renders on its own threads: sniff, probe, limits, plan, execute.
+final class Renderer: Sendable {
+    private let engine: any RenderEngine
+    private let limits: RenderLimits
+    private let types: Set<AssetType>
+    private let threads: ThreadPool
+    private let running = Mutex<[Int: ContinuousClock.Instant]>([:])
+    private let nextID = Atomic(0)
+
+    init(engine: any RenderEngine, limits: RenderLimits, types: Set<AssetType>, threads: ThreadPool) {
+        self.engine = engine
+        self.limits = limits
+        self.types = types
+        self.threads = threads
+    }
+
+    deinit { threads.stop() }
+
+    /// How long the longest of the renders under way has been running. One that outlives its limit by far hangs in a
+    /// codec that cannot be told to stop.
+    var longestRunning: Duration? {
+        let now = ContinuousClock.now
+        return running.withLock { $0.values.map { $0.duration(to: now) }.max() }
+    }
+
+    /// - Parameter context: URL, status and media type, for messages.
+    func render(
+        _ renditions: [Rendition], from data: Data, context: String
+    ) async throws(ImagePipeline.Error) -> [EncodedImage] {
+        do {
+            return try await threads.run { [self] in try renderNow(renditions, data, context) }
+        } catch let error as ImagePipeline.Error {
+            throw error
+        } catch {
+            throw ImagePipeline.Error(.cancelled, "The rendering of \(context) was cancelled.")
+        }
+    }
+
+    private func renderNow(
+        _ renditions: [Rendition], _ data: Data, _ context: String
+    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+        let id = nextID.add(1, ordering: .relaxed).newValue
+        let start = ContinuousClock.now
+        running.withLock { $0[id] = start }
+        defer { running.withLock { $0[id] = nil } }
+        let type = try sniff(data, context)
+        do throws(ImagePipeline.Error) {
+            let probe = try engine.probe(data, type: type)
+            try limits.check(probe)
+            return try engine.execute(RenderPlan(probe, renditions), data, deadline: start + limits.time)
+        } catch {
+            var error = error
+            error.message = "\(context): \(error.message)"
+            throw error
+        }
+    }
+
+    private func sniff(_ data: Data, _ context: String) throws(ImagePipeline.Error) -> AssetType {
+        guard !data.isEmpty else {
+            throw ImagePipeline.Error(.dataIsEmpty, "\(context): there are no bytes.")
+        }
+        let type = AssetType(data)
+        if let type, types.contains(type) { return type }
+        let known = types.map(\.description).sorted().joined(separator: ", ")
+        throw ImagePipeline.Error(
+            .unsupportedFormat,
+            "\(context): the bytes are \(type?.description ?? "of no known kind") (they begin \(Self.excerpt(data))); "
+                + "images of these kinds are read: \(known).")
+    }
+
+    /// The first bytes for people: text where it is text, else hex.
+    private static func excerpt(_ data: Data) -> String {
+        let head = data.prefix(24)
+        if head.allSatisfy({ (32..<127).contains($0) || $0 == 10 || $0 == 13 || $0 == 9 }) {
+            return "\"" + String(decoding: head, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ") + "\""
+        }
+        return head.prefix(12).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: " ")
+    }
+}

@@ -1,0 +1,65 @@
+/// The wire form: unknown fields are refused by name, so that a misspelt option is not silently without effect.
+extension Rendition: Codable {
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case name, width, height, fit, format, quality, background
+    }
+
+    /// - Throws: `DecodingError` with a sentence that names the field.
+    public init(from decoder: any Decoder) throws {
+        try decoder.refuseUnknownFields(except: CodingKeys.self)
+        let fields = try decoder.container(keyedBy: CodingKeys.self)
+        let background = try fields.decodeIfPresent(String.self, forKey: .background)
+        let color = background.map(Color.init(hex:)) ?? .white
+        guard let color else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .background, in: fields, debugDescription: "a background looks like \"#ffffff\"")
+        }
+        self.init(
+            name: try fields.decodeIfPresent(String.self, forKey: .name),
+            width: try fields.decodeIfPresent(Int.self, forKey: .width),
+            height: try fields.decodeIfPresent(Int.self, forKey: .height),
+            fit: try fields.decodeIfPresent(Fit.self, forKey: .fit) ?? .inside,
+            format: try fields.decodeIfPresent(Format.self, forKey: .format) ?? .jpeg,
+            quality: try fields.decodeIfPresent(Int.self, forKey: .quality) ?? 80,
+            background: color
+        )
+        if let complaint {
+            throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
+        }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: CodingKeys.self)
+        try fields.encode(name, forKey: .name)
+        try fields.encodeIfPresent(width, forKey: .width)
+        try fields.encodeIfPresent(height, forKey: .height)
+        try fields.encode(fit, forKey: .fit)
+        try fields.encode(format, forKey: .format)
+        try fields.encode(quality, forKey: .quality)
+        if background != .white { try fields.encode(background.description, forKey: .background) }
+    }
+}
+
+extension Decoder {
+    /// Refuses a keyed value that has fields other than those of `Keys`.
+    public func refuseUnknownFields<Keys: CodingKey & CaseIterable>(except keys: Keys.Type) throws {
+        let known = Set(Keys.allCases.map(\.stringValue))
+        let present = try container(keyedBy: AnyCodingKey.self).allKeys.map(\.stringValue)
+        let unknown = present.filter { !known.contains($0) }.sorted()
+        guard let first = unknown.first else { return }
+        throw DecodingError.dataCorrupted(
+            .init(
+                codingPath: codingPath,
+                debugDescription: "unknown field \"\(first)\"; known are \(known.sorted().joined(separator: ", "))"))
+    }
+}
+
+/// Any field name.
+private struct AnyCodingKey: CodingKey {
+    let stringValue: String
+    var intValue: Int? { nil }
+
+    init?(stringValue: String) { self.stringValue = stringValue }
+
+    init?(intValue: Int) { nil }
+}

@@ -1,0 +1,85 @@
+internal import Foundation
+
+/// The engine that does everything.
+struct VipsEngine: RenderEngine {
+    init() throws(ImagePipeline.Error) { try VipsRuntime.start() }
+
+    func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
+        try withBytes(of: data, failing: .corruptImage, "the header cannot be read") { bytes throws(VipsError) in
+            let image = try VipsImage.open(bytes)
+            return ImageProbe(
+                type: type, width: image.width, height: image.height, bands: image.bands,
+                frames: image.integer("n-pages", default: 1),
+                orientation: image.orientation,
+                isProgressive: image.integer("jpeg-multiscan", default: 0) == 1
+                    || image.integer("interlaced", default: 0) == 1
+            )
+        }
+    }
+
+    func execute(
+        _ plan: RenderPlan, _ data: Data, deadline: ContinuousClock.Instant
+    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+        let limit = VipsImage.Deadline(deadline)
+        do throws(ImagePipeline.Error) {
+            return try withBytes(of: data, failing: .corruptImage, "the picture cannot be decoded") {
+                bytes throws(VipsError) in
+                // libvips opens lazily, so that the buffer must live until the last rendition is encoded.
+                try withExtendedLifetime(limit) { () throws(VipsError) in try render(plan, bytes, limit) }
+            }
+        } catch {
+            guard limit.hasPassed else { throw error }
+            throw ImagePipeline.Error(.renderTimedOut, "rendering took longer than its limit and was ended.")
+        }
+    }
+
+    private func render(
+        _ plan: RenderPlan, _ bytes: UnsafeRawBufferPointer, _ limit: VipsImage.Deadline
+    ) throws(VipsError) -> [EncodedImage] {
+        let first = try VipsImage.thumbnail(bytes, plan.base)
+        let base = plan.steps.count > 1 ? try first.inMemory() : first
+        var encoded: [EncodedImage] = []
+        for step in plan.steps {
+            let scaled = step.scaled == plan.base ? base : try base.thumbnail(step.scaled)
+            let image = try arrange(scaled, step)
+            let rendition = step.rendition
+            encoded.append(
+                EncodedImage(
+                    data: try image.encode(rendition.format, quality: rendition.quality, deadline: limit),
+                    size: PixelSize(width: image.width, height: image.height)))
+        }
+        return encoded
+    }
+
+    private func arrange(_ scaled: VipsImage, _ step: RenderPlan.Step) throws(VipsError) -> VipsImage {
+        var image = try scaled.eightBit()
+        let rendition = step.rendition
+        let color = rendition.background
+        let rgb = [Double(color.red), Double(color.green), Double(color.blue)]
+        if let crop = step.crop { image = try image.crop(centre: crop) }
+        if image.hasAlpha && !rendition.format.hasAlpha {
+            // The weights of sRGB's luminance: what white, black and greys become in one channel.
+            let grey = 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]
+            image = try image.flatten(background: image.bands > 2 ? rgb : [grey.rounded()])
+        }
+        if let canvas = step.canvas {
+            let grey = (0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]).rounded()
+            let opaque = image.bands > 2 ? rgb : [grey]
+            image = try image.pad(to: canvas, background: image.hasAlpha ? opaque.map { _ in 0 } + [0] : opaque)
+        }
+        return image
+    }
+
+    private func withBytes<Value>(
+        of data: Data, failing code: ImagePipeline.Error.Code, _ what: String,
+        _ body: (UnsafeRawBufferPointer) throws(VipsError) -> Value
+    ) throws(ImagePipeline.Error) -> Value {
+        let result: Result<Value, VipsError> = data.withUnsafeBytes { bytes in
+            do throws(VipsError) { return .success(try body(bytes)) } catch { return .failure(error) }
+        }
+        switch result {
+        case .success(let value): return value
+        case .failure(let error): throw ImagePipeline.Error(code, "\(what): \(error.text).")
+        }
+    }
+}

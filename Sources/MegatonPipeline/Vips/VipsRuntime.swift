@@ -1,0 +1,42 @@
+internal import CVips
+internal import Foundation
+
+/// libvips, started once in a process and never stopped.
+public enum VipsRuntime {
+    /// The oldest libvips whose untrusted loaders can be blocked (CVE-2026-66066 is what happens without).
+    private static let oldest = (8, 13)
+
+    private static let started: Result<Void, ImagePipeline.Error> = {
+        let found = (Int(vips_version(0)), Int(vips_version(1)))
+        guard found >= oldest else {
+            return .failure(
+                ImagePipeline.Error(
+                    .renderFailed,
+                    "libvips \(version) cannot block untrusted loaders; 8.13 or later is needed. Update the system."))
+        }
+        guard megaton_vips_start("megaton") == 0 else {
+            return .failure(ImagePipeline.Error(.renderFailed, "libvips did not start: \(takeErrorText())"))
+        }
+        return .success(())
+    }()
+
+    /// Of the library that is loaded: `8.14.1`.
+    public static var version: String { "\(vips_version(0)).\(vips_version(1)).\(vips_version(2))" }
+
+    /// Starts libvips if nobody has yet.
+    ///
+    /// - Throws: `.renderFailed` where the library is too old.
+    public static func start() throws(ImagePipeline.Error) { try started.get() }
+
+    /// To be called last on each thread that used libvips: it frees what the library keeps for the thread.
+    static func endThread() { vips_thread_shutdown() }
+
+    /// What libvips said last. The buffer is one for all threads: the text may belong to another call, so it is a hint
+    /// within a message and decides nothing.
+    static func takeErrorText() -> String {
+        guard let buffer = vips_error_buffer_copy() else { return "no details" }
+        defer { g_free(buffer) }
+        let lines = String(cString: buffer).split(separator: "\n").suffix(2)
+        return lines.isEmpty ? "no details" : lines.joined(separator: "; ")
+    }
+}

@@ -1,0 +1,133 @@
+import NIOCore
+import NIOPosix
+import NIOSSL
+
+/// One connection: greeted, authenticated, and good until the first failure.
+///
+/// `Sendable` because its only state, the handler, is bound to the channel's event loop and touched only there.
+final class RedisConnection: Sendable {
+    private let channel: any Channel
+    private let handler: NIOLoopBound<RedisChannelHandler>
+
+    private init(channel: any Channel, handler: NIOLoopBound<RedisChannelHandler>) {
+        self.channel = channel
+        self.handler = handler
+    }
+
+    var isActive: Bool { channel.isActive }
+
+    /// Connects, and sends AUTH, SELECT and CLIENT SETNAME.
+    ///
+    /// - Parameter name: shown by CLIENT LIST: `megaton:<role>`.
+    static func connect(
+        _ configuration: RedisConfiguration, name: String, on group: any EventLoopGroup
+    ) async throws(RedisError) -> RedisConnection {
+        let loop = group.next()
+        let connection: RedisConnection
+        do {
+            let channel = try await bootstrap(configuration, on: loop).get()
+            let handler = try await loop.submit {
+                NIOLoopBound(try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self), eventLoop: loop)
+            }.get()
+            connection = RedisConnection(channel: channel, handler: handler)
+        } catch {
+            throw RedisError(
+                .unreachable, "No Redis at \(configuration): \(describe(error)). Is it running, and is the URL right?")
+        }
+        do throws(RedisError) {
+            try await connection.greet(configuration, name: name)
+        } catch {
+            connection.close()
+            throw error
+        }
+        return connection
+    }
+
+    private static func bootstrap(
+        _ configuration: RedisConfiguration, on loop: any EventLoop
+    ) throws -> EventLoopFuture<any Channel> {
+        let timeout = TimeAmount(configuration.connectTimeout)
+        var tls: (context: NIOSSLContext, host: String)?
+        if configuration.usesTLS, case .tcp(let host, _) = configuration.address {
+            tls = (try NIOSSLContext(configuration: .makeClientConfiguration()), host)
+        }
+        let secured = tls
+        let bootstrap = ClientBootstrap(group: loop).connectTimeout(timeout).channelInitializer { channel in
+            channel.eventLoop.makeCompletedFuture {
+                if let secured {
+                    // A literal address cannot be a server name (RFC 6066 section 3); the certificate is still checked.
+                    let name = (try? SocketAddress(ipAddress: secured.host, port: 0)) == nil ? secured.host : nil
+                    try channel.pipeline.syncOperations.addHandler(
+                        NIOSSLClientHandler(context: secured.context, serverHostname: name))
+                }
+                try channel.pipeline.syncOperations.addHandler(RedisChannelHandler())
+            }
+        }
+        switch configuration.address {
+        case .unix(let path):
+            return bootstrap.connect(unixDomainSocketPath: path)
+        case .tcp(let host, let port):
+            // Dead peers are noticed within 10 s also when data is in flight, and idle ones by keep-alive.
+            return
+                bootstrap
+                .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+                .channelOption(.socketOption(.so_keepalive), value: 1)
+                .channelOption(.socket(6, 18 /* IPPROTO_TCP, TCP_USER_TIMEOUT in ms */), value: 10_000)
+                .connect(host: host, port: port)
+        }
+    }
+
+    private func greet(_ configuration: RedisConfiguration, name: String) async throws(RedisError) {
+        var commands: [RedisCommand] = []
+        if let password = configuration.password {
+            let user = configuration.username.map { [RedisArgument.string($0)] } ?? []
+            commands.append(RedisCommand(["AUTH"] + user + [.string(password)]))
+        }
+        if configuration.database != 0 { commands.append(["SELECT", .int(configuration.database)]) }
+        commands.append(["CLIENT", "SETNAME", .string(name)])
+        let replies = try await send(commands, deadline: .now() + TimeAmount(configuration.connectTimeout))
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+    }
+
+    /// Writes the commands in one go and returns their replies, errors among them as values.
+    func send(_ commands: [RedisCommand], deadline: NIODeadline) async throws(RedisError) -> [RedisValue] {
+        let promise = channel.eventLoop.makePromise(of: [RedisValue].self)
+        channel.eventLoop.execute { [handler] in
+            handler.value.send(commands, deadline: deadline, promise: promise)
+        }
+        do {
+            return try await promise.futureResult.get()
+        } catch let error as RedisError {
+            throw error
+        } catch {
+            throw RedisError(.connectionClosed, "The connection to Redis failed: \(error)")
+        }
+    }
+
+    /// Turns the connection into a subscriber's: from now on every reply goes to `onPush`, on the event loop.
+    func subscribe(
+        to channels: [String], onPush: @escaping @Sendable ([RedisValue]) -> Void
+    ) async throws(RedisError) {
+        channel.eventLoop.execute { [handler] in handler.value.onPush = onPush }
+        let command = RedisCommand(["SUBSCRIBE"] + channels.map { .string($0) })
+        _ = try await send([command], deadline: .distantFuture)
+    }
+
+    /// Returns once the connection has ended.
+    func waitForClose() async {
+        // Only tells that it is over; why is of no interest here, whoever used it was told.
+        try? await channel.closeFuture.get()
+    }
+
+    func close() { channel.close(promise: nil) }
+
+    private static func describe(_ error: any Error) -> String {
+        switch error {
+        case let error as NIOConnectionError:
+            error.connectionErrors.first.map { "\($0.error)" } ?? "the name \(error.host) has no address"
+        case let error as IOError: error.description
+        case ChannelError.connectTimeout: "no answer in time"
+        default: "\(error)"
+        }
+    }
+}

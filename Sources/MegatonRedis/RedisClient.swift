@@ -1,0 +1,182 @@
+public import Logging
+public import NIOCore
+import Synchronization
+
+/// A connection that is made when it is needed and made again when it broke; commands of many tasks share it,
+/// pipelined.
+///
+/// Nothing is sent twice: a command whose connection broke before its reply came fails with `.connectionClosed` or
+/// `.timeout`, and only its caller knows whether it may be repeated.
+public final class RedisClient: Sendable {
+    private enum State {
+        case idle
+        case connecting(Task<RedisConnection, any Error>)
+        case connected(RedisConnection)
+        case closed
+    }
+
+    private struct Shared {
+        var state: State = .idle
+        var backoff = Backoff()
+        var failedBefore = false
+    }
+
+    public let configuration: RedisConfiguration
+    private let name: String
+    private let group: any EventLoopGroup
+    private let logger: Logger
+    private let shared = Mutex(Shared())
+
+    /// - Parameters:
+    ///   - role: what the connection is for: `control`, `lease`, `wake`, `cache`. Shown by CLIENT LIST.
+    ///   - group: the event loops to live on. The lease's renewal has one of its own.
+    public init(_ configuration: RedisConfiguration, role: String, group: any EventLoopGroup, logger: Logger) {
+        self.configuration = configuration
+        self.name = "megaton:\(role)"
+        self.group = group
+        var logger = logger
+        logger[metadataKey: "redis.role"] = "\(role)"
+        self.logger = logger
+    }
+
+    /// Connects now, or says at once why that is not possible.
+    public func connect() async throws(RedisError) {
+        _ = try await attempt().connection()
+    }
+
+    /// Sends one command.
+    ///
+    /// - Parameter timeout: `configuration.commandTimeout` if nil. A blocking command needs its own: the server's
+    ///   time-out and 2 s more.
+    /// - Throws: also where the reply is an error.
+    @discardableResult
+    public func send(_ command: RedisCommand, timeout: Duration? = nil) async throws(RedisError) -> RedisValue {
+        let replies = try await pipeline([command], timeout: timeout)
+        guard let reply = replies.first else {
+            throw RedisError(.unexpectedReply, "Redis gave no reply to a command.")
+        }
+        if case .error(let text) = reply { throw RedisError(reply: text) }
+        return reply
+    }
+
+    /// Sends several commands in one round trip. Error replies come back as `.error` in their place.
+    public func pipeline(
+        _ commands: [RedisCommand], timeout: Duration? = nil
+    ) async throws(RedisError) -> [RedisValue] {
+        if commands.isEmpty { return [] }
+        let deadline = NIODeadline.now() + TimeAmount(timeout ?? configuration.commandTimeout)
+        let connection = try await connection(before: deadline)
+        let replies: [RedisValue]
+        do throws(RedisError) {
+            replies = try await connection.send(commands, deadline: deadline)
+        } catch {
+            drop(connection)
+            throw error
+        }
+        // A replica that took over's place, or a master that lost it: the next command must resolve the name anew.
+        for case .error(let text) in replies where RedisError(reply: text).endsConnection { drop(connection) }
+        return replies
+    }
+
+    /// Ends the connection. Commands under way fail, later ones with `.closed`.
+    public func close() {
+        let connection: RedisConnection? = shared.withLock { shared in
+            defer { shared.state = .closed }
+            switch shared.state {
+            case .connected(let connection): return connection
+            case .connecting(let task):
+                task.cancel()
+                return nil
+            case .idle, .closed: return nil
+            }
+        }
+        connection?.close()
+    }
+
+    // MARK: - The connection
+
+    private enum Attempt {
+        case ready(RedisConnection)
+        case running(Task<RedisConnection, any Error>)
+
+        func connection() async throws(RedisError) -> RedisConnection {
+            switch self {
+            case .ready(let connection): return connection
+            case .running(let task):
+                switch await task.result {
+                case .success(let connection): return connection
+                case .failure(let error as RedisError): throw error
+                case .failure: throw RedisError(.closed, "The Redis client was closed.")
+                }
+            }
+        }
+    }
+
+    private func connection(before deadline: NIODeadline) async throws(RedisError) -> RedisConnection {
+        while true {
+            do throws(RedisError) {
+                return try await attempt().connection()
+            } catch {
+                let isHopeless = error.code == .closed || error.code == .authentication
+                if isHopeless || NIODeadline.now() >= deadline || Task.isCancelled { throw error }
+            }
+        }
+    }
+
+    /// The connection there is, or the one attempt that all callers share.
+    private func attempt() throws(RedisError) -> Attempt {
+        let attempt: Attempt? = shared.withLock { shared in
+            switch shared.state {
+            case .connected(let connection) where connection.isActive:
+                return .ready(connection)
+            case .connecting(let task):
+                return .running(task)
+            case .closed:
+                return nil
+            case .idle, .connected:
+                let delay: Duration = shared.failedBefore ? shared.backoff.next() : .zero
+                // Unstructured because several callers wait for it and none owns it; bounded by the delay and the
+                // connect time-out, and cancelled by `close`.
+                let task = Task { try await self.connectOnce(after: delay) }
+                shared.state = .connecting(task)
+                return .running(task)
+            }
+        }
+        guard let attempt else { throw RedisError(.closed, "The Redis client was closed.") }
+        return attempt
+    }
+
+    private func connectOnce(after delay: Duration) async throws -> RedisConnection {
+        do {
+            if delay > .zero { try await Task.sleep(for: delay) }
+            let connection = try await RedisConnection.connect(configuration, name: name, on: group)
+            let isWanted = shared.withLock { shared in
+                guard case .connecting = shared.state else { return false }
+                shared.state = .connected(connection)
+                shared.failedBefore = false
+                shared.backoff.reset()
+                return true
+            }
+            guard isWanted else {
+                connection.close()
+                throw RedisError(.closed, "The Redis client was closed.")
+            }
+            return connection
+        } catch {
+            let isFirst = shared.withLock { shared in
+                if case .connecting = shared.state { shared.state = .idle }
+                defer { shared.failedBefore = true }
+                return !shared.failedBefore
+            }
+            if isFirst { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }
+            throw error
+        }
+    }
+
+    private func drop(_ connection: RedisConnection) {
+        connection.close()
+        shared.withLock { shared in
+            if case .connected(let current) = shared.state, current === connection { shared.state = .idle }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+internal import FoundationEssentials
+
+/// Where a Redis is and how to speak to it.
+public struct RedisConfiguration: Sendable, Equatable {
+    /// How the server is reached.
+    public enum Address: Sendable, Equatable {
+        case tcp(host: String, port: Int)
+        case unix(path: String)
+    }
+
+    public var address: Address
+    /// TLS (`rediss://`), checked against the system's certificates.
+    public var usesTLS = false
+    public var username: String?
+    public var password: String?
+    /// The database number, 0 by default.
+    public var database = 0
+    /// How long a connection attempt may take, seconds.
+    public var connectTimeout: Duration = .seconds(5)
+    /// How long a command may take, waiting for a connection included.
+    public var commandTimeout: Duration = .seconds(5)
+
+    /// A configuration for an address without a password.
+    public init(address: Address) { self.address = address }
+
+    /// Reads `redis://[user:password@]host[:port][/database]`, `rediss://…` or
+    /// `unix://[user:password@]/path/of/socket[?db=number]`.
+    ///
+    /// - Throws: `.invalidConfiguration`, without the password in its message.
+    public init(url text: String) throws(RedisError) {
+        guard let url = URLComponents(string: text), let scheme = url.scheme?.lowercased() else {
+            throw RedisError(
+                .invalidConfiguration,
+                "A Redis URL must look like redis://host:6379/0, rediss://host:6380 or unix:///path/of/socket.")
+        }
+        switch scheme {
+        case "redis", "rediss":
+            guard let host = url.host, !host.isEmpty else {
+                throw RedisError(.invalidConfiguration, "The Redis URL \(scheme)://… names no host.")
+            }
+            let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
+            self.init(address: .tcp(host: bare, port: url.port ?? 6379))
+            usesTLS = scheme == "rediss"
+            database = try Self.database(String(url.path.drop { $0 == "/" }))
+        case "unix", "redis+unix":
+            guard url.path.hasPrefix("/"), url.path.count > 1 else {
+                throw RedisError(.invalidConfiguration, "A unix: URL of Redis needs an absolute path: unix:///path.")
+            }
+            self.init(address: .unix(path: url.path))
+            database = try Self.database(url.queryItems?.first { $0.name == "db" }?.value ?? "")
+        default:
+            throw RedisError(
+                .invalidConfiguration, "\(scheme): is no scheme for Redis; use redis:, rediss: or unix:.")
+        }
+        username = url.user.flatMap { $0.isEmpty ? nil : $0 }
+        password = url.password
+    }
+
+    private static func database(_ text: String) throws(RedisError) -> Int {
+        if text.isEmpty { return 0 }
+        guard let number = Int(text), number >= 0 else {
+            throw RedisError(.invalidConfiguration, "\"\(text)\" is no database number in the Redis URL.")
+        }
+        return number
+    }
+}
+
+extension RedisConfiguration: CustomStringConvertible {
+    /// The URL without the user and the password, fit for logs.
+    public var description: String {
+        let number = database == 0 ? "" : String(database)
+        return switch address {
+        case .tcp(let host, let port):
+            "\(usesTLS ? "rediss" : "redis")://\(host):\(port)" + (number.isEmpty ? "" : "/" + number)
+        case .unix(let path): "unix://\(path)" + (number.isEmpty ? "" : "?db=" + number)
+        }
+    }
+}

@@ -1,0 +1,67 @@
+public import Logging
+public import NIOCore
+
+/// A connection that listens to channels and is made again when it broke.
+///
+/// Messages published while it was down are lost: that is what Redis' pub/sub is. Whoever relies on them looks again
+/// when `onSubscribed` is called, and has a timer for the rest.
+public final class RedisSubscriber: Sendable {
+    private let configuration: RedisConfiguration
+    private let channels: [String]
+    private let group: any EventLoopGroup
+    private let logger: Logger
+    private let onSubscribed: @Sendable () -> Void
+    private let onMessage: @Sendable (_ channel: String, _ message: String) -> Void
+
+    /// - Parameters:
+    ///   - onSubscribed: called each time all channels are being listened to.
+    ///   - onMessage: called on an event loop: it must not block.
+    public init(
+        _ configuration: RedisConfiguration, channels: [String], group: any EventLoopGroup, logger: Logger,
+        onSubscribed: @escaping @Sendable () -> Void,
+        onMessage: @escaping @Sendable (_ channel: String, _ message: String) -> Void
+    ) {
+        self.configuration = configuration
+        self.channels = channels
+        self.group = group
+        self.logger = logger
+        self.onSubscribed = onSubscribed
+        self.onMessage = onMessage
+    }
+
+    /// Listens until the task is cancelled.
+    public func run() async {
+        var backoff = Backoff()
+        while !Task.isCancelled {
+            do {
+                try await listen { backoff.reset() }
+            } catch is CancellationError {
+                return
+            } catch {
+                logger.debug("subscription ended", metadata: ["error": "\(error)"])
+            }
+            try? await Task.sleep(for: backoff.next())  // Cancelled: the loop's condition ends it.
+        }
+    }
+
+    private func listen(onConnected: () -> Void) async throws {
+        let connection = try await RedisConnection.connect(configuration, name: "megaton:subscriber", on: group)
+        let expected = channels.count
+        let (onMessage, onSubscribed) = (onMessage, onSubscribed)
+        try await withTaskCancellationHandler {
+            try await connection.subscribe(to: channels) { push in
+                switch push.first?.string {
+                case "message" where push.count == 3:
+                    onMessage(push[1].string ?? "", push[2].string ?? "")
+                case "subscribe" where push.count == 3 && push[2].int == expected:
+                    onSubscribed()
+                default: break
+                }
+            }
+            onConnected()
+            await connection.waitForClose()
+        } onCancel: {
+            connection.close()
+        }
+    }
+}
