@@ -47,9 +47,12 @@ public struct FlightWait: Sendable, Hashable {
     public let key: CacheKey
     /// Seconds until the leader's lease ends unless it is renewed.
     public let remaining: Double
+    /// What the coordinator knows the wait by.
+    public let ticket: Int
 
-    public init(key: CacheKey, remaining: Double) {
+    public init(key: CacheKey, remaining: Double, ticket: Int = 0) {
         self.key = key
         self.remaining = remaining
+        self.ticket = ticket
     }
 }

@@ -290,3 +290,13 @@ public final class ImagePipeline: Sendable {
         }
     }
 }
+
+extension ImagePipeline {
+    /// Fetches a source into the cache and makes nothing of it: Nuke's prefetching, on its own.
+    ///
+    /// - Throws: what went wrong with the fetch.
+    public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
+        let original = try await original(try await source(of: request), metrics)
+        await original.storeIfNeeded()
+    }
+}

@@ -1,23 +1,23 @@
 /// Delays that double up to a cap, each chosen at random below its bound ("full jitter"), so that clients which lost
 /// the same server do not come back together.
-struct Backoff: Sendable {
+public struct Backoff: Sendable {
     private let first: Duration
     private let cap: Duration
     private var failures = 0
 
     /// The first bound and the largest one.
-    init(first: Duration = .milliseconds(50), cap: Duration = .seconds(2)) {
+    public init(first: Duration = .milliseconds(50), cap: Duration = .seconds(2)) {
         self.first = first
         self.cap = cap
     }
 
     /// The delay before the next attempt.
-    mutating func next() -> Duration {
+    public mutating func next() -> Duration {
         let bound = min(cap, first * (1 << min(failures, 16)))
         failures += 1
         return bound * Double.random(in: 0.5...1)
     }
 
     /// To be called after a success.
-    mutating func reset() { failures = 0 }
+    public mutating func reset() { failures = 0 }
 }

@@ -1,0 +1,199 @@
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonPipeline
+import MegatonRedis
+import NIOPosix
+import Synchronization
+
+/// Submits one batch and follows it to its end: reading, pushing and collecting at the same time.
+final class BatchRun: Sendable {
+    /// How it ended.
+    struct Result: Sendable {
+        let summary: RunSummary
+        let errors: String
+        let skipped: Int
+        let wasInterrupted: Bool
+    }
+
+    private let options: BatchOptions
+    private let batch: String
+    private let output: String?
+    private let queue: JobQueue
+    private let monitor: BatchMonitor
+    private let waiting: RedisClient
+    private let ledger: Ledger?
+    private let shutdown: ShutdownSignal
+    private let progress = Mutex(Progress())
+
+    private struct Progress {
+        var submitted = 0
+        var ended = 0
+        var isComplete = false
+        var skipped = 0
+    }
+
+    /// Jobs that are submitted and have not ended: what is read ahead of the workers.
+    private static let outstandingLimit = 20_000
+    private static let readAtOnce = 500
+    /// How long the rest of an interrupted batch may take to end.
+    private static let cancelPatience: Duration = .seconds(10)
+
+    init(
+        _ options: BatchOptions, batch: String, output: String?, control: RedisConfiguration, keys: QueueKeys,
+        ledger: Ledger?, shutdown: ShutdownSignal
+    ) {
+        self.options = options
+        self.batch = batch
+        self.output = output
+        self.ledger = ledger
+        self.shutdown = shutdown
+        let logger = LogOptions.logger("megaton.submit", level: .error)
+        let group = MultiThreadedEventLoopGroup.singleton
+        queue = JobQueue(RedisClient(control, role: "submit", group: group, logger: logger), keys: keys)
+        waiting = RedisClient(control, role: "results", group: group, logger: logger)
+        monitor = BatchMonitor(queue: queue, batch: batch)
+    }
+
+    /// Submits everything and returns at the batch's end, or soon after the first signal.
+    func run() async throws -> Result {
+        defer { queue.close() }
+        defer { waiting.close() }
+        let start = ContinuousClock.now
+        let tally = try await withThrowingTaskGroup(of: BatchTally?.self) { group in
+            group.addTask {
+                try await self.submit()
+                return nil
+            }
+            group.addTask { try await self.collect() }
+            group.addTask {
+                await self.shutdown.wait(for: .drain)
+                if !Task.isCancelled { try await self.monitor.cancel() }
+                return nil
+            }
+            var tally: BatchTally?
+            while tally == nil, let next = try await group.next() { tally = next }
+            group.cancelAll()
+            return tally ?? BatchTally()
+        }
+        let seconds = start.duration(to: .now).inSeconds
+        let summary = RunSummary(
+            batch: batch, counters: try await monitor.counters(), tally: tally, seconds: seconds, ledger: ledger?.path)
+        return Result(
+            summary: summary, errors: tally.table, skipped: progress.withLock { $0.skipped },
+            wasInterrupted: shutdown.level > .none)
+    }
+
+    /// Submits everything and returns as soon as that is done.
+    ///
+    /// - Returns: how many jobs.
+    func submitOnly() async throws -> Int {
+        defer { queue.close() }
+        defer { waiting.close() }
+        try await submit(unbounded: true)
+        return progress.withLock { $0.submitted }
+    }
+
+    // MARK: - In
+
+    private func submit(unbounded: Bool = false) async throws {
+        let submitter = BatchSubmitter(queue: queue, batch: batch, keepsLedger: ledger != nil)
+        let reader = ReadingThread(options.inputs, excluding: output)
+        defer { reader.stop() }
+        var maker = try options.jobMaker(batch: batch, output: output)
+        while shutdown.level == .none {
+            let inputs = try await reader.next(Self.readAtOnce)
+            if inputs.isEmpty { break }
+            for input in inputs { try await submitter.add(maker.json(for: input)) }
+            // At the end of a chunk, so that few inputs start at once and many go in large pushes.
+            try await submitter.flush()
+            let submitted = await submitter.submitted
+            progress.withLock { $0.submitted = submitted }
+            if !unbounded { try await waitForRoom() }
+        }
+        try await submitter.close()
+        progress.withLock { progress in
+            progress.isComplete = true
+            progress.skipped = reader.skipped
+        }
+    }
+
+    /// Outcomes come in at least once a second or not at all, and a tenth of that is soon enough to go on reading.
+    private func waitForRoom() async throws {
+        while shutdown.level == .none,
+            progress.withLock({ $0.submitted - $0.ended }) > Self.outstandingLimit
+        {
+            try await Task.sleep(for: .milliseconds(100))
+        }
+    }
+
+    // MARK: - Out
+
+    private func collect() async throws -> BatchTally {
+        var tally = BatchTally()
+        var reporter = ProgressReporter(isInteractive: Terminal.isInteractive)
+        defer { reporter.end() }
+        var deadline: ContinuousClock.Instant?
+        while true {
+            let lines = try await outcomes()
+            if !lines.isEmpty {
+                for line in lines { tally.add(line) }
+                try await ledger?.append(lines)
+                let ended = tally.ended
+                progress.withLock { $0.ended = ended }
+            }
+            let now = progress.withLock { $0 }
+            let failed = tally.errors.values.reduce(0) { $0 + $1.count }
+            reporter.show(ended: now.ended, submitted: now.submitted, failed: failed, isComplete: now.isComplete)
+            if lines.isEmpty {
+                var isOver = now.isComplete && tally.ended >= now.submitted
+                if !isOver, now.isComplete || shutdown.level > .none { isOver = try await isFinished() }
+                if isOver {
+                    // The last outcomes came in the same step as the batch's end.
+                    let rest = try await outcomes()
+                    if rest.isEmpty { return tally }
+                    for line in rest { tally.add(line) }
+                    try await ledger?.append(rest)
+                    continue
+                }
+            }
+            if shutdown.level > .none {
+                deadline = deadline ?? .now + Self.cancelPatience
+                if shutdown.level == .abort || ContinuousClock.now > deadline ?? .now { return tally }
+            }
+            if lines.isEmpty { try await waitForOutcomes() }
+        }
+    }
+
+    /// While Redis is away nothing is lost: the workers and the queue wait for it, and so do we.
+    private func outcomes() async throws -> [Data] {
+        do {
+            return try await monitor.takeOutcomes()
+        } catch {
+            guard error.isTransient && shutdown.level == .none else { throw error }
+            Terminal.error("megaton: waiting for Redis: \(error.message)")
+            try await Task.sleep(for: .seconds(1))
+            return []
+        }
+    }
+
+    private func isFinished() async throws -> Bool {
+        do {
+            return try await monitor.counters().isFinished
+        } catch {
+            // `outcomes` meets the same and tells of it.
+            guard error.isTransient else { throw error }
+            return false
+        }
+    }
+
+    private func waitForOutcomes() async throws {
+        do {
+            try await monitor.waitForOutcome(on: waiting)
+        } catch {
+            // `outcomes` meets the same and tells of it.
+            guard error.isTransient else { throw error }
+            try await Task.sleep(for: .milliseconds(100))
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import Foundation
+import MegatonCluster
+
+/// What the outcomes of a batch say so far.
+struct BatchTally {
+    private(set) var ended = 0
+    private(set) var workers: Set<String> = []
+    /// Code to how often, and the first message.
+    private(set) var errors: [String: (count: Int, example: String)] = [:]
+    /// Outcomes that could not be read; there are none unless another version of the program wrote them.
+    private(set) var unreadable = 0
+
+    mutating func add(_ line: Data) {
+        ended += 1
+        guard let outcome = try? JSONDecoder().decode(JobOutcome.self, from: line) else {
+            unreadable += 1
+            return
+        }
+        if let worker = outcome.worker { workers.insert(worker) }
+        if let error = outcome.error {
+            errors[error.code, default: (0, error.message)].count += 1
+        }
+    }
+
+    /// The codes with their numbers, the most frequent first.
+    var table: String {
+        let rows = errors.sorted { ($0.value.count, $1.key) > ($1.value.count, $0.key) }
+        let width = rows.map(\.key.count).max() ?? 0
+        return rows.map { code, entry in
+            let name = code.padding(toLength: width, withPad: " ", startingAt: 0)
+            return "  \(String(format: "%6d", entry.count))  \(name)  \(entry.example.prefix(160))"
+        }.joined(separator: "\n")
+    }
+}

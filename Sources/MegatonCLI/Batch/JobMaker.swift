@@ -1,0 +1,61 @@
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+
+/// Turns inputs into the jobs of one batch, numbered in their order.
+struct JobMaker {
+    let batch: String
+    let renditions: [Rendition]
+    /// Absolute path of the output directory; nil keeps the results in the cache.
+    let output: String?
+    let attempts: Int
+    let priority: Job.Priority
+
+    private var namer = OutputNamer()
+    private var count = 0
+
+    init(batch: String, renditions: [Rendition], output: String?, attempts: Int, priority: Job.Priority) {
+        self.batch = batch
+        self.renditions = renditions
+        self.output = output
+        self.attempts = attempts
+        self.priority = priority
+    }
+
+    /// The JSON to be pushed. A line that is no job is pushed as it stands: the coordinator says what is wrong with it,
+    /// and the ledger has its line.
+    mutating func json(for input: Input) -> Data {
+        count += 1
+        switch input {
+        case .source(let url, let place):
+            let job = Job(
+                id: "\(batch).\(count)", source: url, renditions: renditions, output: template(place, url),
+                batch: batch, priority: priority, attempts: attempts)
+            return job.json()
+        case .job(let line, _):
+            guard var job = try? Job(json: line) else { return line }
+            job.batch = batch
+            if job.id == nil { job.id = "\(batch).\(count)" }
+            if job.kind == .process {
+                if job.renditions == nil && job.preset == nil { job.renditions = renditions }
+                if job.output == nil { job.output = template(Self.place(of: job.source), job.source) }
+            }
+            return job.json()
+        }
+    }
+
+    private mutating func template(_ place: String, _ source: String) -> String? {
+        guard let output else { return nil }
+        return FileNames.fileURL("\(output)/\(namer.place(place, for: source))") + "-{name}.{ext}"
+    }
+
+    private static func place(of source: String) -> String {
+        guard let url = URL(string: source) else { return OutputPlace.hash(source) }
+        switch url.scheme?.lowercased() {
+        case "http", "https": return OutputPlace.of(url)
+        case "data": return "data-\(OutputPlace.hash(source))"
+        default:
+            return OutputPlace.of(url.path(percentEncoded: false).split(separator: "/").map(String.init))
+        }
+    }
+}

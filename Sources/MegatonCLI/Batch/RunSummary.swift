@@ -1,0 +1,57 @@
+import Foundation
+import MegatonCluster
+
+/// How a batch ended: the object that `--json` prints.
+struct RunSummary: Sendable, Codable, Equatable {
+    var batch: String
+    var jobs: Int
+    var done: Int
+    var failed: Int
+    var cancelled: Int
+    /// Jobs that were pushed while one with the same id was alive.
+    var deduplicated: Int
+    var renditions: Int
+    var originFetches: Int
+    var renders: Int
+    var cacheHits: Int
+    /// From the first job's push to the last one's end.
+    var seconds: Double
+    var imagesPerSecond: Double
+    var ledger: String?
+    /// Worker processes that took part.
+    var workers: Int
+
+    init(batch: String, counters: BatchCounters, tally: BatchTally, seconds: Double, ledger: String?) {
+        self.batch = batch
+        jobs = max(counters["submitted"], counters["total"])
+        done = counters["done"]
+        failed = counters["failed"]
+        cancelled = counters["cancelled"]
+        deduplicated = counters["deduplicated"]
+        renditions = counters["renditions"]
+        originFetches = counters["origin_fetches"]
+        renders = counters["renders"]
+        cacheHits = counters["cache_hits"]
+        self.seconds = (seconds * 1000).rounded() / 1000
+        imagesPerSecond = seconds > 0 ? (Double(counters["done"]) / seconds * 10).rounded() / 10 : 0
+        self.ledger = ledger
+        workers = tally.workers.count
+    }
+
+    /// One line for people.
+    var line: String {
+        let rate = String(format: "%.1f", imagesPerSecond)
+        var parts = ["\(done) of \(jobs) done in \(String(format: "%.1f", seconds)) s (\(rate) a second)"]
+        if failed > 0 { parts.append("\(failed) failed") }
+        if cancelled > 0 { parts.append("\(cancelled) cancelled") }
+        if deduplicated > 0 { parts.append("\(deduplicated) were there twice") }
+        parts.append("\(originFetches) fetches, \(renders) renders, \(cacheHits) from the cache")
+        return parts.joined(separator: "; ")
+    }
+
+    /// 0 all done · 2 some failed · 130 interrupted.
+    func exitCode(interrupted: Bool) -> Int32 {
+        if interrupted && (cancelled > 0 || done + failed + deduplicated < jobs) { return 130 }
+        return failed > 0 ? 2 : 0
+    }
+}

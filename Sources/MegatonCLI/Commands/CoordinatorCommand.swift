@@ -1,0 +1,61 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+import NIOPosix
+
+/// `megaton coordinator`
+struct CoordinatorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "coordinator",
+        abstract: "Take jobs in until SIGTERM. Several may run: one leads, the others stand by.",
+        discussion: RedisOptions.environmentHelp)
+
+    @OptionGroup var redis: RedisOptions
+    @OptionGroup var log: LogOptions
+
+    @Option(name: .long, help: "Jobs that are ready or running at a time; the rest waits in the intake.")
+    var window = 4096
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "JSON file with lists of renditions by name: {\"web\": [{\"name\": \"small\", \"width\": 256, …}]}.",
+            valueName: "file"))
+    var presets: String?
+
+    mutating func validate() throws {
+        if !(1...1_000_000).contains(window) { throw ValidationError("--window is 1 to 1000000.") }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            let shutdown = ShutdownSignal()
+            var configuration = Coordinator.Configuration()
+            configuration.keys = redis.keys
+            configuration.window = window
+            configuration.presets = try loadPresets()
+            let coordinator = Coordinator(
+                configuration, redis: try redis.control(), group: MultiThreadedEventLoopGroup.singleton,
+                name: Identity.process(), logger: log.logger("megaton.coordinator"))
+            try await ProcessSignals.forwarded(to: shutdown) {
+                try await coordinator.start()
+                await withTaskGroup(of: Void.self) { group in
+                    group.addTask { await coordinator.run() }
+                    await shutdown.wait(for: .drain)
+                    group.cancelAll()
+                }
+            }
+        }
+    }
+
+    private func loadPresets() throws -> [String: [Rendition]] {
+        guard let presets else { return [:] }
+        do {
+            return try JSONDecoder().decode(
+                [String: [Rendition]].self, from: Data(contentsOf: URL(fileURLWithPath: presets)))
+        } catch {
+            throw Failure.usage("--presets \(presets) cannot be read: \(error)")
+        }
+    }
+}

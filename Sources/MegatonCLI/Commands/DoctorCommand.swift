@@ -1,0 +1,32 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+
+/// `megaton doctor`
+struct DoctorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor", abstract: "Look for what will go wrong later. Exits 1 if there is an error.",
+        discussion: RedisOptions.environmentHelp)
+
+    @OptionGroup var redis: RedisOptions
+
+    @Flag(name: .long, help: "A JSON list.")
+    var json = false
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.connected(redis) { control, cache in
+                let findings = await Doctor(control: control, cache: cache, keys: redis.keys).examine()
+                if json {
+                    Terminal.output(try JSONText.pretty(findings))
+                } else {
+                    for finding in findings {
+                        let level = finding.level.rawValue.padding(toLength: 8, withPad: " ", startingAt: 0)
+                        Terminal.output("\(level) \(finding.subject): \(finding.message)")
+                    }
+                }
+                if findings.contains(where: { $0.level == .error }) { throw ExitCode(1) }
+            }
+        }
+    }
+}

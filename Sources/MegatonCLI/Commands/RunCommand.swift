@@ -1,0 +1,199 @@
+import ArgumentParser
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonPipeline
+import MegatonRedis
+import NIOPosix
+
+/// `megaton run`
+struct RunCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "run", abstract: "Make thumbnails of everything that is named, and wait for them.",
+        discussion: """
+            Without --redis it starts a private Redis, a coordinator and the workers, and ends them with it; its cache \
+            lasts, so that a second run makes only what is missing. With --redis it uses that cluster, and starts \
+            workers of its own only if --workers is given.
+
+            Exit codes: 0 all done, 2 some failed (the ledger says which and why), 64 wrong usage, 69 Redis is not \
+            there, 74 a file cannot be written, 130 interrupted.
+            """)
+
+    @OptionGroup var batch: BatchOptions
+    @OptionGroup var redis: RedisOptions
+    @OptionGroup var worker: WorkerOptions
+
+    @Option(name: .long, help: ArgumentHelp("Directory for the outputs.", valueName: "dir"))
+    var output: String
+
+    @Option(name: .long, help: "Worker processes; the number of processors by default.")
+    var workers: Int?
+
+    @Option(
+        name: .customLong("cache-size"), help: ArgumentHelp("Size of the private Redis, MiB.", valueName: "MiB"))
+    var cacheSize = 1024
+
+    @Flag(name: .long, help: "Show the workers' logs.")
+    var verbose = false
+
+    mutating func validate() throws {
+        if let workers, !(1...256).contains(workers) { throw ValidationError("--workers is 1 to 256.") }
+        if !(64...1_048_576).contains(cacheSize) { throw ValidationError("--cache-size is 64 to 1048576 MiB.") }
+        if redis.cacheURL != nil && redis.controlURL == nil {
+            throw ValidationError("--cache-redis goes with --redis.")
+        }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            let shutdown = ShutdownSignal()
+            let result = try await ProcessSignals.forwarded(to: shutdown) {
+                let place = try prepareOutput()
+                let ledger = try Ledger(ledgerPath(place))
+                defer { ledger.close() }
+                if redis.controlURL != nil {
+                    return try await onCluster(place, ledger, shutdown)
+                }
+                return try await EmbeddedRedis(size: cacheSize * 1024 * 1024).run { address in
+                    try await withHelpers(address, address, place, defaultWorkers) {
+                        try await batchRun(address, place, ledger, shutdown).run()
+                    }
+                }
+            }
+            try report(result)
+        }
+    }
+
+    /// The cluster's own workers do the work, and ours beside them if that was asked for.
+    private func onCluster(_ place: String, _ ledger: Ledger, _ shutdown: ShutdownSignal) async throws -> BatchRun.Result {
+        let (control, cache) = (try redis.control(), try redis.cache())
+        try await InspectorSession.run(redis) { inspector in
+            let status = try await inspector.status()
+            if status.workers.isEmpty && workers == nil {
+                Terminal.error(
+                    "megaton: no worker is registered there; the jobs wait until one comes. Start megaton worker, or "
+                        + "give --workers N.")
+            }
+        }
+        guard let workers else { return try await batchRun(control, place, ledger, shutdown).run() }
+        return try await withHelpers(control, cache, place, workers) {
+            try await batchRun(control, place, ledger, shutdown).run()
+        }
+    }
+
+    private var defaultWorkers: Int { workers ?? ProcessInfo.processInfo.activeProcessorCount }
+
+    private func batchRun(
+        _ control: RedisConfiguration, _ place: String, _ ledger: Ledger, _ shutdown: ShutdownSignal
+    ) -> BatchRun {
+        BatchRun(
+            batch, batch: Identity.batch("run"), output: place, control: control, keys: redis.keys, ledger: ledger,
+            shutdown: shutdown)
+    }
+
+    /// A coordinator in this process and workers in their own, for as long as the body runs.
+    private func withHelpers<Value: Sendable>(
+        _ control: RedisConfiguration, _ cache: RedisConfiguration, _ place: String, _ count: Int,
+        _ body: @Sendable @escaping () async throws -> Value
+    ) async throws -> Value {
+        var configuration = Coordinator.Configuration()
+        configuration.keys = redis.keys
+        let coordinator = Coordinator(
+            configuration, redis: control, group: MultiThreadedEventLoopGroup.singleton, name: Identity.process(),
+            logger: LogOptions.logger("megaton.coordinator", level: verbose ? .info : .error))
+        try await coordinator.start()
+        let fleet = try fleet(control, cache, place, count)
+        return try await withThrowingTaskGroup(of: Value?.self) { group in
+            group.addTask {
+                await coordinator.run()
+                return nil
+            }
+            group.addTask {
+                try await fleet.run()
+                return nil
+            }
+            group.addTask { try await body() }
+            defer { group.cancelAll() }
+            while let value = try await group.next() {
+                if let value { return value }
+            }
+            throw Failure.unavailable("the workers ended before the batch did.")
+        }
+    }
+
+    private func fleet(
+        _ control: RedisConfiguration, _ cache: RedisConfiguration, _ place: String, _ count: Int
+    ) throws -> WorkerFleet {
+        let roots = ([place] + inputRoots()).flatMap { ["--allow-root", $0] }
+        // One process each: the processors are shared by the processes, not by the threads of one.
+        let threads = max(1, ProcessInfo.processInfo.activeProcessorCount / count)
+        let logs = verbose ? nil : try logDirectory()
+        return WorkerFleet(
+            count: count,
+            arguments: ["--queue", redis.queue, "--render-threads", String(threads)] + roots + worker.arguments
+                + ["--log-level", verbose ? "info" : "warning"],
+            environment: [
+                "MEGATON_REDIS": redis.controlURL ?? control.description,
+                "MEGATON_CACHE_REDIS": redis.cacheURL ?? redis.controlURL ?? cache.description,
+            ],
+            logDirectory: logs)
+    }
+
+    // MARK: - Places
+
+    private func prepareOutput() throws -> String {
+        let path = URL(fileURLWithPath: output).standardizedFileURL.path
+        do {
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        } catch {
+            throw Failure.output("--output \(output) cannot be made: \(error.localizedDescription)")
+        }
+        return path
+    }
+
+    private func ledgerPath(_ place: String) -> String {
+        batch.ledger.map { URL(fileURLWithPath: $0).standardizedFileURL.path } ?? "\(place)/megaton-ledger.jsonl"
+    }
+
+    /// What the user named by hand may be read: directories, and the places of files and lists. What a list names
+    /// elsewhere needs an --allow-root.
+    private func inputRoots() -> [String] {
+        var roots: [String] = []
+        for input in batch.inputs where input != "-" && !InputReader.isURL(input) {
+            let path = URL(fileURLWithPath: input).standardizedFileURL.path
+            var isDirectory: ObjCBool = false
+            guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else { continue }
+            roots.append(isDirectory.boolValue ? path : (path as NSString).deletingLastPathComponent)
+        }
+        return Array(Set(roots)).sorted()
+    }
+
+    private func logDirectory() throws -> String {
+        let path = NSTemporaryDirectory() + "megaton-logs-\(getpid())"
+        do {
+            try FileManager.default.createDirectory(
+                atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw Failure.output("\(path) cannot be made: \(error.localizedDescription)")
+        }
+        return path
+    }
+
+    // MARK: - The end
+
+    private func report(_ result: BatchRun.Result) throws {
+        let summary = result.summary
+        if !result.errors.isEmpty { Terminal.error("megaton: what failed, by code:\n\(result.errors)") }
+        if result.skipped > 0 {
+            Terminal.error("megaton: \(result.skipped) files of the directories are no images by their names.")
+        }
+        if batch.json {
+            Terminal.output(try JSONText.pretty(summary))
+        } else {
+            Terminal.error("megaton: \(summary.line)")
+            Terminal.error("megaton: the ledger is \(summary.ledger ?? "")")
+        }
+        let code = summary.exitCode(interrupted: result.wasInterrupted)
+        if code != 0 { throw ExitCode(code) }
+    }
+}

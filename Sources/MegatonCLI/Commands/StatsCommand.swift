@@ -1,0 +1,99 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+
+/// `megaton stats`
+struct StatsCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stats", abstract: "Show how well the shared cache serves.",
+        discussion: "Counters run since the queue was made; workers add theirs every 5 s.\n"
+            + RedisOptions.environmentHelp)
+
+    @OptionGroup var redis: RedisOptions
+
+    @Flag(name: .long, help: "One JSON object.")
+    var json = false
+
+    @Flag(name: .long, help: "Prometheus' text format.")
+    var prometheus = false
+
+    @Option(name: .customLong("scan-seconds"), help: "How long the cache may be scanned for memory by kind of key.")
+    var scanSeconds: Double = 2
+
+    mutating func validate() throws {
+        if json && prometheus { throw ValidationError("Either --json or --prometheus.") }
+        if !(0...60).contains(scanSeconds) { throw ValidationError("--scan-seconds is 0 to 60.") }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.run(redis) { inspector in
+                let statistics = try await inspector.cacheStatistics(budget: .seconds(scanSeconds))
+                if json {
+                    Terminal.output(try JSONText.pretty(statistics))
+                } else if prometheus {
+                    Terminal.output(Self.prometheus(statistics))
+                } else {
+                    Terminal.output(Self.table(statistics))
+                }
+            }
+        }
+    }
+
+    private static func counters(_ statistics: CacheStatistics) -> [(String, Int)] {
+        [
+            ("hits", statistics.hits), ("misses", statistics.misses), ("leads", statistics.leads),
+            ("waits", statistics.waits), ("negatives", statistics.negatives), ("renders", statistics.renders),
+            ("origin_fetches", statistics.originFetches), ("bytes_in", statistics.bytesIn),
+            ("bytes_out", statistics.bytesOut), ("evictions", statistics.evictions),
+            ("fail_open", statistics.failOpen), ("stale_writes_refused", statistics.staleWritesRefused),
+            ("damaged", statistics.damaged),
+        ]
+    }
+
+    static func table(_ statistics: CacheStatistics) -> String {
+        func row(_ name: String, _ value: String) -> String {
+            name.padding(toLength: 24, withPad: " ", startingAt: 0) + value
+        }
+        var lines = counters(statistics).map { row($0.0, String($0.1)) }
+        let percent = statistics.hitRatio.map { String(format: "%.1f %%", $0 * 100) } ?? "no looks yet"
+        lines.append(row("hit ratio", percent))
+        lines.append(row("distinct originals", "\(statistics.distinctOriginals) (estimate)"))
+        lines.append(
+            row("fetches per original", statistics.duplicateRatio.map { String(format: "%.2f", $0) } ?? "none yet"))
+        let limit = statistics.memoryLimit == 0 ? "no limit" : bytes(statistics.memoryLimit)
+        lines.append(row("memory", "\(bytes(statistics.memoryUsed)) of \(limit)"))
+        for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {
+            lines.append(row("  \(kind)", "\(size.keys) keys, \(bytes(size.bytes))"))
+        }
+        if !statistics.scanIsComplete { lines.append("  (a part: the time for the scan was up)") }
+        for (host, count) in statistics.originFetchesByHost.sorted(by: { $0.value > $1.value }).prefix(20) {
+            lines.append(row("  \(host.isEmpty ? "(no host)" : host)", "\(count) fetches"))
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    static func prometheus(_ statistics: CacheStatistics) -> String {
+        var lines: [String] = []
+        for (name, value) in counters(statistics) {
+            lines += ["# TYPE megaton_cache_\(name)_total counter", "megaton_cache_\(name)_total \(value)"]
+        }
+        lines += ["# TYPE megaton_cache_memory_bytes gauge", "megaton_cache_memory_bytes \(statistics.memoryUsed)"]
+        lines += ["# TYPE megaton_cache_keys gauge"]
+        for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {
+            lines.append("megaton_cache_keys{kind=\"\(kind)\"} \(size.keys)")
+        }
+        lines += ["# TYPE megaton_cache_kind_bytes gauge"]
+        for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {
+            lines.append("megaton_cache_kind_bytes{kind=\"\(kind)\"} \(size.bytes)")
+        }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func bytes(_ count: Int) -> String {
+        let units = ["B", "KiB", "MiB", "GiB", "TiB"]
+        var (value, unit) = (Double(count), 0)
+        while value >= 1024, unit < units.count - 1 { (value, unit) = (value / 1024, unit + 1) }
+        return unit == 0 ? "\(count) B" : String(format: "%.1f %@", value, units[unit])
+    }
+}

@@ -1,0 +1,42 @@
+import ArgumentParser
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonRedis
+import NIOPosix
+
+/// `megaton status`
+struct StatusCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "status", abstract: "Show the queue and its workers.", discussion: RedisOptions.environmentHelp)
+
+    @OptionGroup var redis: RedisOptions
+
+    @Flag(name: .long, help: "One JSON object.")
+    var json = false
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.run(redis) { inspector in
+                let status = try await inspector.status()
+                Terminal.output(json ? try JSONText.pretty(status) : Self.table(status))
+            }
+        }
+    }
+
+    static func table(_ status: ClusterStatus) -> String {
+        let rows: [(String, Int)] = [
+            ("intake", status.intake), ("staged", status.staged), ("ready", status.ready),
+            ("running", status.running), ("delayed", status.delayed), ("dead", status.dead), ("done", status.done),
+            ("failed", status.failed), ("cancelled", status.cancelled), ("retried", status.retried),
+            ("stalled", status.stalled), ("batches", status.batches),
+        ]
+        var lines = rows.map { "\($0.0.padding(toLength: 12, withPad: " ", startingAt: 0))\($0.1)" }
+        lines.append("leader      \(status.leader ?? "none")")
+        lines.append("workers     \(status.workers.count)")
+        for worker in status.workers {
+            lines.append("  \(worker.name)  \(worker.running) running, silent for \(Int(worker.silent)) s")
+        }
+        return lines.joined(separator: "\n")
+    }
+}

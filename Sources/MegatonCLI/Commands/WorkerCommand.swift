@@ -1,0 +1,69 @@
+import ArgumentParser
+import Foundation
+import Logging
+import MegatonCluster
+import NIOCore
+import NIOPosix
+
+/// `megaton worker`
+struct WorkerCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "worker",
+        abstract: "Claim jobs and do them until SIGTERM; a second SIGTERM gives back at once what runs.",
+        discussion: RedisOptions.environmentHelp)
+
+    @OptionGroup var redis: RedisOptions
+    @OptionGroup var worker: WorkerOptions
+    @OptionGroup var log: LogOptions
+
+    @Option(name: .long, help: "Jobs in hand at a time; most of them wait for an origin.")
+    var concurrency = 16
+
+    @Option(name: .customLong("render-threads"), help: "Threads that render; the number of processors by default.")
+    var renderThreads: Int?
+
+    @Option(name: .long, help: "Seconds for which a claimed job is ours without a sign of life.")
+    var lease: Double = 15
+
+    @Option(name: .customLong("drain-timeout"), help: "Seconds that running jobs may take after SIGTERM.")
+    var drainTimeout: Double = 25
+
+    mutating func validate() throws {
+        if !(1...1024).contains(concurrency) { throw ValidationError("--concurrency is 1 to 1024.") }
+        if let renderThreads, !(1...1024).contains(renderThreads) {
+            throw ValidationError("--render-threads is 1 to 1024.")
+        }
+        if !(1...3600).contains(lease) { throw ValidationError("--lease is 1 to 3600 seconds.") }
+        if !(0...3600).contains(drainTimeout) { throw ValidationError("--drain-timeout is 0 to 3600 seconds.") }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            let shutdown = ShutdownSignal()
+            try await ProcessSignals.forwarded(to: shutdown) {
+                var configuration = Worker.Configuration(control: try redis.control())
+                configuration.cache = try redis.cache()
+                configuration.keys = redis.keys
+                configuration.concurrency = concurrency
+                configuration.renderConcurrency = renderThreads
+                configuration.lease = .seconds(lease)
+                configuration.renewInterval = .seconds(lease / 3)
+                configuration.drainTimeout = .seconds(drainTimeout)
+                configuration.roots = worker.roots
+                configuration.addressPolicy = worker.addressPolicy
+                configuration.cachePolicy = worker.policy
+                let logger = log.logger("megaton.worker")
+                if worker.allowPrivate {
+                    logger.warning("sources on loopback, private and link-local addresses are fetched too")
+                }
+                let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+                let worker = try Worker(
+                    configuration, name: Identity.process(), group: MultiThreadedEventLoopGroup.singleton,
+                    leaseGroup: leaseGroup, logger: logger, onHungRender: { _exit(70) })
+                try await worker.start()
+                await worker.run(until: shutdown)
+                try await leaseGroup.shutdownGracefully()
+            }
+        }
+    }
+}

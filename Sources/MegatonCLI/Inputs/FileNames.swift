@@ -1,0 +1,20 @@
+import Foundation
+import MegatonCluster
+
+/// Paths as URLs, and names that fit into paths.
+enum FileNames {
+    private static let allowed: CharacterSet = {
+        var set = CharacterSet(charactersIn: "/-._~!$&'()*+,;=:@")
+        set.formUnion(CharacterSet(charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
+        return set
+    }()
+
+    /// `file:///…`, with all encoded that means something in a URL or in an output template.
+    static func fileURL(_ path: String) -> String {
+        "file://" + (path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path)
+    }
+
+    static func plain(_ component: String) -> String { OutputTemplate.plain(component) }
+
+    static func hash(_ text: String) -> String { OutputTemplate.hash(text) }
+}

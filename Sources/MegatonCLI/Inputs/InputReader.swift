@@ -1,0 +1,133 @@
+import Foundation
+
+/// Reads what the user asked for as a stream: nothing is held but the directory or the block that is being read.
+///
+/// Blocks, and belongs on a thread of its own; not for two threads at once.
+struct InputReader {
+    /// What is being read now.
+    private enum Source {
+        case arguments(ArraySlice<String>)
+        /// Directories deeper down come before what is left of this one.
+        case directory(DirectoryListing)
+        case list(LineReader, isJobs: Bool)
+    }
+
+    private var stack: [Source]
+    private let excluded: String
+    /// Files of directories that were left out, as their names are no image's.
+    private(set) var skipped = 0
+
+    /// What a directory's files must be called to be taken; a file that is named by itself always is.
+    static let endings: Set<String> = ["jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif"]
+
+    /// - Parameter excluding: the output directory: what was made before is not taken as an input.
+    init(_ arguments: [String], excluding output: String?) {
+        stack = [.arguments(arguments[...])]
+        excluded = output ?? ""
+    }
+
+    /// The next inputs, at most so many; empty at the end.
+    ///
+    /// - Throws: `Failure` where an argument or a list cannot be read.
+    mutating func next(_ limit: Int) throws -> [Input] {
+        var inputs: [Input] = []
+        while inputs.count < limit, let source = stack.popLast() {
+            switch source {
+            case .arguments(var arguments):
+                guard let argument = arguments.popFirst() else { continue }
+                stack.append(.arguments(arguments))
+                try open(argument, &inputs)
+            case .directory(var listing):
+                try take(&listing, &inputs)
+            case .list(var reader, let isJobs):
+                guard let line = try reader.next() else { continue }
+                let origin = reader.origin
+                stack.append(.list(reader, isJobs: isJobs))
+                if let input = try Self.input(line, origin: origin, isJobs: isJobs) { inputs.append(input) }
+            }
+        }
+        return inputs
+    }
+
+    private mutating func open(_ argument: String, _ inputs: inout [Input]) throws {
+        if argument == "-" {
+            stack.append(.list(LineReader(.standardInput, name: "standard input"), isJobs: false))
+            return
+        }
+        if Self.isURL(argument) {
+            inputs.append(try Self.url(argument))
+            return
+        }
+        let path = URL(fileURLWithPath: argument).standardizedFileURL.path
+        var isDirectory: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
+            throw Failure.usage("\(argument): no such file or directory.")
+        }
+        if isDirectory.boolValue {
+            stack.append(.directory(try DirectoryListing(path, components: [])))
+            return
+        }
+        switch (path as NSString).pathExtension.lowercased() {
+        case "txt", "jsonl":
+            guard let handle = FileHandle(forReadingAtPath: path) else {
+                throw Failure.usage("\(argument) cannot be read: \(String(cString: strerror(errno))).")
+            }
+            stack.append(.list(LineReader(handle, name: argument), isJobs: path.hasSuffix("jsonl")))
+        default:
+            inputs.append(Self.file(path, components: [(path as NSString).lastPathComponent]))
+        }
+    }
+
+    private mutating func take(_ listing: inout DirectoryListing, _ inputs: inout [Input]) throws {
+        guard let name = listing.names.popFirst() else { return }
+        let path = "\(listing.path)/\(name)"
+        let components = listing.components + [name]
+        stack.append(.directory(listing))
+        if name.hasPrefix(".") || path == excluded { return }
+        // Links to directories are not followed: they may lead in a circle.
+        switch try DirectoryListing.kind(path) {
+        case .directory: stack.append(.directory(try DirectoryListing(path, components: components)))
+        case .file where Self.endings.contains((name as NSString).pathExtension.lowercased()):
+            inputs.append(Self.file(path, components: components))
+        case .file: skipped += 1
+        case .other: break
+        }
+    }
+
+    // MARK: - Lines
+
+    /// Nil for a blank line or a comment.
+    private static func input(_ line: String, origin: String, isJobs: Bool) throws -> Input? {
+        let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
+        if text.isEmpty || (text.hasPrefix("#") && !isJobs) { return nil }
+        if isJobs || text.hasPrefix("{") { return .job(line: Data(text.utf8), origin: origin) }
+        if isURL(text) { return try url(text) }
+        let path = URL(fileURLWithPath: text).standardizedFileURL.path
+        // A path keeps its tree: relative ones as they stand, absolute ones from the root.
+        let shown = text.hasPrefix("/") || text.split(separator: "/").contains("..") ? path : text
+        return file(path, components: shown.split(separator: "/").filter { $0 != "." }.map(String.init))
+    }
+
+    static func isURL(_ text: String) -> Bool {
+        guard let colon = text.firstIndex(of: ":") else { return false }
+        return ["http", "https", "file", "data", "s3", "ftp"].contains(text[..<colon].lowercased())
+    }
+
+    private static func url(_ text: String) throws -> Input {
+        guard let url = URL(string: text) else {
+            // The worker says what is wrong with it, in the ledger's line.
+            return .source(url: text, place: OutputPlace.hash(text))
+        }
+        switch url.scheme?.lowercased() {
+        case "file":
+            let components = url.path(percentEncoded: false).split(separator: "/").map(String.init)
+            return .source(url: text, place: OutputPlace.of(components))
+        case "data": return .source(url: text, place: "data-\(OutputPlace.hash(text))")
+        default: return .source(url: text, place: OutputPlace.of(url))
+        }
+    }
+
+    private static func file(_ path: String, components: [String]) -> Input {
+        .source(url: FileNames.fileURL(path), place: OutputPlace.of(components))
+    }
+}

@@ -1,0 +1,23 @@
+import Foundation
+import MegatonPipeline
+import Synchronization
+
+/// An `InputReader` on a thread of its own: reading blocks.
+final class ReadingThread: Sendable {
+    private let reader: Mutex<InputReader>
+    private let thread = ThreadPool(name: "megaton-input", count: 1)
+
+    init(_ arguments: [String], excluding output: String?) {
+        reader = Mutex(InputReader(arguments, excluding: output))
+    }
+
+    /// The next inputs; empty at the end.
+    func next(_ limit: Int) async throws -> [Input] {
+        try await thread.run { try self.reader.withLock { try $0.next(limit) } }
+    }
+
+    /// Files that were left out so far.
+    var skipped: Int { reader.withLock { $0.skipped } }
+
+    func stop() { thread.stop() }
+}

@@ -1,0 +1,45 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+
+/// What a batch is made of: the inputs, what is made of them, and where it goes.
+struct BatchOptions: ParsableArguments {
+    @Argument(
+        help: ArgumentHelp(
+            "Image files, directories (recursive), http(s) URLs, .txt (one URL or path a line), .jsonl (one job a line), "
+                + "or - for standard input.", valueName: "input"))
+    var inputs: [String]
+
+    @OptionGroup var renditions: RenditionOptions
+
+    @Option(name: .long, help: "How often a job is tried at the most.")
+    var attempts = 5
+
+    @Option(name: .long, help: "high, normal or bulk.")
+    var priority = "normal"
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Where the ledger goes: a JSON line for each job.", valueName: "file.jsonl"))
+    var ledger: String?
+
+    @Flag(name: .long, help: "End with one JSON object on standard output.")
+    var json = false
+
+    mutating func validate() throws {
+        if inputs.isEmpty { throw ValidationError("Name at least one input.") }
+        if !(1...100).contains(attempts) { throw ValidationError("--attempts is 1 to 100.") }
+        if Job.Priority(rawValue: priority) == nil {
+            throw ValidationError("--priority is high, normal or bulk, not \"\(priority)\".")
+        }
+        if inputs.filter({ $0 == "-" }).count > 1 { throw ValidationError("Standard input can be read once only.") }
+    }
+
+    /// Turns inputs into jobs.
+    func jobMaker(batch: String, output: String?) throws -> JobMaker {
+        JobMaker(
+            batch: batch, renditions: try renditions.renditions(), output: output, attempts: attempts,
+            priority: Job.Priority(rawValue: priority) ?? .normal)
+    }
+}

@@ -1,0 +1,25 @@
+import ArgumentParser
+import Logging
+
+/// How much is told on standard error.
+struct LogOptions: ParsableArguments {
+    @Option(
+        name: .customLong("log-level"), help: "trace, debug, info, notice, warning, error or critical.")
+    var logLevel = "info"
+
+    mutating func validate() throws {
+        if Logger.Level(rawValue: logLevel) == nil {
+            throw ValidationError(
+                "--log-level is trace, debug, info, notice, warning, error or critical, not \"\(logLevel)\".")
+        }
+    }
+
+    /// A logger on standard error; standard output belongs to results.
+    func logger(_ label: String) -> Logger { Self.logger(label, level: Logger.Level(rawValue: logLevel) ?? .info) }
+
+    static func logger(_ label: String, level: Logger.Level) -> Logger {
+        var logger = Logger(label: label) { StreamLogHandler.standardError(label: $0) }
+        logger.logLevel = level
+        return logger
+    }
+}

@@ -1,0 +1,54 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonRedis
+
+/// Where the Redis are. Passwords belong into the environment, where no `ps` shows them.
+struct RedisOptions: ParsableArguments {
+    @Option(
+        name: .long, help: ArgumentHelp("Control Redis: redis://, rediss:// or unix:///path.", valueName: "url"))
+    var redis: String?
+
+    @Option(
+        name: .customLong("cache-redis"),
+        help: ArgumentHelp("Cache Redis; the control Redis unless given.", valueName: "url"))
+    var cacheRedis: String?
+
+    @Option(name: .long, help: ArgumentHelp("Name of the queue.", valueName: "name"))
+    var queue = "default"
+
+    static let environmentHelp =
+        "The environment may give the URLs instead: MEGATON_REDIS, MEGATON_CACHE_REDIS (they may carry passwords)."
+
+    /// The URL from the command line or the environment.
+    var controlURL: String? { redis ?? ProcessInfo.processInfo.environment["MEGATON_REDIS"] }
+    /// The URL from the command line or the environment.
+    var cacheURL: String? { cacheRedis ?? ProcessInfo.processInfo.environment["MEGATON_CACHE_REDIS"] }
+
+    var keys: QueueKeys { QueueKeys(queue: queue) }
+
+    mutating func validate() throws {
+        if !Job.isName(queue) { throw ValidationError("--queue must match [A-Za-z0-9._:-]{1,128}.") }
+        for url in [redis, cacheRedis] {
+            guard let url else { continue }
+            do {
+                _ = try RedisConfiguration(url: url)
+            } catch {
+                throw ValidationError(error.message)
+            }
+        }
+    }
+
+    /// - Throws: where no URL is given.
+    func control() throws -> RedisConfiguration {
+        guard let url = controlURL else {
+            throw Failure.usage("which Redis? Give --redis URL or set MEGATON_REDIS.")
+        }
+        return try RedisConfiguration(url: url)
+    }
+
+    /// The cache's, or else the control's.
+    func cache() throws -> RedisConfiguration {
+        try cacheURL.map { url in try RedisConfiguration(url: url) } ?? control()
+    }
+}

@@ -1,0 +1,56 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+
+/// What a worker may reach. Everything is closed unless it is opened here.
+struct WorkerOptions: ParsableArguments {
+    @Option(
+        name: .customLong("allow-root"),
+        help: ArgumentHelp(
+            "Read file: sources and write file: outputs beneath this directory; repeatable.", valueName: "dir"))
+    var allowRoot: [String] = []
+
+    @Flag(name: .customLong("allow-private"), help: "Fetch from loopback, private and link-local addresses too.")
+    var allowPrivate = false
+
+    @Option(
+        name: .customLong("allow-port"),
+        help: ArgumentHelp("Fetch from this port of public addresses, beside 80 and 443; repeatable.", valueName: "port"))
+    var allowPort: [Int] = []
+
+    @Option(
+        name: .customLong("cache-policy"),
+        help: "What the shared cache keeps: all, automatic, original, encoded or none.")
+    var cachePolicy = "all"
+
+    mutating func validate() throws {
+        if ImagePipeline.CachePolicy(rawValue: cachePolicy) == nil {
+            throw ValidationError(
+                "--cache-policy is all, automatic, original, encoded or none, not \"\(cachePolicy)\".")
+        }
+        for port in allowPort where !(1...65535).contains(port) {
+            throw ValidationError("--allow-port is 1 to 65535, not \(port).")
+        }
+        for root in allowRoot {
+            var isDirectory: ObjCBool = false
+            guard FileManager.default.fileExists(atPath: root, isDirectory: &isDirectory), isDirectory.boolValue else {
+                throw ValidationError("--allow-root \(root) is no directory.")
+            }
+        }
+    }
+
+    var addressPolicy: AddressPolicy {
+        AddressPolicy(allowsPrivate: allowPrivate, ports: Set(allowPort).union([80, 443]))
+    }
+
+    var policy: ImagePipeline.CachePolicy { ImagePipeline.CachePolicy(rawValue: cachePolicy) ?? .all }
+
+    var roots: [String] { allowRoot.map { URL(fileURLWithPath: $0).standardizedFileURL.path } }
+
+    /// The same options for a worker process.
+    var arguments: [String] {
+        allowRoot.flatMap { ["--allow-root", $0] } + (allowPrivate ? ["--allow-private"] : [])
+            + allowPort.flatMap { ["--allow-port", String($0)] } + ["--cache-policy", cachePolicy]
+    }
+}

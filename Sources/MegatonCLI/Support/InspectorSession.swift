@@ -1,0 +1,39 @@
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonRedis
+import NIOPosix
+
+/// Connections for a command that looks once and ends.
+enum InspectorSession {
+    static func run(_ options: RedisOptions, _ body: (Inspector) async throws -> Void) async throws {
+        try await connected(options) { control, cache in
+            try await body(Inspector(queue: JobQueue(control, keys: options.keys), cache: cache))
+        }
+    }
+
+    /// Connects to both, or fails at once.
+    static func connected(_ options: RedisOptions, _ body: (RedisClient, RedisClient) async throws -> Void) async throws {
+        let logger = LogOptions.logger("megaton", level: .error)
+        let group = MultiThreadedEventLoopGroup.singleton
+        let control = RedisClient(try options.control(), role: "inspect", group: group, logger: logger)
+        let cache = RedisClient(try options.cache(), role: "inspect", group: group, logger: logger)
+        defer {
+            control.close()
+            cache.close()
+        }
+        try await control.connect()
+        try await cache.connect()
+        try await body(control, cache)
+    }
+}
+
+/// JSON for people and scripts.
+enum JSONText {
+    static func pretty(_ value: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        encoder.keyEncodingStrategy = .convertToSnakeCase
+        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+}

@@ -1,0 +1,53 @@
+import Synchronization
+
+/// Who waits in this process for which flight to land.
+final class FlightWaiters: Sendable {
+    private struct State {
+        var waiting: [String: [Int: Waiter]] = [:]
+        var nextTicket = 0
+    }
+
+    private final class Waiter: Sendable {
+        let landed = Trigger()
+    }
+
+    private let state = Mutex(State())
+
+    /// Registers before the flight is looked at, so that a landing between the look and the wait is not missed.
+    func register(_ key: String) -> Int {
+        state.withLock { state in
+            state.nextTicket += 1
+            state.waiting[key, default: [:]][state.nextTicket] = Waiter()
+            return state.nextTicket
+        }
+    }
+
+    func unregister(_ key: String, _ ticket: Int) {
+        state.withLock { state in
+            state.waiting[key]?[ticket] = nil
+            if state.waiting[key]?.isEmpty == true { state.waiting[key] = nil }
+        }
+    }
+
+    /// Waits for the landing, at most so long, and unregisters.
+    func wait(_ key: String, _ ticket: Int, atMost limit: Duration) async {
+        guard let waiter = state.withLock({ $0.waiting[key]?[ticket] }) else { return }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await waiter.landed.wait() }
+            // Cancelled by the landing, or run out: the two ends of the wait.
+            group.addTask { try? await Task.sleep(for: limit) }
+            await group.next()
+            group.cancelAll()
+        }
+        unregister(key, ticket)
+    }
+
+    func landed(_ key: String) {
+        for waiter in state.withLock({ $0.waiting[key].map { Array($0.values) } ?? [] }) { waiter.landed.fire() }
+    }
+
+    /// The subscription was down: nobody knows what landed meanwhile, so everybody looks again.
+    func wakeAll() {
+        for waiter in state.withLock({ $0.waiting.values.flatMap(\.values) }) { waiter.landed.fire() }
+    }
+}

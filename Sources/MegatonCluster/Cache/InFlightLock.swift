@@ -1,0 +1,231 @@
+internal import Foundation
+public import Logging
+public import MegatonPipeline
+internal import MegatonRedis
+public import NIOCore
+import Synchronization
+
+/// One fetch and one render per key in the whole cluster: `FlightCoordinating` on the cache Redis.
+///
+/// An efficiency lock, never a correctness one: a write by a leader whose flight is no longer his is refused, and where
+/// the cache Redis cannot be reached everybody leads.
+public final class InFlightLock: FlightCoordinating {
+    private let cache: RedisDataCache
+    private let owner: String
+    private let lease: Duration
+    private let negatives: NegativePolicy
+    private let logger: Logger
+    private let statistics: StatisticsRecorder?
+    private let waiters = FlightWaiters()
+    private let subscriber: RedisSubscriber
+    /// What this process leads: renewed until it lands. Bounded by the jobs that run.
+    private let leading = Mutex<Set<FlightLead>>([])
+
+    /// A lost message costs so much at the most.
+    private static let longestSleep: Duration = .seconds(2)
+    /// What a waiter adds to the lease's end at random, so that not all look at the same moment.
+    private static let jitter = 0.0...0.2
+
+    /// - Parameters:
+    ///   - owner: of this process: `host:pid:random`.
+    ///   - lease: how long a leader that died holds up the others.
+    public convenience init(
+        cache: RedisDataCache, owner: String, lease: Duration = .seconds(10),
+        negatives: NegativePolicy = NegativePolicy(), group: any EventLoopGroup, logger: Logger
+    ) {
+        self.init(
+            cache: cache, owner: owner, lease: lease, negatives: negatives, group: group, logger: logger,
+            statistics: nil)
+    }
+
+    init(
+        cache: RedisDataCache, owner: String, lease: Duration, negatives: NegativePolicy, group: any EventLoopGroup,
+        logger: Logger, statistics: StatisticsRecorder?
+    ) {
+        self.cache = cache
+        self.owner = owner
+        self.lease = lease
+        self.negatives = negatives
+        self.logger = logger
+        self.statistics = statistics
+        let waiters = waiters
+        subscriber = RedisSubscriber(
+            cache.redis.configuration, channels: CacheNames.channels, group: group, logger: logger,
+            onSubscribed: { waiters.wakeAll() },
+            onMessage: { _, message in waiters.landed(message) })
+    }
+
+    /// Listens for landings and renews what is led, until the task is cancelled.
+    public func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.subscriber.run() }
+            group.addTask { await self.renew() }
+        }
+    }
+
+    // MARK: - FlightCoordinating
+
+    public func begin(_ keys: [CacheKey]) async -> [FlightDecision] {
+        let tickets = keys.map { waiters.register($0.description) }
+        let arguments: [RedisArgument] = [.string(owner), .int(lease.wholeMilliseconds)]
+        do {
+            let replies = try await cache.redis.run(
+                FlightScripts.begin,
+                calls: keys.map {
+                    ([CacheNames.entry($0), CacheNames.flight($0), CacheNames.negative($0)], arguments)
+                })
+            var decisions: [FlightDecision] = []
+            for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
+                let decision = try await decide(key, ticket, reply)
+                if case .wait = decision {} else { waiters.unregister(key.description, ticket) }
+                if case .lead(let lead) = decision, lead.token != nil { leading.withLock { _ = $0.insert(lead) } }
+                decisions.append(decision)
+            }
+            return decisions
+        } catch {
+            for (key, ticket) in zip(keys, tickets) { waiters.unregister(key.description, ticket) }
+            statistics?.add("fail_open", keys.count)
+            logger.debug("no cache: everybody leads", metadata: [LogKey.error: "\(error)"])
+            return keys.map { .lead(FlightLead(key: $0, token: nil)) }
+        }
+    }
+
+    public func wait(for flight: FlightWait) async {
+        let random = Duration.seconds(Double.random(in: Self.jitter))
+        let limit = min(.seconds(flight.remaining) + random, Self.longestSleep)
+        await waiters.wait(flight.key.description, flight.ticket, atMost: limit)
+    }
+
+    public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async {
+        for (lead, entry) in entries {
+            guard let token = lead.token else { continue }
+            leading.withLock { _ = $0.remove(lead) }
+            do {
+                let stored = try await store(lead.key, token, entry)
+                if !stored { statistics?.add("stale_writes_refused", 1) }
+            } catch {
+                statistics?.add("cache_errors", 1)
+                logger.debug("an entry was not kept", metadata: [LogKey.error: "\(error)"])
+                // Out of memory, say: the flight must end all the same, or those who wait do so for its whole lease.
+                await end(lead, error: nil)
+            }
+        }
+    }
+
+    public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
+        for lead in leads where lead.token != nil {
+            leading.withLock { _ = $0.remove(lead) }
+            await end(lead, error: error)
+        }
+    }
+
+    // MARK: -
+
+    private func decide(_ key: CacheKey, _ ticket: Int, _ reply: RedisValue) async throws(RedisError) -> FlightDecision {
+        if case .error(let text) = reply { throw RedisError(reply: text) }
+        guard let fields = reply.array, let word = fields.first?.string else {
+            throw RedisError(.unexpectedReply, "The script begin gave an answer that its contract does not have.")
+        }
+        switch word {
+        case "hit" where fields.count >= 2:
+            let first = fields.count > 2 ? fields[2] : .null
+            if let entry = try await cache.read(CacheNames.entry(key), header: fields[1], first: first) {
+                statistics?.add("hits", 1)
+                return .hit(entry)
+            }
+            // Damaged or gone since: made again, without a lock for this once.
+            statistics?.add("misses", 1)
+            return .lead(FlightLead(key: key, token: nil))
+        case "failed" where fields.count == 3:
+            statistics?.add("negatives", 1)
+            return .failed(Self.remembered(fields[1], millisecondsLeft: fields[2].int ?? 0))
+        case "wait" where fields.count == 2:
+            statistics?.add("waits", 1)
+            let remaining = Double(max(0, fields[1].int ?? 0)) / 1000
+            return .wait(FlightWait(key: key, remaining: remaining, ticket: ticket))
+        case "lead" where fields.count == 2:
+            statistics?.add("misses", 1)
+            statistics?.add("leads", 1)
+            return .lead(FlightLead(key: key, token: fields[1].int))
+        default:
+            throw RedisError(.unexpectedReply, "The script begin answered \"\(word)\".")
+        }
+    }
+
+    private func store(_ key: CacheKey, _ token: Int, _ entry: CachedData?) async throws -> Bool {
+        var arguments: [RedisArgument] = [.string(owner), .int(token)]
+        let temporary = CacheNames.temporary(key, token: token)
+        let kept = entry.flatMap { $0.data.count <= cache.configuration.maximumEntrySize ? $0 : nil }
+        var inline: [RedisArgument] = []
+        if let kept {
+            let chunks = CacheEntry.chunks(of: kept.data)
+            let isLarge = chunks.count > RedisDataCache.chunksAtOnce
+            if isLarge { try await cache.writeChunks(chunks, to: temporary) } else { inline = chunks.map { .buffer($0) } }
+            let header = try CacheEntry.header(of: kept, stored: Date().timeIntervalSince1970)
+            let fresh = Duration.seconds(kept.metadata.lifetime).wholeMilliseconds
+            arguments += [
+                isLarge ? "2" : "1", .int(min(cache.configuration.lifetime.wholeMilliseconds, max(1, fresh))),
+                .int(fresh), .buffer(ByteBuffer(bytes: header)),
+            ]
+            statistics?.add("bytes_in", kept.data.count)
+        } else {
+            arguments += ["0", "0", "0", ""]
+        }
+        arguments += [.string(CacheNames.channel(key)), .string(key.description)]
+        let reply = try await cache.redis.run(
+            FlightScripts.finish,
+            keys: [CacheNames.entry(key), CacheNames.flight(key), temporary, CacheNames.negative(key)],
+            arguments: arguments + inline)
+        return reply.string == "ok"
+    }
+
+    private func end(_ lead: FlightLead, error: ImagePipeline.Error?) async {
+        guard let token = lead.token else { return }
+        let lifetime = error.flatMap { negatives.lifetime(of: $0) }
+        do {
+            let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
+            try await cache.redis.run(
+                FlightScripts.fail, keys: [CacheNames.flight(lead.key), CacheNames.negative(lead.key)],
+                arguments: [
+                    .string(owner), .int(token), .int(lifetime?.wholeMilliseconds ?? 0),
+                    .buffer(ByteBuffer(bytes: why)), .string(CacheNames.channel(lead.key)),
+                    .string(lead.key.description),
+                ])
+        } catch {
+            // The lease ends the flight in our place.
+            logger.debug("a flight was not ended", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+
+    /// A failure of a moment ago, as the asker is told: whoever may try again does so when it is forgotten.
+    private static func remembered(_ json: RedisValue, millisecondsLeft: Int) -> ImagePipeline.Error {
+        let data = json.buffer.map { Data($0.readableBytesView) } ?? Data()
+        guard var error = try? JSONDecoder().decode(ImagePipeline.Error.self, from: data) else {
+            return ImagePipeline.Error(.unreachable, "It failed a moment ago, for a reason that cannot be read.")
+        }
+        error.retryAfter = max(error.retryAfter ?? 0, Double(max(0, millisecondsLeft)) / 1000)
+        return error
+    }
+
+    private func renew() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: lease / 3)  // Cancelled: the loop's condition ends it.
+            let leads = leading.withLock { Array($0) }
+            if leads.isEmpty { continue }
+            do {
+                let replies = try await cache.redis.run(
+                    FlightScripts.renew,
+                    calls: leads.map { lead in
+                        (
+                            [CacheNames.flight(lead.key)],
+                            [.string(owner), .int(lead.token ?? 0), .int(lease.wholeMilliseconds)]
+                        )
+                    })
+                let lost = replies.count { $0.int != 1 }
+                if lost > 0 { statistics?.add("flights_lost", lost) }
+            } catch {
+                logger.debug("flights were not renewed", metadata: [LogKey.error: "\(error)"])
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+public import Foundation
+public import Logging
+public import MegatonPipeline
+public import MegatonRedis
+internal import NIOCore
+
+/// A cache that all processes share: `DataCaching` on the cache Redis, and the store beneath `InFlightLock`.
+///
+/// A cache that cannot be reached has missed: work goes on without it, and the statistics say so.
+public final class RedisDataCache: DataCaching {
+    /// Limits.
+    public struct Configuration: Sendable {
+        /// Larger entries are not kept, bytes.
+        public var maximumEntrySize = 32 * 1024 * 1024
+        /// After so long Redis forgets an entry, fresh or not. Every key has a time-out, so that `volatile-*` policies
+        /// can evict it.
+        public var lifetime: Duration = .seconds(30 * 24 * 3600)
+
+        public init() {}
+    }
+
+    let configuration: Configuration
+    let redis: RedisClient
+    private let logger: Logger
+    private let statistics: StatisticsRecorder?
+
+    /// Chunks written or read in one command at the most; larger entries are streamed.
+    static let chunksAtOnce = 4
+    /// A large entry that is not finished by then is dropped, ms.
+    static let temporaryLifetime = 60_000
+
+    public convenience init(_ configuration: Configuration = Configuration(), redis: RedisClient, logger: Logger) {
+        self.init(configuration, redis: redis, logger: logger, statistics: nil)
+    }
+
+    init(_ configuration: Configuration, redis: RedisClient, logger: Logger, statistics: StatisticsRecorder?) {
+        self.configuration = configuration
+        self.redis = redis
+        self.logger = logger
+        self.statistics = statistics
+    }
+
+    // MARK: - DataCaching
+
+    public func cachedData(for key: String) async -> Data? {
+        await cachedData(for: [key])[0]
+    }
+
+    /// One round trip, and one more for each entry above a chunk.
+    public func cachedData(for keys: [String]) async -> [Data?] {
+        let names = keys.map(Self.name)
+        do {
+            let replies = try await redis.pipeline(names.map { ["HMGET", .string($0), "m", "0"] })
+            var found: [Data?] = []
+            for (name, reply) in zip(names, replies) {
+                let fields = reply.array ?? []
+                let entry = fields.count == 2 ? try await read(name, header: fields[0], first: fields[1]) : nil
+                found.append(entry?.data)
+            }
+            return found
+        } catch {
+            missed(error)
+            return keys.map { _ in nil }
+        }
+    }
+
+    public func containsData(for key: String) async -> Bool {
+        do {
+            return try await redis.send(["EXISTS", .string(Self.name(key))]).int == 1
+        } catch {
+            missed(error)
+            return false
+        }
+    }
+
+    public func storeData(_ data: Data, for key: String) async {
+        guard data.count <= configuration.maximumEntrySize else { return }
+        let name = Self.name(key)
+        let temporary = "\(name):\(UInt64.random(in: .min ... .max))"
+        do {
+            let entry = CachedData(data: data, metadata: .init(lifetime: configuration.lifetime.inSeconds))
+            let header = try CacheEntry.header(of: entry, stored: Date().timeIntervalSince1970)
+            try await writeChunks(CacheEntry.chunks(of: data), to: temporary)
+            let replies = try await redis.pipeline([
+                ["HSET", .string(temporary), "m", .buffer(ByteBuffer(bytes: header))],
+                ["PEXPIRE", .string(temporary), .int(configuration.lifetime.wholeMilliseconds)],
+                ["RENAME", .string(temporary), .string(name)],
+            ])
+            for case .error(let text) in replies { throw RedisError(reply: text) }
+        } catch {
+            missed(error)
+        }
+    }
+
+    public func removeData(for key: String) async {
+        do {
+            try await redis.send(["UNLINK", .string(Self.name(key))])
+        } catch {
+            missed(error)
+        }
+    }
+
+    // MARK: - Entries
+
+    /// Reads an entry whose header and first chunk are here already.
+    ///
+    /// - Returns: nil where there is none; also where it is damaged: it is deleted then.
+    func read(_ name: String, header: RedisValue, first: RedisValue) async throws(RedisError) -> CachedData? {
+        guard let bytes = header.buffer else { return nil }
+        guard let header = try? JSONDecoder().decode(CacheEntry.Header.self, from: Data(bytes.readableBytesView)),
+            (0...configuration.maximumEntrySize).contains(header.length)
+        else { return try await drop(name, why: "its metadata cannot be read") }
+        var chunks = first.buffer.map { [$0] } ?? []
+        let count = CacheEntry.chunkCount(header.length)
+        while chunks.count < count {
+            let fields = (chunks.count..<min(count, chunks.count + Self.chunksAtOnce)).map { RedisArgument.int($0) }
+            let reply = try await redis.send(RedisCommand(["HMGET", .string(name)] + fields))
+            let next = (reply.array ?? []).compactMap(\.buffer)
+            // Replaced or evicted while we read: a miss like any other.
+            guard next.count == fields.count else { return nil }
+            chunks += next
+        }
+        if let entry = CacheEntry.assemble(header, chunks) {
+            statistics?.add("bytes_out", entry.data.count)
+            return entry
+        }
+        // A new entry may have taken its place between two reads; only one that is still damaged goes.
+        return count == 1 ? try await drop(name, why: "its checksum is wrong") : nil
+    }
+
+    private func drop(_ name: String, why: String) async throws(RedisError) -> CachedData? {
+        logger.warning("a cache entry is damaged and was deleted", metadata: ["cache.key": "\(name)", "why": "\(why)"])
+        statistics?.add("damaged", 1)
+        try await redis.send(["UNLINK", .string(name)])
+        return nil
+    }
+
+    func writeChunks(_ chunks: [ByteBuffer], to name: String) async throws(RedisError) {
+        for start in stride(from: 0, to: max(1, chunks.count), by: Self.chunksAtOnce) {
+            var fields: [RedisArgument] = []
+            for index in start..<min(chunks.count, start + Self.chunksAtOnce) {
+                fields += [.int(index), .buffer(chunks[index])]
+            }
+            if fields.isEmpty { fields = ["0", .buffer(ByteBuffer())] }
+            let replies = try await redis.pipeline([
+                RedisCommand(["HSET", .string(name)] + fields),
+                ["PEXPIRE", .string(name), .int(Self.temporaryLifetime)],
+            ])
+            for case .error(let text) in replies { throw RedisError(reply: text) }
+        }
+    }
+
+    private static func name(_ key: String) -> String {
+        CacheNames.data(CacheEntry.sha256(Data(key.utf8)))
+    }
+
+    private func missed(_ error: any Error) {
+        statistics?.add("cache_errors", 1)
+        logger.debug("the cache failed, which is a miss", metadata: [LogKey.error: "\(error)"])
+    }
+}

@@ -1,0 +1,65 @@
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+internal import NIOCore
+
+/// Sleeps until something is pushed, without taking it.
+///
+/// A client's LPUSH is seen by moving the public list's last element to where it is: that blocks while the list is
+/// empty and changes nothing. The intakes of batches announce themselves with a token. Each of the two is watched on
+/// its own connection and only while the coordinator waits.
+final class IntakeWatch: Sendable {
+    private let jobs: RedisClient
+    private let batches: RedisClient
+    private let commands: (jobs: RedisCommand, batches: RedisCommand)
+    private let armed: (jobs: Trigger, batches: Trigger) = (Trigger(), Trigger())
+    private let pushed = Trigger()
+
+    /// How long one look blocks; after that the coordinator looks by itself.
+    private static let block: Duration = .seconds(1)
+
+    init(_ redis: RedisConfiguration, keys: QueueKeys, group: any EventLoopGroup, logger: Logger) {
+        jobs = RedisClient(redis, role: "intake", group: group, logger: logger)
+        batches = RedisClient(redis, role: "intakewake", group: group, logger: logger)
+        let seconds = RedisArgument.string(String(Int(Self.block.inSeconds)))
+        commands = (
+            ["BLMOVE", .string(keys.jobs), .string(keys.jobs), "RIGHT", "RIGHT", seconds],
+            ["BLPOP", .string(keys.intakeWake), seconds]
+        )
+    }
+
+    /// Watches whenever somebody waits, until the task is cancelled.
+    func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await self.watch(self.jobs, self.commands.jobs, self.armed.jobs) }
+            group.addTask { await self.watch(self.batches, self.commands.batches, self.armed.batches) }
+        }
+    }
+
+    /// Returns when something may have been pushed, and after a good second in any case.
+    func wait() async {
+        armed.jobs.fire()
+        armed.batches.fire()
+        await pushed.wait()
+    }
+
+    func close() {
+        jobs.close()
+        batches.close()
+    }
+
+    private func watch(_ client: RedisClient, _ command: RedisCommand, _ armed: Trigger) async {
+        var backoff = Backoff()
+        while !Task.isCancelled {
+            await armed.wait()
+            do {
+                try await client.send(command, timeout: Self.block + .seconds(2))
+                backoff.reset()
+            } catch {
+                // The coordinator's own commands meet the same failure and tell of it; here it only slows the look.
+                try? await Task.sleep(for: backoff.next())
+            }
+            pushed.fire()
+        }
+    }
+}

@@ -1,0 +1,122 @@
+internal import Foundation
+internal import MegatonPipeline
+public import MegatonRedis
+
+/// Reads what is going on, and changes nothing.
+public struct Inspector: Sendable {
+    private let queue: JobQueue
+    private let cache: RedisClient
+
+    /// Workers and dead jobs that one answer shows.
+    private static let shown = 1000
+
+    public init(queue: JobQueue, cache: RedisClient) {
+        self.queue = queue
+        self.cache = cache
+    }
+
+    // MARK: - Status
+
+    public func status() async throws(RedisError) -> ClusterStatus {
+        let keys = queue.keys
+        let epoch = try await queue.redis.send(["GET", .string(keys.epoch)]).int ?? 0
+        let intakes = (try await queue.redis.send(["ZRANGE", .string(keys.intakes), "0", "-1"]).array ?? [])
+            .compactMap(\.string)
+        let commands: [RedisCommand] =
+            ([keys.stage(epoch: epoch)] + keys.ready + [keys.jobs] + intakes.map(keys.jobs(batch:))).map {
+                ["LLEN", .string($0)]
+            } + [keys.lease, keys.delay, keys.dead, keys.batches].map { ["ZCARD", .string($0)] } + [
+                ["HGETALL", .string(keys.stat)], ["GET", .string(keys.leader)], ["TIME"],
+                ["ZRANGE", .string(keys.workers), "0", .int(Self.shown - 1), "WITHSCORES"],
+            ]
+        let replies = try await queue.redis.pipeline(commands)
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        guard replies.count == commands.count else { throw JobQueue.unexpected("status") }
+        let lists = 5 + intakes.count
+        var status = ClusterStatus()
+        status.staged = replies[0].int ?? 0
+        status.ready = replies[1...3].reduce(0) { $0 + ($1.int ?? 0) }
+        status.intake = replies[4..<lists].reduce(0) { $0 + ($1.int ?? 0) }
+        status.running = replies[lists].int ?? 0
+        status.delayed = replies[lists + 1].int ?? 0
+        status.dead = replies[lists + 2].int ?? 0
+        status.batches = replies[lists + 3].int ?? 0
+        let stat = replies[lists + 4].dictionary.compactMapValues(Int.init)
+        status.done = stat["done"] ?? 0
+        status.failed = stat["failed"] ?? 0
+        status.cancelled = stat["cancelled"] ?? 0
+        status.retried = stat["retried"] ?? 0
+        status.stalled = stat["stalled"] ?? 0
+        status.leader = replies[lists + 5].string
+        let time = replies[lists + 6].array?.compactMap(\.int) ?? [0, 0]
+        status.workers = try await workers(replies[lists + 7].dictionary, now: time[0] * 1000 + time[1] / 1000)
+        return status
+    }
+
+    private func workers(_ beats: [String: String], now: Int) async throws(RedisError) -> [ClusterStatus.Worker] {
+        let names = beats.keys.sorted()
+        let running = try await queue.redis.pipeline(
+            names.map { ["HGET", .string(queue.keys.worker($0)), "running"] })
+        return zip(names, running).map { name, running in
+            let beat = beats[name].flatMap(Double.init) ?? 0
+            return ClusterStatus.Worker(
+                name: name, running: running.int ?? 0, silent: max(0, Double(now) - beat) / 1000)
+        }
+    }
+
+    // MARK: - The cache
+
+    /// - Parameter budget: how long the cache may be scanned for the memory that each kind of key takes. SCAN in small
+    ///   steps: the server is never held up.
+    public func cacheStatistics(budget: Duration = .seconds(2)) async throws(RedisError) -> CacheStatistics {
+        let keys = queue.keys
+        let replies = try await queue.redis.pipeline([
+            ["HGETALL", .string(keys.stat)], ["HGETALL", .string(keys.statHosts)],
+            ["PFCOUNT", .string(keys.statDistinct)],
+        ])
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        let stat = replies[0].dictionary.compactMapValues(Int.init)
+        var statistics = CacheStatistics(counters: stat)
+        statistics.originFetchesByHost = replies[1].dictionary.compactMapValues(Int.init)
+        statistics.distinctOriginals = replies[2].int ?? 0
+        let info = try await cache.send(["INFO"]).string ?? ""
+        statistics.evictions = Self.field("evicted_keys", info)
+        statistics.memoryUsed = Self.field("used_memory", info)
+        statistics.memoryLimit = Self.field("maxmemory", info)
+        let (kinds, isComplete) = try await memoryByKind(budget)
+        statistics.kinds = kinds
+        statistics.scanIsComplete = isComplete
+        return statistics
+    }
+
+    private func memoryByKind(_ budget: Duration) async throws(RedisError) -> ([String: CacheStatistics.Kind], Bool) {
+        let deadline = ContinuousClock.now + budget
+        var kinds: [String: CacheStatistics.Kind] = [:]
+        var cursor = "0"
+        repeat {
+            let reply = try await cache.send(["SCAN", .string(cursor), "MATCH", "megaton:?:{*", "COUNT", "500"])
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+                throw JobQueue.unexpected("SCAN")
+            }
+            cursor = next
+            let names = (parts[1].array ?? []).compactMap(\.string)
+            let sizes = try await cache.pipeline(names.map { ["MEMORY", "USAGE", .string($0), "SAMPLES", "0"] })
+            for (name, size) in zip(names, sizes) {
+                let letter = String(name.dropFirst("megaton:".count).prefix(1))
+                kinds[CacheNames.kinds[letter] ?? letter, default: .init()].add(size.int ?? 0)
+            }
+            if ContinuousClock.now > deadline { return (kinds, cursor == "0") }
+        } while cursor != "0"
+        return (kinds, true)
+    }
+
+    static func field(_ name: String, _ info: String) -> Int {
+        text(name, info).flatMap { Int($0) } ?? 0
+    }
+
+    static func text(_ name: String, _ info: String) -> String? {
+        info.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }.map {
+            String($0.dropFirst(name.count + 1))
+        }
+    }
+}

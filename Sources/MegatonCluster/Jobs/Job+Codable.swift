@@ -1,0 +1,127 @@
+public import Foundation
+internal import MegatonPipeline
+
+/// The wire form. Unknown fields are refused by name, and so is every value that could not work.
+extension Job: Codable {
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case id, kind, source, renditions, preset, output, batch, priority, attempts, credential
+    }
+
+    /// - Throws: `DecodingError` with a sentence that names the field.
+    public init(from decoder: any Decoder) throws {
+        try decoder.refuseUnknownFields(except: CodingKeys.self)
+        let fields = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            id: try fields.decodeIfPresent(String.self, forKey: .id),
+            kind: try fields.decodeIfPresent(Kind.self, forKey: .kind) ?? .process,
+            source: try fields.decode(String.self, forKey: .source),
+            renditions: try fields.decodeIfPresent([Rendition].self, forKey: .renditions),
+            preset: try fields.decodeIfPresent(String.self, forKey: .preset),
+            output: try fields.decodeIfPresent(String.self, forKey: .output),
+            batch: try fields.decodeIfPresent(String.self, forKey: .batch),
+            priority: try fields.decodeIfPresent(Priority.self, forKey: .priority) ?? .normal,
+            attempts: try fields.decodeIfPresent(Int.self, forKey: .attempts) ?? 5,
+            credential: try fields.decodeIfPresent(String.self, forKey: .credential))
+        if let complaint {
+            throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
+        }
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var fields = encoder.container(keyedBy: CodingKeys.self)
+        try fields.encodeIfPresent(id, forKey: .id)
+        try fields.encode(kind, forKey: .kind)
+        try fields.encode(source, forKey: .source)
+        try fields.encodeIfPresent(renditions, forKey: .renditions)
+        try fields.encodeIfPresent(preset, forKey: .preset)
+        try fields.encodeIfPresent(output, forKey: .output)
+        try fields.encodeIfPresent(batch, forKey: .batch)
+        try fields.encode(priority, forKey: .priority)
+        try fields.encode(attempts, forKey: .attempts)
+        try fields.encodeIfPresent(credential, forKey: .credential)
+    }
+
+    /// Says what is wrong with the values, or nil.
+    public var complaint: String? {
+        if let id, !Self.isName(id) { return "id must match [A-Za-z0-9._:-]{1,128}" }
+        if let batch, !Self.isName(batch) { return "batch must match [A-Za-z0-9._:-]{1,128}" }
+        if source.isEmpty { return "source is empty" }
+        if !(1...100).contains(attempts) { return "attempts is 1 to 100" }
+        if let renditions {
+            if renditions.isEmpty { return "renditions is empty" }
+            if renditions.count > Self.maximumRenditions {
+                return "a job may have \(Self.maximumRenditions) renditions; this one has \(renditions.count)"
+            }
+            if Set(renditions.map(\.name)).count < renditions.count { return "two renditions share a name" }
+            if preset != nil { return "a job has either renditions or a preset" }
+        }
+        if let output {
+            do {
+                _ = try OutputTemplate(output)
+            } catch {
+                return error.message
+            }
+        }
+        return nil
+    }
+
+    /// Whether a text may be the id of a job or the name of a batch.
+    public static func isName(_ text: String) -> Bool {
+        (1...128).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case 45, 46, 48...58, 65...90, 95, 97...122: true
+                default: false
+                }
+            }
+    }
+}
+
+extension Job {
+    /// Reads the wire form.
+    ///
+    /// - Throws: `JobError` with a sentence for whoever wrote the JSON.
+    public init(json: Data) throws(JobError) {
+        guard json.count <= Self.maximumSize else {
+            throw JobError("a job's JSON may have \(Self.maximumSize) bytes; this one has \(json.count)")
+        }
+        do {
+            self = try JSONDecoder().decode(Job.self, from: json)
+        } catch let error as DecodingError {
+            throw JobError(error)
+        } catch {
+            throw JobError("\(error)")
+        }
+    }
+
+    /// The wire form, with sorted fields.
+    public func json() -> Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        do {
+            return try encoder.encode(self)
+        } catch {
+            preconditionFailure("strings and integers always encode: \(error)")
+        }
+    }
+}
+
+/// A job that cannot be accepted.
+public struct JobError: Error, Sendable, Equatable {
+    /// What is wrong with it.
+    public let message: String
+
+    public init(_ message: String) { self.message = message }
+
+    init(_ error: DecodingError) {
+        let (context, what): (DecodingError.Context, String) =
+            switch error {
+            case .keyNotFound(let key, let context): (context, "the field \"\(key.stringValue)\" is missing")
+            case .typeMismatch(_, let context), .valueNotFound(_, let context): (context, "a value has the wrong type")
+            case .dataCorrupted(let context): (context, context.debugDescription)
+            @unknown default: (.init(codingPath: [], debugDescription: ""), "\(error)")
+            }
+        let path = context.codingPath.map { $0.intValue.map { "[\($0)]" } ?? ".\($0.stringValue)" }.joined()
+        message = path.isEmpty ? what : "\(what) (at \(path.drop { $0 == "." }))"
+    }
+}

@@ -1,0 +1,60 @@
+public import MegatonPipeline
+
+/// One thing to do: a source, and what is to be made of it. The public wire form is JSON.
+public struct Job: Sendable, Hashable {
+    /// What is done with the source.
+    public enum Kind: String, Sendable, Codable, CaseIterable {
+        /// Fetch, and make the renditions.
+        case process
+        /// Fetch into the cache only: Nuke's prefetching.
+        case fetch
+    }
+
+    /// Who goes first.
+    public enum Priority: String, Sendable, Codable, CaseIterable {
+        case high, normal, bulk
+    }
+
+    /// `[A-Za-z0-9._:-]{1,128}`; given by the coordinator if nil.
+    public var id: String?
+    public var kind: Kind
+    /// `https:`, `http:`, `file:` or `data:`.
+    public var source: String
+    /// What is made. Where neither this nor a preset is given: one JPEG within 256x256.
+    public var renditions: [Rendition]?
+    /// A list of renditions that the coordinator knows.
+    public var preset: String?
+    /// `file:///…` with `{path} {stem} {name} {ext} {host} {hash} {width} {height}`; nil keeps the results in the cache.
+    public var output: String?
+    public var batch: String?
+    public var priority: Priority
+    /// How often it is tried at the most, 1 to 100.
+    public var attempts: Int
+    /// Name of a credential that the workers know.
+    public var credential: String?
+
+    public init(
+        id: String? = nil, kind: Kind = .process, source: String, renditions: [Rendition]? = nil,
+        preset: String? = nil, output: String? = nil, batch: String? = nil, priority: Priority = .normal,
+        attempts: Int = 5, credential: String? = nil
+    ) {
+        self.id = id
+        self.kind = kind
+        self.source = source
+        self.renditions = renditions
+        self.preset = preset
+        self.output = output
+        self.batch = batch
+        self.priority = priority
+        self.attempts = attempts
+        self.credential = credential
+    }
+
+    /// What is made where nothing is said.
+    public static let defaultRenditions = [Rendition(width: 256, height: 256)]
+
+    /// Renditions of one job.
+    public static let maximumRenditions = 32
+    /// Bytes of a job's JSON.
+    public static let maximumSize = 1024 * 1024
+}

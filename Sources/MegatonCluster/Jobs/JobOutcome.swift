@@ -1,0 +1,75 @@
+public import Foundation
+public import MegatonPipeline
+
+/// How a job ended: one line of a ledger.
+public struct JobOutcome: Sendable, Hashable, Codable {
+    /// Where it ended.
+    public enum Status: String, Sendable, Codable {
+        case done, failed, cancelled
+    }
+
+    /// A rendition that was made or found.
+    public struct Output: Sendable, Hashable, Codable {
+        public var name: String
+        /// Absolute; nil where the job names no output.
+        public var path: String?
+        /// Pixels.
+        public var width: Int
+        /// Pixels.
+        public var height: Int
+        public var format: Rendition.Format
+        public var bytes: Int
+        /// 64 hex digits.
+        public var sha256: String
+        public var from: ImageResponse.Source
+    }
+
+    /// Why it failed.
+    public struct Failure: Sendable, Hashable, Codable {
+        public var code: String
+        public var message: String
+        /// Whether submitting it again may help.
+        public var retryable: Bool
+
+        public init(code: String, message: String, retryable: Bool) {
+            self.code = code
+            self.message = message
+            self.retryable = retryable
+        }
+    }
+
+    public var source: String
+    public var status: Status
+    public var outputs: [Output]
+    public var error: Failure?
+    /// How often it was tried.
+    public var attempts: Int
+    /// Of the last attempt, from claim to end.
+    public var seconds: Double
+    /// Who ended it: `host:pid:random`; nil where no worker did.
+    public var worker: String?
+
+    public init(
+        source: String, status: Status, outputs: [Output] = [], error: Failure? = nil, attempts: Int = 0,
+        seconds: Double = 0, worker: String? = nil
+    ) {
+        self.source = source
+        self.status = status
+        self.outputs = outputs
+        self.error = error
+        self.attempts = attempts
+        self.seconds = seconds
+        self.worker = worker
+    }
+
+    /// One line, without its end.
+    public func json() -> Data {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        do {
+            return try encoder.encode(self)
+        } catch {
+            preconditionFailure("strings and finite numbers always encode: \(error)")
+        }
+    }
+}

@@ -1,0 +1,27 @@
+internal import Foundation
+public import MegatonPipeline
+
+/// When a failed attempt is repeated.
+public struct RetryPolicy: Sendable, Equatable {
+    /// The first delay; it doubles with each attempt.
+    public var base: Duration = .seconds(2)
+    /// The longest delay before what is random is added.
+    public var cap: Duration = .seconds(600)
+    /// Up to this part of the delay is added at random, so that jobs which failed together do not come back together.
+    /// Added, never taken away: a Retry-After is kept.
+    public var jitter = 0.5
+
+    public init() {}
+
+    /// The delay after an attempt (1 is the first), or nil where the error is for good or the attempts are used up.
+    ///
+    /// - Parameter random: 0 to 1.
+    public func delay(
+        after attempt: Int, of attempts: Int, error: ImagePipeline.Error, random: Double = .random(in: 0...1)
+    ) -> Duration? {
+        guard error.isRetryable, attempt < attempts else { return nil }
+        let doubled = min(cap, base * (1 << min(attempt - 1, 20)))
+        let asked = Duration.seconds(error.retryAfter ?? 0)
+        return max(doubled, asked) * (1 + jitter * random)
+    }
+}

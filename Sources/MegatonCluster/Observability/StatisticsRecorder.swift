@@ -1,0 +1,56 @@
+internal import MegatonRedis
+import Synchronization
+
+/// Counts in this process and adds the counts to the control Redis every few seconds, in one round trip.
+final class StatisticsRecorder: Sendable {
+    private struct Counts {
+        var fields: [String: Int] = [:]
+        var hosts: [String: Int] = [:]
+        var originals: [String] = []
+    }
+
+    private let counts = Mutex(Counts())
+
+    /// Hosts and originals that are remembered between two flushes; beyond that they are only counted in sum.
+    private static let limit = 10_000
+
+    func add(_ field: String, _ number: Int) {
+        counts.withLock { $0.fields[field, default: 0] += number }
+    }
+
+    /// Counts a request to an origin.
+    func addFetches(_ number: Int, host: String, original: String) {
+        counts.withLock { counts in
+            counts.fields["origin_fetches", default: 0] += number
+            if counts.hosts.count < Self.limit { counts.hosts[host, default: 0] += number }
+            if counts.originals.count < Self.limit { counts.originals.append(original) }
+        }
+    }
+
+    /// Adds what was counted since. What cannot be added is kept for the next time.
+    func flush(to queue: JobQueue) async throws(RedisError) {
+        let taken = counts.withLock { counts in
+            defer { counts = Counts() }
+            return counts
+        }
+        var commands: [RedisCommand] = taken.fields.map { field, number in
+            ["HINCRBY", .string(queue.keys.stat), .string(field), .int(number)]
+        }
+        commands += taken.hosts.map { host, number in
+            ["HINCRBY", .string(queue.keys.statHosts), .string(host), .int(number)]
+        }
+        if !taken.originals.isEmpty {
+            commands.append(
+                RedisCommand(["PFADD", .string(queue.keys.statDistinct)] + taken.originals.map { .string($0) }))
+        }
+        do throws(RedisError) {
+            _ = try await queue.redis.pipeline(commands)
+        } catch {
+            counts.withLock { counts in
+                counts.fields.merge(taken.fields, uniquingKeysWith: +)
+                counts.hosts.merge(taken.hosts, uniquingKeysWith: +)
+            }
+            throw error
+        }
+    }
+}

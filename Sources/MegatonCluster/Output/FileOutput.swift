@@ -1,0 +1,103 @@
+internal import Foundation
+public import MegatonPipeline
+
+/// Writes results to files beneath allowed roots, each whole or not at all.
+///
+/// The bytes go to a file without a name (`O_TMPFILE`) that gets one when it is complete, so that not even `kill -9`
+/// leaves a half-written file. Where the file system has no such files, a hidden temporary one is renamed.
+/// Not synced to disk: after a power cut the newest files may be missing, and a further run makes them again.
+public struct FileOutput: Sendable {
+    private let access: FileAccess
+    private let threads: ThreadPool
+
+    /// - Parameter threads: writing blocks.
+    public init(access: FileAccess, threads: ThreadPool) {
+        self.access = access
+        self.threads = threads
+    }
+
+    /// Writes each of the files.
+    ///
+    /// - Throws: `.forbidden` or `.outputFailed`, or `.cancelled`.
+    func write(_ files: [(path: String, data: Data)]) async throws(ImagePipeline.Error) {
+        do {
+            try await threads.run { [access] in
+                for file in files {
+                    let (directory, name) = try access.prepareOutput(at: file.path)
+                    try Self.write(file.data, directory: directory, name: name)
+                }
+            }
+        } catch let error as ImagePipeline.Error {
+            throw error
+        } catch {
+            throw ImagePipeline.Error(.cancelled, "The writing of outputs was cancelled.")
+        }
+    }
+
+    private static func write(_ data: Data, directory: String, name: String) throws(ImagePipeline.Error) {
+        let path = "\(directory)/\(name)"
+        // Where no name is needed none is given; EOPNOTSUPP and EISDIR say that the file system cannot do that.
+        let unnamed = open(directory, O_WRONLY | O_CLOEXEC | 0o20200000 /* O_TMPFILE */, 0o666)
+        if unnamed >= 0 {
+            defer { close(unnamed) }
+            try fill(unnamed, data, path)
+            try link(unnamed, directory: directory, path: path)
+            return
+        }
+        guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else { throw error("cannot be written", path) }
+        let temporary = "\(directory)/.megaton-\(UInt64.random(in: .min ... .max)).tmp"
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
+        guard descriptor >= 0 else { throw error("cannot be written", path) }
+        do throws(ImagePipeline.Error) {
+            defer { close(descriptor) }
+            try fill(descriptor, data, path)
+        } catch {
+            unlink(temporary)
+            throw error
+        }
+        guard rename(temporary, path) == 0 else {
+            let failure = error("cannot be put in its place", path)
+            unlink(temporary)
+            throw failure
+        }
+    }
+
+    private static func fill(_ descriptor: Int32, _ data: Data, _ path: String) throws(ImagePipeline.Error) {
+        let isComplete = data.withUnsafeBytes { bytes in
+            var offset = 0
+            while offset < bytes.count {
+                let count = Foundation.write(descriptor, bytes.baseAddress! + offset, bytes.count - offset)
+                if count < 0 && errno == EINTR { continue }
+                if count <= 0 { return false }
+                offset += count
+            }
+            return true
+        }
+        guard isComplete else { throw error("cannot be written", path) }
+    }
+
+    /// Gives the complete file its name. A file that is there already is replaced by way of a second name, as a link
+    /// cannot replace.
+    private static func link(_ descriptor: Int32, directory: String, path: String) throws(ImagePipeline.Error) {
+        let source = "/proc/self/fd/\(descriptor)"
+        if linkat(AT_FDCWD, source, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 { return }
+        guard errno == EEXIST else { throw error("cannot be put in its place", path) }
+        let temporary = "\(directory)/.megaton-\(UInt64.random(in: .min ... .max)).tmp"
+        guard linkat(AT_FDCWD, source, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) == 0 else {
+            throw error("cannot be put in its place", path)
+        }
+        guard rename(temporary, path) == 0 else {
+            let failure = error("cannot be put in its place", path)
+            unlink(temporary)
+            throw failure
+        }
+    }
+
+    /// Room on a disk can come back; a directory that may not be written stays one.
+    private static func error(_ what: String, _ path: String) -> ImagePipeline.Error {
+        let code = errno
+        return ImagePipeline.Error(
+            .outputFailed, "\(path) \(what): \(String(cString: strerror(code))).",
+            isRetryable: [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE].contains(code))
+    }
+}

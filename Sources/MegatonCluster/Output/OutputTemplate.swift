@@ -1,0 +1,93 @@
+internal import Crypto
+internal import Foundation
+internal import MegatonPipeline
+
+/// Where a job's results go: a `file:` URL with placeholders.
+///
+/// `{path}` the source's directory · `{stem}` its file name without the ending · `{name}` the rendition's name ·
+/// `{ext}` the format's ending · `{host}` the source's host · `{hash}` 12 hex digits of the source ·
+/// `{width}` `{height}` of the result, pixels.
+public struct OutputTemplate: Sendable, Hashable {
+    static let placeholders: Set<String> = ["path", "stem", "name", "ext", "host", "hash", "width", "height"]
+
+    private enum Part: Hashable {
+        case text(String)
+        case placeholder(String)
+    }
+
+    private let parts: [Part]
+
+    /// - Throws: `JobError` with what is wrong with the template.
+    public init(_ text: String) throws(JobError) {
+        guard text.hasPrefix("file:///") else {
+            throw JobError("output must be a file: URL with an absolute path, like file:///srv/thumbs/{stem}-{name}.{ext}")
+        }
+        var parts: [Part] = []
+        var rest = text.dropFirst("file://".count)
+        while let open = rest.firstIndex(of: "{") {
+            guard let close = rest[open...].firstIndex(of: "}") else {
+                throw JobError("output has a \"{\" without its \"}\"")
+            }
+            let name = String(rest[rest.index(after: open)..<close])
+            guard Self.placeholders.contains(name) else {
+                let known = Self.placeholders.sorted().map { "{\($0)}" }.joined(separator: " ")
+                throw JobError("output has an unknown placeholder {\(name)}; known are \(known)")
+            }
+            parts.append(.text(try Self.decode(rest[..<open])))
+            parts.append(.placeholder(name))
+            rest = rest[rest.index(after: close)...]
+        }
+        parts.append(.text(try Self.decode(rest)))
+        self.parts = parts
+        let hasParent = parts.contains { part in
+            if case .text(let text) = part { text.split(separator: "/").contains("..") } else { false }
+        }
+        if hasParent { throw JobError("output must not contain \"..\"") }
+    }
+
+    private static func decode(_ text: Substring) throws(JobError) -> String {
+        guard let decoded = String(text).removingPercentEncoding, !decoded.utf8.contains(0) else {
+            throw JobError("output has a broken percent-encoding or a NUL")
+        }
+        return decoded
+    }
+
+    /// The absolute path for one rendition. What comes from the source cannot lead out of where the template points:
+    /// its components lose `..`, slashes and control characters.
+    func path(source: String, rendition: Rendition, size: PixelSize) -> String {
+        let url = URL(string: source)
+        let components = (url?.path(percentEncoded: false) ?? "").split(separator: "/").map { Self.plain(String($0)) }
+        let file = url?.scheme == "data" ? "data" : components.last ?? "index"
+        let stem = file.lastIndex(of: ".").flatMap { $0 == file.startIndex ? nil : String(file[..<$0]) } ?? file
+        return parts.map { part in
+            switch part {
+            case .text(let text): return text
+            case .placeholder("path"): return components.dropLast().joined(separator: "/")
+            case .placeholder("stem"): return stem
+            case .placeholder("name"): return rendition.name
+            case .placeholder("ext"): return rendition.format.fileExtension
+            case .placeholder("host"): return Self.plain(url?.host() ?? "local")
+            case .placeholder("width"): return String(size.width)
+            case .placeholder("height"): return String(size.height)
+            case .placeholder: return Self.hash(source)
+            }
+        }.joined()
+    }
+
+    /// A component that is safe to stand in a path.
+    public static func plain(_ component: String) -> String {
+        let safe = String(
+            component.unicodeScalars.map { scalar in
+                scalar.value < 32 || scalar.value == 127 || scalar == "/" || scalar == "\\" ? "_" : Character(scalar)
+            })
+        if safe == "." || safe == ".." || safe.isEmpty { return "_" }
+        // Names may have 255 bytes; what the template adds needs room.
+        guard safe.utf8.count > 160 else { return safe }
+        return String(decoding: Array(safe.utf8.prefix(140)), as: UTF8.self) + "-" + hash(component)
+    }
+
+    /// 12 hex digits.
+    public static func hash(_ text: String) -> String {
+        SHA256.hash(data: Data(text.utf8)).prefix(6).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+}

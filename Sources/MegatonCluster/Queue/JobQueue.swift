@@ -1,0 +1,181 @@
+internal import Foundation
+internal import MegatonPipeline
+public import MegatonRedis
+internal import NIOCore
+
+/// A queue in the control Redis: each method is one script.
+public struct JobQueue: Sendable {
+    public let keys: QueueKeys
+    let redis: RedisClient
+
+    public init(_ redis: RedisClient, keys: QueueKeys) {
+        self.redis = redis
+        self.keys = keys
+    }
+
+    // MARK: - Submitting
+
+    /// Pushes jobs to a batch's intake. Safe to repeat: `first` says which jobs these are.
+    ///
+    /// - Returns: how many jobs of the batch are submitted now.
+    func submit(
+        _ jobs: [Data], to batch: String, first: Int, isLast: Bool, keepsLedger: Bool
+    ) async throws(RedisError) -> Int {
+        let reply = try await redis.run(
+            QueueScripts.submit,
+            keys: [keys.jobs(batch: batch), keys.batch(batch), keys.batches, keys.intakes, keys.intakeWake],
+            arguments: [.string(batch), .int(first), isLast ? "1" : "0", keepsLedger ? "1" : "0"]
+                + jobs.map { .buffer(ByteBuffer(bytes: $0)) })
+        guard let submitted = reply.int else { throw Self.unexpected("submit") }
+        return submitted
+    }
+
+    /// Stops a batch. Its running jobs end when their workers renew next.
+    func cancel(batch: String) async throws(RedisError) {
+        try await redis.run(
+            QueueScripts.cancelBatch, keys: [keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes],
+            arguments: [.string(batch)])
+    }
+
+    /// The counters of a batch.
+    func batch(_ name: String) async throws(RedisError) -> [String: String] {
+        try await redis.send(["HGETALL", .string(keys.batch(name))]).dictionary
+    }
+
+    /// Takes outcomes off a batch's ledger, oldest first.
+    func takeResults(of batch: String, limit: Int) async throws(RedisError) -> [Data] {
+        let reply = try await redis.send(["LPOP", .string(keys.results(batch)), .int(limit)])
+        return (reply.array ?? []).compactMap { $0.buffer.map { Data($0.readableBytesView) } }
+    }
+
+    // MARK: - Working
+
+    func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ClaimedJob] {
+        let reply = try await redis.run(
+            QueueScripts.claim,
+            keys: keys.ready + [keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled],
+            arguments: [.string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(Self.promotedAtOnce)])
+        return try (reply.array ?? []).map { entry throws(RedisError) in
+            guard let fields = entry.array, fields.count == 6, let id = fields[0].string,
+                let attempt = fields[1].int, let stalls = fields[2].int, let json = fields[3].buffer
+            else { throw Self.unexpected("claim") }
+            return ClaimedJob(
+                id: id, attempt: attempt, stalls: stalls, json: Data(json.readableBytesView),
+                batch: fields[4].string ?? "", isCancelled: fields[5].string == "1")
+        }
+    }
+
+    /// Due jobs that one claim makes ready.
+    private static let promotedAtOnce = 64
+
+    /// Ends a job.
+    ///
+    /// - Parameter counters: added to its batch.
+    func settle(
+        _ job: ClaimedJob, worker: String, outcome: JobOutcome, dead: DeadJob?, counters: [String: Int]
+    ) async throws(RedisError) -> Verdict {
+        let reply = try await redis.run(
+            QueueScripts.settle,
+            keys: [
+                keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.batch(job.batch),
+                keys.results(job.batch),
+            ],
+            arguments: [
+                .string(job.id), .string(worker), .int(job.attempt), .string(outcome.status.rawValue),
+                .buffer(ByteBuffer(bytes: outcome.json())), .buffer(ByteBuffer(bytes: dead.map(Self.json) ?? Data())),
+            ] + Self.pairs(counters))
+        return try Self.verdict(reply)
+    }
+
+    /// Puts a job off.
+    ///
+    /// - Parameter countsAttempt: false where it was not the job's fault that it was not done.
+    func retry(
+        _ job: ClaimedJob, worker: String, after delay: Duration, countsAttempt: Bool, counters: [String: Int]
+    ) async throws(RedisError) -> Verdict {
+        let reply = try await redis.run(
+            QueueScripts.retry, keys: [keys.lease, keys.meta, keys.delay, keys.stat, keys.batch(job.batch)],
+            arguments: [
+                .string(job.id), .string(worker), .int(job.attempt), .int(delay.wholeMilliseconds),
+                countsAttempt ? "1" : "0",
+            ] + Self.pairs(counters))
+        return try Self.verdict(reply)
+    }
+
+    /// Gives jobs back.
+    ///
+    /// - Parameter leaves: the worker signs off with it.
+    @discardableResult
+    func release(
+        _ jobs: [(id: String, attempt: Int)], worker: String, leaves: Bool
+    ) async throws(RedisError) -> Int {
+        let reply = try await redis.run(
+            QueueScripts.release,
+            keys: [keys.lease, keys.meta] + keys.ready + [keys.wake, keys.workers, keys.worker(worker)],
+            arguments: [.string(worker), leaves ? "1" : "0"]
+                + jobs.flatMap { [.string($0.id), .int($0.attempt)] })
+        return reply.int ?? 0
+    }
+
+    /// Prolongs leases; see the script.
+    ///
+    /// - Returns: ids that are lost, and ids whose batch was cancelled.
+    func renew(
+        _ jobs: [(id: String, attempt: Int)], worker: String, lease: Duration, info: String
+    ) async throws(RedisError) -> (lost: [String], cancelled: [String]) {
+        let reply = try await redis.run(
+            QueueScripts.renew,
+            keys: [keys.lease, keys.meta, keys.control, keys.workers, keys.worker(worker), keys.cancelled],
+            arguments: [.string(worker), .int(lease.wholeMilliseconds), .int(jobs.count), .string(info)]
+                + jobs.flatMap { [.string($0.id), .int($0.attempt)] })
+        guard let fields = reply.array, fields.count == 3 else { throw Self.unexpected("renew") }
+        return ((fields[1].array ?? []).compactMap(\.string), (fields[2].array ?? []).compactMap(\.string))
+    }
+
+    /// Makes jobs ready whose lease has run out.
+    ///
+    /// - Returns: how many; nil where somebody else did it a moment ago.
+    @discardableResult
+    func sweep() async throws(RedisError) -> Int? {
+        let reply = try await redis.run(
+            QueueScripts.sweep,
+            keys: [keys.lease, keys.meta] + keys.ready + [keys.wake, keys.sweepGate, keys.stat, keys.workers],
+            arguments: [.int(Self.sweptAtOnce), .int(Self.sweepGate), .int(Self.workerSilence)])
+        guard let swept = reply.int else { throw Self.unexpected("sweep") }
+        return swept < 0 ? nil : swept
+    }
+
+    private static let sweptAtOnce = 1000
+    /// A little less than the second at which everybody tries, ms.
+    private static let sweepGate = 900
+    /// A worker that has not renewed for so long is no longer shown, ms.
+    private static let workerSilence = 60_000
+
+    // MARK: -
+
+    private static func verdict(_ reply: RedisValue) throws(RedisError) -> Verdict {
+        guard let verdict = reply.string.flatMap(Verdict.init(rawValue:)) else { throw unexpected("settle") }
+        return verdict
+    }
+
+    static func unexpected(_ script: String) -> RedisError {
+        RedisError(.unexpectedReply, "The script \(script) gave an answer that its contract does not have.")
+    }
+
+    private static func pairs(_ counters: [String: Int]) -> [RedisArgument] {
+        counters.filter { $0.value != 0 }.flatMap { [.string($0.key), .int($0.value)] }
+    }
+
+    static func json(_ value: DeadJob) -> Data {
+        do {
+            return try JSONEncoder().encode(value)
+        } catch {
+            preconditionFailure("strings and integers always encode: \(error)")
+        }
+    }
+}
+
+extension JobQueue {
+    /// Ends the connection.
+    public func close() { redis.close() }
+}

@@ -1,0 +1,88 @@
+/// The names of everything that one queue keeps in the control Redis.
+///
+/// All of them carry the queue as a hash tag, so that a script's keys share a slot of a Redis Cluster.
+public struct QueueKeys: Sendable, Hashable {
+    /// The queue's name.
+    public let queue: String
+    private let prefix: String
+
+    /// - Parameter queue: letters, digits, `.`, `_` and `-`; `default` unless told otherwise.
+    public init(queue: String = "default") {
+        self.queue = queue
+        prefix = "megaton:{\(queue)}:"
+    }
+
+    /// Pattern of all of them, for SCAN.
+    public var pattern: String { prefix + "*" }
+
+    // MARK: Intake
+
+    /// LIST, public: `LPUSH` a job's JSON; taken from the right.
+    public var jobs: String { prefix + "jobs" }
+    /// LIST, a batch's own intake.
+    public func jobs(batch: String) -> String { prefix + "jobs:\(batch)" }
+    /// ZSET, batches that have an intake of their own, by when it was made (ms).
+    var intakes: String { prefix + "intakes" }
+    /// LIST of at most one token: something came in.
+    var intakeWake: String { prefix + "intakewake" }
+    /// LIST, taken by the leader of an epoch and not admitted yet: `<batch>\0<json>`.
+    func stage(epoch: Int) -> String { prefix + "stage:\(epoch)" }
+    /// SET of the epochs that have staged.
+    var stages: String { prefix + "stages" }
+
+    // MARK: Jobs
+
+    /// HASH, id to the job's JSON.
+    var body: String { prefix + "body" }
+    /// HASH, id to `attempt|stalls|worker|priority|batch`.
+    var meta: String { prefix + "meta" }
+    /// LIST of ids that may be claimed.
+    func ready(_ priority: Job.Priority) -> String { prefix + "ready:\(priority.rawValue)" }
+    /// The three lists, in the order in which they are claimed from.
+    var ready: [String] { Job.Priority.allCases.map(ready) }
+    /// LIST of tokens: there is something to claim.
+    var wake: String { prefix + "wake" }
+    /// ZSET, id to the lease's end in ms: what is running.
+    var lease: String { prefix + "lease" }
+    /// ZSET, id to when it is due again, ms.
+    var delay: String { prefix + "delay" }
+    /// ZSET, id to when it died, ms.
+    var dead: String { prefix + "dead" }
+    /// HASH, id to a `DeadJob` as JSON.
+    var deadInfo: String { prefix + "deadinfo" }
+
+    // MARK: Batches
+
+    /// HASH: total submitted closed done failed cancelled deduplicated origin_fetches renders … finished.
+    func batch(_ name: String) -> String { prefix + "batch:\(name)" }
+    /// ZSET, batch to when it was first seen, ms.
+    var batches: String { prefix + "batches" }
+    /// SET of batches whose jobs are no longer wanted.
+    var cancelled: String { prefix + "cancelled" }
+    /// LIST of outcomes as JSON, where the batch keeps a ledger.
+    func results(_ batch: String) -> String { prefix + "results:\(batch)" }
+
+    // MARK: The cluster
+
+    /// STRING with a time-out: who leads.
+    var leader: String { prefix + "leader" }
+    /// Integer, one more with each new leader.
+    var epoch: String { prefix + "epoch" }
+    /// ZSET, worker to its last sign of life, ms.
+    var workers: String { prefix + "workers" }
+    /// HASH: host, pid, version, started, running.
+    func worker(_ id: String) -> String { prefix + "worker:\(id)" }
+    /// HASH: paused, ver.
+    var control: String { prefix + "control" }
+    /// STRING with a time-out: somebody is sweeping.
+    var sweepGate: String { prefix + "sweepgate" }
+
+    // MARK: Statistics
+
+    /// HASH of counters since the queue was made.
+    var stat: String { prefix + "stat" }
+    /// HASH, host to requests.
+    var statHosts: String { prefix + "stat:hosts" }
+    /// HyperLogLog of the originals fetched.
+    var statDistinct: String { prefix + "stat:distinct" }
+}

@@ -1,0 +1,133 @@
+extension QueueScripts {
+    /// Takes jobs, each with its lease and its attempt number: there is no moment between.
+    ///
+    /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled
+    /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many due ones to promote at the most
+    /// Returns a list of {id, attempt, stalls, json, batch, `1` if the batch was cancelled}.
+    /// After: each of them is in `lease` and in none of the ready lists, its attempt is one more, and every later write
+    /// about it must carry that number: it is the fence. Jobs that are due again are ready before anything is taken.
+    static let claim = script(
+        "claim",
+        """
+        local t = now()
+        local due = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', t, 'LIMIT', 0, tonumber(ARGV[4]))
+        for _, id in ipairs(due) do
+          redis.call('ZREM', KEYS[5], id)
+          local m = redis.call('HGET', KEYS[7], id)
+          if m then
+            local _, _, _, p = meta(m)
+            redis.call('RPUSH', KEYS[tonumber(p)], id)
+          end
+        end
+        local taken = {}
+        if redis.call('HGET', KEYS[8], 'paused') == '1' then return taken end
+        local want = tonumber(ARGV[3])
+        for k = 1, 3 do
+          while want > 0 do
+            local id = redis.call('RPOP', KEYS[k])
+            if not id then break end
+            local json = redis.call('HGET', KEYS[6], id)
+            local m = redis.call('HGET', KEYS[7], id)
+            if json and m then
+              local a, s, _, p, b = meta(m)
+              redis.call('HSET', KEYS[7], id, pack(a + 1, s, ARGV[1], p, b))
+              redis.call('ZADD', KEYS[4], t + tonumber(ARGV[2]), id)
+              local gone = '0'
+              if b ~= '' and redis.call('SISMEMBER', KEYS[9], b) == 1 then gone = '1' end
+              taken[#taken + 1] = {id, a + 1, s, json, b, gone}
+              want = want - 1
+            end
+          end
+        end
+        return taken
+        """)
+
+    /// Prolongs a worker's leases, and is its sign of life.
+    ///
+    /// KEYS 1 lease · 2 meta · 3 control · 4 workers · 5 worker:<id> · 6 cancelled
+    /// ARGV 1 worker · 2 lease, ms · 3 running · 4 about the worker, JSON · 5… pairs of id and attempt
+    /// Returns {control's version, {ids that are no longer the worker's}, {ids whose batch was cancelled}}.
+    /// After: each lease that is still the worker's, by its attempt, ends that much later than now.
+    static let renew = script(
+        "renew",
+        """
+        local t = now()
+        local lost, gone = {}, {}
+        for i = 5, #ARGV, 2 do
+          local mine = false
+          local m = redis.call('HGET', KEYS[2], ARGV[i])
+          if m then
+            local a, s, w, p, b = meta(m)
+            if a == tonumber(ARGV[i + 1]) and w == ARGV[1] and redis.call('ZSCORE', KEYS[1], ARGV[i]) then
+              redis.call('ZADD', KEYS[1], 'XX', 'GT', t + tonumber(ARGV[2]), ARGV[i])
+              mine = true
+              if b ~= '' and redis.call('SISMEMBER', KEYS[6], b) == 1 then gone[#gone + 1] = ARGV[i] end
+            end
+          end
+          if not mine then lost[#lost + 1] = ARGV[i] end
+        end
+        redis.call('ZADD', KEYS[4], t, ARGV[1])
+        redis.call('HSET', KEYS[5], 'running', ARGV[3], 'info', ARGV[4])
+        return {redis.call('HGET', KEYS[3], 'ver') or '0', lost, gone}
+        """)
+
+    /// Gives jobs back that were not begun or will not be finished: the attempt does not count.
+    ///
+    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 workers · 8 worker:<id>
+    /// ARGV 1 worker · 2 `1`: the worker goes · 3… pairs of id and attempt
+    /// Returns how many were given back. After: they are the next to be claimed.
+    static let release = script(
+        "release",
+        """
+        local given = 0
+        for i = 3, #ARGV, 2 do
+          local m = redis.call('HGET', KEYS[2], ARGV[i])
+          if m then
+            local a, s, w, p, b = meta(m)
+            if a == tonumber(ARGV[i + 1]) and w == ARGV[1] and redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
+              redis.call('HSET', KEYS[2], ARGV[i], pack(a - 1, s, '', p, b))
+              redis.call('RPUSH', KEYS[2 + tonumber(p)], ARGV[i])
+              redis.call('LPUSH', KEYS[6], '1')
+              given = given + 1
+            end
+          end
+        end
+        if given > 0 then redis.call('LTRIM', KEYS[6], 0, 255) end
+        if ARGV[2] == '1' then
+          redis.call('ZREM', KEYS[7], ARGV[1])
+          redis.call('DEL', KEYS[8])
+        end
+        return given
+        """)
+
+    /// Makes jobs ready again whose lease has run out, and forgets workers that have been silent for long.
+    ///
+    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers
+    /// ARGV 1 how many at the most · 2 gate, ms · 3 a worker's silence, ms
+    /// Returns how many were swept, -1 where somebody else swept a moment ago.
+    /// After: each has one stall more and goes first. Whoever claims one with too many stalls buries it: its batch is
+    /// known there.
+    static let sweep = script(
+        "sweep",
+        """
+        if not redis.call('SET', KEYS[7], '1', 'NX', 'PX', ARGV[2]) then return -1 end
+        local t = now()
+        local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', t, 'LIMIT', 0, tonumber(ARGV[1]))
+        for _, id in ipairs(ids) do
+          redis.call('ZREM', KEYS[1], id)
+          local m = redis.call('HGET', KEYS[2], id)
+          if m then
+            local a, s, _, p, b = meta(m)
+            redis.call('HSET', KEYS[2], id, pack(a, s + 1, '', p, b))
+            redis.call('RPUSH', KEYS[2 + tonumber(p)], id)
+            redis.call('LPUSH', KEYS[6], '1')
+          end
+        end
+        if #ids > 0 then
+          redis.call('LTRIM', KEYS[6], 0, 255)
+          redis.call('HINCRBY', KEYS[8], 'stalled', #ids)
+        end
+        redis.call('ZREMRANGEBYSCORE', KEYS[9], '-inf', t - tonumber(ARGV[3]))
+        return #ids
+        """)
+}

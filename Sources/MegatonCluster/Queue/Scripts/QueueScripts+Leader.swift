@@ -1,0 +1,33 @@
+extension QueueScripts {
+    /// Takes or keeps the lead.
+    ///
+    /// KEYS 1 leader · 2 epoch
+    /// ARGV 1 who · 2 lease, ms
+    /// Returns {1, epoch} to the leader, {0, ms left of the other's lease} to the others.
+    /// After: the epoch has grown by one where the leader is a new one, so that what the one before still sends is
+    /// refused by `stage` and `admit`.
+    static let lead = script(
+        "lead",
+        """
+        local leader = redis.call('GET', KEYS[1])
+        if leader == ARGV[1] then
+          redis.call('PEXPIRE', KEYS[1], ARGV[2])
+          return {1, tonumber(redis.call('GET', KEYS[2]) or '0')}
+        end
+        if leader then return {0, redis.call('PTTL', KEYS[1])} end
+        redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+        return {1, redis.call('INCR', KEYS[2])}
+        """)
+
+    /// Gives the lead up.
+    ///
+    /// KEYS 1 leader
+    /// ARGV 1 who
+    /// Returns 1 if it was the leader.
+    static let resign = script(
+        "resign",
+        """
+        if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+        return 0
+        """)
+}

@@ -1,0 +1,52 @@
+internal import MegatonRedis
+
+/// The scripts by which alone a queue changes. One to a file; its contract stands above it.
+///
+/// All of them name every key they touch, take the time from Redis, and do a bounded amount of work. Those that drain
+/// carry `allow-oom`: a full queue can be worked off while nothing new gets in.
+enum QueueScripts {
+    /// What several scripts share, in front of their text.
+    ///
+    /// - `now()`: ms of Redis' clock.
+    /// - `meta(text)`: attempt, stalls, worker, priority, batch.
+    /// - `finish(batch, results, field, outcome)`: counts a job's end into its batch and hands its outcome to the
+    ///   ledger if the batch keeps one. Returns 1 if that was the batch's last, and only once.
+    static let prelude = """
+        local function now()
+          local t = redis.call('TIME')
+          return t[1] * 1000 + math.floor(t[2] / 1000)
+        end
+        local function meta(text)
+          local a, s, w, p, b = string.match(text, '^(%d+)|(%d+)|([^|]*)|([^|]*)|(.*)$')
+          return tonumber(a), tonumber(s), w, p, b
+        end
+        local function pack(a, s, w, p, b)
+          return a .. '|' .. s .. '|' .. w .. '|' .. p .. '|' .. b
+        end
+        local function finish(batch, results, field, outcome)
+          redis.call('HINCRBY', batch, field, 1)
+          local v = redis.call('HMGET', batch, 'ledger', 'closed', 'submitted', 'total', 'done', 'failed', 'cancelled',
+                               'deduplicated')
+          if v[1] == '1' and outcome ~= '' then
+            if redis.call('LLEN', results) < 1000000 then
+              redis.call('RPUSH', results, outcome)
+            else
+              redis.call('HINCRBY', batch, 'results_dropped', 1)
+            end
+          end
+          local ended = 0
+          for i = 5, 8 do ended = ended + (tonumber(v[i]) or 0) end
+          local total = tonumber(v[4]) or 0
+          if v[2] == '1' and (tonumber(v[3]) or 0) <= total and ended >= total then
+            return redis.call('HSETNX', batch, 'finished', now())
+          end
+          return 0
+        end
+
+        """
+
+    static func script(_ name: String, allowsOutOfMemory: Bool = true, _ body: String) -> RedisScript {
+        let flags = allowsOutOfMemory ? " flags=allow-oom" : ""
+        return RedisScript(name: name, source: "#!lua\(flags)\n" + prelude + body)
+    }
+}

@@ -1,0 +1,54 @@
+public import Foundation
+public import MegatonRedis
+
+/// Follows a batch: its counters, and its outcomes where it keeps a ledger.
+public struct BatchMonitor: Sendable {
+    private let queue: JobQueue
+    public let batch: String
+
+    /// Outcomes that are taken at once.
+    private static let chunk = 1000
+
+    public init(queue: JobQueue, batch: String) {
+        self.queue = queue
+        self.batch = batch
+    }
+
+    /// The counters as they are now.
+    public func counters() async throws(RedisError) -> BatchCounters {
+        BatchCounters(try await queue.batch(batch))
+    }
+
+    /// Takes outcomes off the ledger; they are the caller's alone from then on.
+    public func takeOutcomes() async throws(RedisError) -> [Data] {
+        try await queue.takeResults(of: batch, limit: Self.chunk)
+    }
+
+    /// Waits until an outcome is there, a second at the most.
+    ///
+    /// - Parameter redis: a connection that nothing else uses.
+    public func waitForOutcome(on redis: RedisClient) async throws(RedisError) {
+        let results = RedisArgument.string(queue.keys.results(batch))
+        try await redis.send(["BLMOVE", results, results, "LEFT", "LEFT", "1"], timeout: .seconds(3))
+    }
+
+    /// Stops the batch.
+    public func cancel() async throws(RedisError) {
+        try await queue.cancel(batch: batch)
+    }
+}
+
+/// How far a batch is.
+public struct BatchCounters: Sendable, Equatable {
+    private let fields: [String: Int]
+
+    init(_ fields: [String: String]) { self.fields = fields.compactMapValues(Int.init) }
+
+    /// A counter by its name in Redis; 0 where it was never touched.
+    public subscript(name: String) -> Int { fields[name] ?? 0 }
+
+    /// Jobs that have ended, in whatever way.
+    public var ended: Int { self["done"] + self["failed"] + self["cancelled"] + self["deduplicated"] }
+    /// Whether all jobs have ended and no more will come.
+    public var isFinished: Bool { fields["finished"] != nil }
+}

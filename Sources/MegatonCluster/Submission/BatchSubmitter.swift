@@ -1,0 +1,63 @@
+public import Foundation
+public import MegatonRedis
+
+/// Pushes the jobs of one batch, in chunks, each job exactly once however often a connection breaks.
+///
+/// Not for two tasks at once: the jobs are counted in their order.
+public actor BatchSubmitter {
+    private let queue: JobQueue
+    private let batch: String
+    private let keepsLedger: Bool
+    private var pending: [Data] = []
+    private var pendingBytes = 0
+    /// How many jobs Redis has.
+    public private(set) var submitted = 0
+
+    /// Jobs and bytes of one push.
+    private static let chunk = 500
+    private static let chunkBytes = 1024 * 1024
+    /// How long a push is tried while Redis is away or full.
+    private static let patience: Duration = .seconds(60)
+
+    /// - Parameter keepsLedger: the outcomes are kept for a reader.
+    public init(queue: JobQueue, batch: String, keepsLedger: Bool) {
+        self.queue = queue
+        self.batch = batch
+        self.keepsLedger = keepsLedger
+    }
+
+    /// Adds a job; it is pushed when a chunk is full, or at `flush`.
+    public func add(_ json: Data) async throws(RedisError) {
+        pending.append(json)
+        pendingBytes += json.count
+        if pending.count >= Self.chunk || pendingBytes >= Self.chunkBytes { try await flush() }
+    }
+
+    /// Pushes what was added.
+    public func flush() async throws(RedisError) {
+        if !pending.isEmpty { try await push(isLast: false) }
+    }
+
+    /// Pushes the rest and says that no more will come, so that the batch can end.
+    public func close() async throws(RedisError) {
+        try await push(isLast: true)
+    }
+
+    private func push(isLast: Bool) async throws(RedisError) {
+        let deadline = ContinuousClock.now + Self.patience
+        var backoff = Backoff()
+        while true {
+            do throws(RedisError) {
+                // The number of the first job makes the repetition harmless.
+                submitted = try await queue.submit(
+                    pending, to: batch, first: submitted, isLast: isLast, keepsLedger: keepsLedger)
+                pending = []
+                pendingBytes = 0
+                return
+            } catch {
+                guard error.isTransient, ContinuousClock.now < deadline, !Task.isCancelled else { throw error }
+            }
+            try? await Task.sleep(for: backoff.next())  // Cancelled: the next failure is thrown.
+        }
+    }
+}

@@ -1,0 +1,69 @@
+internal import Foundation
+internal import MegatonPipeline
+
+/// Does what a job says, without knowing of leases and queues.
+struct JobRunner: Sendable {
+    let pipeline: ImagePipeline
+    let output: FileOutput
+    let statistics: StatisticsRecorder
+    let worker: String
+
+    /// How an attempt ended.
+    enum Result: Sendable {
+        case done([JobOutcome.Output])
+        case failed(ImagePipeline.Error)
+    }
+
+    /// One attempt.
+    ///
+    /// - Parameter metrics: what it cost, also where it fails.
+    func run(_ job: Job, metrics: PipelineMetrics) async -> Result {
+        do throws(ImagePipeline.Error) {
+            guard let url = URL(string: job.source) else {
+                throw ImagePipeline.Error(.invalidURL, "\"\(job.source)\" is no URL; spaces and such must be encoded.")
+            }
+            let request = ImageRequest(url: url)
+            defer { count(metrics, url) }
+            guard job.kind == .process else {
+                try await pipeline.prefetch(request, metrics: metrics)
+                return .done([])
+            }
+            let renditions = job.renditions ?? Job.defaultRenditions
+            let responses = try await pipeline.renditions(renditions, for: request, metrics: metrics)
+            return .done(try await deliver(responses, job))
+        } catch {
+            return .failed(error)
+        }
+    }
+
+    private func deliver(_ responses: [ImageResponse], _ job: Job) async throws(ImagePipeline.Error) -> [JobOutcome.Output] {
+        let template: OutputTemplate?
+        do throws(JobError) {
+            template = try job.output.map { text throws(JobError) in try OutputTemplate(text) }
+        } catch {
+            throw ImagePipeline.Error(.forbidden, error.message)
+        }
+        let paths = responses.map { response in
+            template?.path(source: job.source, rendition: response.rendition, size: response.size)
+        }
+        if template != nil {
+            try await output.write(zip(paths, responses).map { ($0 ?? "", $1.data) })
+        }
+        return zip(paths, responses).map { path, response in
+            JobOutcome.Output(
+                name: response.rendition.name, path: path, width: response.size.width, height: response.size.height,
+                format: response.rendition.format, bytes: response.data.count,
+                sha256: CacheEntry.sha256(response.data), from: response.source)
+        }
+    }
+
+    private func count(_ metrics: PipelineMetrics, _ url: URL) {
+        let counts = metrics.counts
+        if counts.originFetches > 0 {
+            statistics.addFetches(counts.originFetches, host: url.host() ?? "", original: url.absoluteString)
+        }
+        statistics.add("renders", counts.renders)
+        statistics.add("renditions_cached", counts.cacheHits)
+        statistics.add("bytes_fetched", counts.bytesIn)
+    }
+}

@@ -1,0 +1,62 @@
+internal import Foundation
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+
+/// Renews the leases of all that runs, in one script, and stops what is lost.
+///
+/// It has a connection and an event loop of its own, so that nothing else the worker does can delay it. A job whose
+/// lease cannot be renewed in time is stopped before it can be another's: the time is counted from before the last
+/// renewal that succeeded was sent, by our own clock, which cannot step.
+struct LeaseKeeper: Sendable {
+    let queue: JobQueue
+    let worker: String
+    let info: String
+    let running: RunningJobs
+    let lease: Duration
+    let interval: Duration
+    let statistics: StatisticsRecorder
+    let logger: Logger
+
+    /// What a job may go on for after its claim or renewal was sent: two seconds less than the lease, or less where
+    /// the lease is short.
+    static func validity(of lease: Duration) -> Duration { max(lease - .seconds(2), lease / 2) }
+
+    /// Renews until the task is cancelled.
+    func run() async {
+        var next = ContinuousClock.now
+        while !Task.isCancelled {
+            if ContinuousClock.now >= next {
+                next = ContinuousClock.now + interval
+                await renew()
+            }
+            let fenced = running.fence(at: .now)
+            if fenced > 0 {
+                statistics.add("fenced", fenced)
+                logger.warning("leases could not be renewed in time", metadata: [LogKey.count: "\(fenced)"])
+            }
+            try? await Task.sleep(for: min(.seconds(1), interval / 2))  // Cancelled: the loop's condition ends it.
+        }
+    }
+
+    private func renew() async {
+        let entries = running.all
+        let sent = ContinuousClock.now
+        do {
+            let (lost, cancelled) = try await queue.renew(
+                entries.map { ($0.job.id, $0.job.attempt) }, worker: worker, lease: lease, info: info)
+            let (lostIDs, cancelledIDs) = (Set(lost), Set(cancelled))
+            for entry in entries {
+                if lostIDs.contains(entry.job.id) {
+                    // One that has just ended is no longer ours either, and is not there any more to be stopped.
+                    entry.stop(.leaseLost)
+                } else {
+                    entry.prolong(to: sent + Self.validity(of: lease))
+                    if cancelledIDs.contains(entry.job.id) { entry.stop(.batchCancelled) }
+                }
+            }
+        } catch {
+            logger.warning("leases were not renewed", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import Synchronization
+
+/// What a worker has claimed and not ended: the one place that knows how long each may still go on.
+final class RunningJobs: Sendable {
+    /// Why a job is stopped before its end.
+    enum StopReason: Sendable {
+        /// The lease is another's, or may be: nothing may be written about the job any more.
+        case leaseLost
+        case batchCancelled
+        /// The worker ends: the job goes back.
+        case shutdown
+    }
+
+    /// One of them.
+    final class Entry: Sendable {
+        let job: ClaimedJob
+        /// Fired when the job is to stop; `reason` says why.
+        let stop = Trigger()
+        private let state: Mutex<(validUntil: ContinuousClock.Instant, reason: StopReason?)>
+
+        init(_ job: ClaimedJob, validUntil: ContinuousClock.Instant) {
+            self.job = job
+            state = Mutex((validUntil, nil))
+        }
+
+        var reason: StopReason? { state.withLock { $0.reason } }
+        var validUntil: ContinuousClock.Instant { state.withLock { $0.validUntil } }
+
+        func prolong(to instant: ContinuousClock.Instant) {
+            state.withLock { $0.validUntil = max($0.validUntil, instant) }
+        }
+
+        /// The first reason stays.
+        func stop(_ reason: StopReason) {
+            state.withLock { state in
+                if state.reason == nil { state.reason = reason }
+            }
+            stop.fire()
+        }
+    }
+
+    private let entries = Mutex<[String: Entry]>([:])
+    /// Fired each time one ends.
+    let ended = Trigger()
+
+    var count: Int { entries.withLock { $0.count } }
+    var all: [Entry] { entries.withLock { Array($0.values) } }
+
+    func insert(_ entry: Entry) { entries.withLock { $0[entry.job.id] = entry } }
+
+    func remove(_ entry: Entry) {
+        // The same id may have been claimed again after its lease was lost: only this attempt goes.
+        entries.withLock { if $0[entry.job.id] === entry { $0[entry.job.id] = nil } }
+        ended.fire()
+    }
+
+    /// Stops what can no longer be sure of its lease.
+    ///
+    /// - Returns: how many.
+    func fence(at now: ContinuousClock.Instant) -> Int {
+        let late = all.filter { $0.validUntil <= now && $0.reason == nil }
+        for entry in late { entry.stop(.leaseLost) }
+        return late.count
+    }
+}

@@ -1,0 +1,40 @@
+public import MegatonPipeline
+public import MegatonRedis
+
+extension Worker {
+    /// Limits and times of a worker.
+    public struct Configuration: Sendable {
+        public var keys = QueueKeys()
+        /// Where the jobs are.
+        public var control: RedisConfiguration
+        /// Where the blobs and flights are; nil works without a shared cache.
+        public var cache: RedisConfiguration?
+        /// Jobs in hand at a time: most of them wait for an origin or for a render thread.
+        public var concurrency = 16
+        /// Threads that render.
+        public var renderConcurrency: Int?
+        /// How long a claimed job is ours without a sign of life.
+        public var lease: Duration = .seconds(15)
+        /// How often leases are renewed.
+        public var renewInterval: Duration = .seconds(5)
+        /// How often it is looked for leases that ran out.
+        public var sweepInterval: Duration = .seconds(1)
+        /// How long what runs may go on after the first signal.
+        public var drainTimeout: Duration = .seconds(25)
+        /// After so many deaths of its worker a job is poison.
+        public var maximumStalls = 3
+        public var retry = RetryPolicy()
+        public var flightLease: Duration = .seconds(10)
+        /// Directories beneath which `file:` sources are read and outputs written.
+        public var roots: [String] = []
+        public var cachePolicy = ImagePipeline.CachePolicy.all
+        public var addressPolicy = AddressPolicy()
+        /// Of a render; one that has lasted three times as long hangs in a codec, and the process must go.
+        public var renderLimits = RenderLimits()
+
+        public init(control: RedisConfiguration) {
+            self.control = control
+            cache = control
+        }
+    }
+}

@@ -1,0 +1,76 @@
+internal import Foundation
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+internal import NIOCore
+
+extension Worker {
+    /// What the workers of a cluster share, where there is a cache Redis.
+    static func sharedCache(
+        _ configuration: Configuration, _ name: String, _ group: any EventLoopGroup, _ logger: Logger,
+        _ statistics: StatisticsRecorder
+    ) -> (RedisClient?, InFlightLock?) {
+        guard let address = configuration.cache, configuration.cachePolicy != .none else { return (nil, nil) }
+        let client = RedisClient(address, role: "cache", group: group, logger: logger)
+        let cache = RedisDataCache(.init(), redis: client, logger: logger, statistics: statistics)
+        let lock = InFlightLock(
+            cache: cache, owner: name, lease: configuration.flightLease, negatives: NegativePolicy(), group: group,
+            logger: logger, statistics: statistics)
+        return (client, lock)
+    }
+
+    static func pipeline(
+        _ configuration: Configuration, flights: InFlightLock?, logger: Logger
+    ) throws -> ImagePipeline {
+        var loader = DataLoader.Configuration()
+        loader.addressPolicy = configuration.addressPolicy
+        var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
+        if let flights { pipeline.flights = flights }
+        pipeline.fileAccess = FileAccess(roots: configuration.roots)
+        pipeline.renderLimits = configuration.renderLimits
+        pipeline.cachePolicy = configuration.cachePolicy
+        pipeline.fetchConcurrency = max(32, configuration.concurrency)
+        if let count = configuration.renderConcurrency { pipeline.renderConcurrency = count }
+        pipeline.logger = logger
+        return try ImagePipeline(pipeline)
+    }
+
+    /// About the worker, for `megaton status`.
+    static func info(_ configuration: Configuration) -> String {
+        let process = ProcessInfo.processInfo
+        let fields: [String: String] = [
+            "host": process.hostName, "pid": String(process.processIdentifier),
+            "started": String(Int(Date().timeIntervalSince1970)), "concurrency": String(configuration.concurrency),
+            "version": Megaton.version,
+        ]
+        do {
+            return String(decoding: try JSONEncoder().encode(fields), as: UTF8.self)
+        } catch {
+            preconditionFailure("strings always encode: \(error)")
+        }
+    }
+
+    static func poison(_ job: ClaimedJob) -> ImagePipeline.Error {
+        ImagePipeline.Error(
+            .renderFailed,
+            "\(job.stalls) workers died or fell silent with this job; it is set aside. Look at its source before it is "
+                + "requeued.", isRetryable: false)
+    }
+
+    static func source(of job: ClaimedJob) -> String {
+        // It was readable when it was admitted; if not, the excerpt is what can be said.
+        (try? Job(json: job.json).source) ?? String(decoding: job.json.prefix(256), as: UTF8.self)
+    }
+
+    /// What an attempt adds to its batch.
+    static func counters(_ counts: PipelineMetrics.Counts, _ result: JobRunner.Result?) -> [String: Int] {
+        var counters = [
+            "origin_fetches": counts.originFetches, "renders": counts.renders, "bytes_fetched": counts.bytesIn,
+        ]
+        if case .done(let outputs) = result {
+            counters["renditions"] = outputs.count
+            counters["cache_hits"] = outputs.count { $0.from == .cache }
+        }
+        return counters
+    }
+}
