@@ -89,8 +89,6 @@ let package = Package(
                 "MegatonCluster", "MegatonPipeline", "MegatonRedis",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "Subprocess", package: "swift-subprocess"),
             ],
             path: "Tests/MegatonTestSupport",

@@ -16,4 +16,6 @@ public struct ImageResponse: Sendable {
     /// Pixels.
     public let size: PixelSize
     public let source: Source
+    /// SHA-256 of the data, hex, where it is known already.
+    public let checksum: String?
 }

@@ -6,7 +6,8 @@ extension Rendition: Codable {
 
     /// - Throws: `DecodingError` with a sentence that names the field.
     public init(from decoder: any Decoder) throws {
-        try decoder.refuseUnknownFields(except: CodingKeys.self)
+        let isChecked = decoder.userInfo[.wasValidated] as? Bool == true
+        if !isChecked { try decoder.refuseUnknownFields(except: CodingKeys.self) }
         let fields = try decoder.container(keyedBy: CodingKeys.self)
         let background = try fields.decodeIfPresent(String.self, forKey: .background)
         let color = background.map(Color.init(hex:)) ?? .white
@@ -23,7 +24,7 @@ extension Rendition: Codable {
             quality: try fields.decodeIfPresent(Int.self, forKey: .quality) ?? 80,
             background: color
         )
-        if let complaint {
+        if !isChecked, let complaint {
             throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
         }
     }
@@ -38,6 +39,11 @@ extension Rendition: Codable {
         try fields.encode(quality, forKey: .quality)
         if background != .white { try fields.encode(background.description, forKey: .background) }
     }
+}
+
+extension CodingUserInfoKey {
+    /// Set to true where the JSON is our own, written from a value that was validated: it is not validated again.
+    public static let wasValidated = CodingUserInfoKey(rawValue: "megaton.wasValidated")!
 }
 
 extension Decoder {

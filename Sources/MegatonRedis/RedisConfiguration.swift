@@ -11,6 +11,8 @@ public struct RedisConfiguration: Sendable, Equatable {
     public var address: Address
     /// TLS (`rediss://`), checked against the system's certificates.
     public var usesTLS = false
+    /// A file of certificates (PEM) to trust in the place of the system's: for a private authority.
+    public var certificateAuthority: String?
     public var username: String?
     public var password: String?
     /// The database number, 0 by default.
@@ -23,7 +25,7 @@ public struct RedisConfiguration: Sendable, Equatable {
     /// A configuration for an address without a password.
     public init(address: Address) { self.address = address }
 
-    /// Reads `redis://[user:password@]host[:port][/database]`, `rediss://…` or
+    /// Reads `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem]` or
     /// `unix://[user:password@]/path/of/socket[?db=number]`.
     ///
     /// - Throws: `.invalidConfiguration`, without the password in its message.
@@ -41,6 +43,7 @@ public struct RedisConfiguration: Sendable, Equatable {
             let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
             self.init(address: .tcp(host: bare, port: url.port ?? 6379))
             usesTLS = scheme == "rediss"
+            certificateAuthority = url.queryItems?.first { $0.name == "ca" }?.value
             database = try Self.database(String(url.path.drop { $0 == "/" }))
         case "unix", "redis+unix":
             guard url.path.hasPrefix("/"), url.path.count > 1 else {

@@ -1,1 +1,1 @@
-enum Placeholder {}
+import Testing

@@ -12,7 +12,7 @@ struct BatchTally {
 
     mutating func add(_ line: Data) {
         ended += 1
-        guard let outcome = try? JSONDecoder().decode(JobOutcome.self, from: line) else {
+        guard let outcome = try? JSONDecoder().decode(Glance.self, from: line) else {
             unreadable += 1
             return
         }
@@ -20,6 +20,12 @@ struct BatchTally {
         if let error = outcome.error {
             errors[error.code, default: (0, error.message)].count += 1
         }
+    }
+
+    /// The fields that count; the line itself goes to the ledger as it is.
+    private struct Glance: Decodable {
+        let worker: String?
+        let error: JobOutcome.Failure?
     }
 
     /// The codes with their numbers, the most frequent first.

@@ -112,12 +112,29 @@ struct RunCommand: AsyncParsableCommand {
                 try await fleet.run()
                 return nil
             }
-            group.addTask { try await body() }
+            group.addTask {
+                try await waitForWorkers(count, control)
+                return try await body()
+            }
             defer { group.cancelAll() }
             while let value = try await group.next() {
                 if let value { return value }
             }
             throw Failure.unavailable("the workers ended before the batch did.")
+        }
+    }
+
+    /// The work begins when all can share it; one that does not come in time is not waited for.
+    private func waitForWorkers(_ count: Int, _ control: RedisConfiguration) async throws {
+        let client = RedisClient(
+            control, role: "start", group: MultiThreadedEventLoopGroup.singleton,
+            logger: LogOptions.logger("megaton.redis", level: .error))
+        let queue = JobQueue(client, keys: redis.keys)
+        defer { queue.close() }
+        let deadline = ContinuousClock.now + .seconds(5)
+        while ContinuousClock.now < deadline {
+            if try await queue.workerCount() >= count { return }
+            try await Task.sleep(for: .milliseconds(5))
         }
     }
 
@@ -127,7 +144,6 @@ struct RunCommand: AsyncParsableCommand {
         let roots = ([place] + inputRoots()).flatMap { ["--allow-root", $0] }
         // One process each: the processors are shared by the processes, not by the threads of one.
         let threads = max(1, ProcessInfo.processInfo.activeProcessorCount / count)
-        let logs = verbose ? nil : try logDirectory()
         return WorkerFleet(
             count: count,
             arguments: ["--queue", redis.queue, "--render-threads", String(threads)] + roots + worker.arguments
@@ -136,7 +152,7 @@ struct RunCommand: AsyncParsableCommand {
                 "MEGATON_REDIS": redis.controlURL ?? control.description,
                 "MEGATON_CACHE_REDIS": redis.cacheURL ?? redis.controlURL ?? cache.description,
             ],
-            logDirectory: logs)
+            keepsLogs: !verbose)
     }
 
     // MARK: - Places
@@ -166,17 +182,6 @@ struct RunCommand: AsyncParsableCommand {
             roots.append(isDirectory.boolValue ? path : (path as NSString).deletingLastPathComponent)
         }
         return Array(Set(roots)).sorted()
-    }
-
-    private func logDirectory() throws -> String {
-        let path = NSTemporaryDirectory() + "megaton-logs-\(getpid())"
-        do {
-            try FileManager.default.createDirectory(
-                atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-        } catch {
-            throw Failure.output("\(path) cannot be made: \(error.localizedDescription)")
-        }
-        return path
     }
 
     // MARK: - The end

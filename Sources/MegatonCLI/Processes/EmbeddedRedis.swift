@@ -28,8 +28,9 @@ struct EmbeddedRedis: Sendable {
             throw Failure.unavailable(
                 "redis-server is not installed. apt-get install redis-server, or name a Redis with --redis URL.")
         }
-        let runtime = try Self.makeTemporaryDirectory()
-        defer { try? FileManager.default.removeItem(atPath: runtime) }  // What is left in a temporary directory harms nobody.
+        let directory = try TemporaryDirectory()
+        defer { directory.remove() }
+        let runtime = directory.path
         let lasting = Place(data: try Self.dataDirectory(), isTemporary: false)
         do {
             return try await start(server, runtime, lasting, body)
@@ -143,15 +144,6 @@ struct EmbeddedRedis: Sendable {
     private static func find(_ program: String) -> String? {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
         return path.split(separator: ":").map { "\($0)/\(program)" }.first { access($0, X_OK) == 0 }
-    }
-
-    /// Mode 700, with a path short enough for a socket (108 bytes).
-    private static func makeTemporaryDirectory() throws -> String {
-        var template = Array("/tmp/megaton-XXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else {
-            throw Failure.output("a directory in /tmp cannot be made: \(String(cString: strerror(errno))).")
-        }
-        return String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
     private static func dataDirectory() throws -> String {

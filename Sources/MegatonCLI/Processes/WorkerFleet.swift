@@ -8,8 +8,8 @@ struct WorkerFleet: Sendable {
     let arguments: [String]
     /// The Redis URLs, which may carry passwords.
     let environment: [String: String]
-    /// Where the workers' logs go; our standard error if nil.
-    let logDirectory: String?
+    /// The workers' logs go to files, and their last words are shown when one dies; else to our standard error.
+    let keepsLogs: Bool
 
     /// Deaths after which a worker is given up: whatever kills it so often will go on doing so.
     private static let deathLimit = 20
@@ -19,27 +19,34 @@ struct WorkerFleet: Sendable {
     ///
     /// - Throws: `Failure` when the last of them was given up.
     func run() async throws {
+        let logs = keepsLogs ? try TemporaryDirectory() : nil
+        defer { logs?.remove() }
         try await withThrowingTaskGroup(of: Void.self) { group in
-            for number in 1...count { group.addTask { try await keepRunning(number) } }
+            for number in 1...count { group.addTask { try await keepRunning(number, logs) } }
             try await group.waitForAll()
         }
         if !Task.isCancelled { throw Failure.unavailable("all workers died again and again; see their logs.") }
     }
 
-    private func keepRunning(_ number: Int) async throws {
+    private func keepRunning(_ number: Int, _ logs: TemporaryDirectory?) async throws {
         guard let program = CommandLineProgram.path else {
             throw Failure.unavailable("the program's own path is not known: /proc is not mounted?")
         }
-        let log = logDirectory.map { "\($0)/worker-\(number).log" }
+        let log = logs.map { "\($0.path)/worker-\(number).log" }
         let child = ChildProcess(command: [program, "worker"] + arguments, environment: environment, log: log)
         for _ in 0..<Self.deathLimit {
             let ending = try await child.run()
             if Task.isCancelled { return }
             Terminal.error(
                 "megaton: worker \(number) ended (\(ending)) and is started again; its jobs go to others."
-                    + (log.map { " Its log: \($0)" } ?? ""))
+                    + Self.lastWords(log))
             try? await Task.sleep(for: Self.restartDelay)  // Cancelled: the next start ends at once.
         }
+    }
+
+    private static func lastWords(_ log: String?) -> String {
+        guard let log, let text = try? String(contentsOfFile: log, encoding: .utf8), !text.isEmpty else { return "" }
+        return " Its last words: " + text.suffix(400).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 }
 

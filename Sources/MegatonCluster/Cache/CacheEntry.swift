@@ -42,7 +42,7 @@ struct CacheEntry {
         var data = Data(capacity: header.length)
         for chunk in chunks { data.append(contentsOf: chunk.readableBytesView) }
         guard data.count == header.length, sha256(data) == header.sha256 else { return nil }
-        return CachedData(data: data, metadata: header.metadata)
+        return CachedData(data: data, metadata: header.metadata, checksum: header.sha256)
     }
 
     static func sha256(_ data: Data) -> String {

@@ -9,7 +9,8 @@ extension Job: Codable {
 
     /// - Throws: `DecodingError` with a sentence that names the field.
     public init(from decoder: any Decoder) throws {
-        try decoder.refuseUnknownFields(except: CodingKeys.self)
+        let isChecked = decoder.userInfo[.wasValidated] as? Bool == true
+        if !isChecked { try decoder.refuseUnknownFields(except: CodingKeys.self) }
         let fields = try decoder.container(keyedBy: CodingKeys.self)
         self.init(
             id: try fields.decodeIfPresent(String.self, forKey: .id),
@@ -22,7 +23,7 @@ extension Job: Codable {
             priority: try fields.decodeIfPresent(Priority.self, forKey: .priority) ?? .normal,
             attempts: try fields.decodeIfPresent(Int.self, forKey: .attempts) ?? 5,
             credential: try fields.decodeIfPresent(String.self, forKey: .credential))
-        if let complaint {
+        if !isChecked, let complaint {
             throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
         }
     }
@@ -80,13 +81,16 @@ extension Job: Codable {
 extension Job {
     /// Reads the wire form.
     ///
+    /// - Parameter wasValidated: the JSON is what a coordinator admitted.
     /// - Throws: `JobError` with a sentence for whoever wrote the JSON.
-    public init(json: Data) throws(JobError) {
+    public init(json: Data, wasValidated: Bool = false) throws(JobError) {
         guard json.count <= Self.maximumSize else {
             throw JobError("a job's JSON may have \(Self.maximumSize) bytes; this one has \(json.count)")
         }
         do {
-            self = try JSONDecoder().decode(Job.self, from: json)
+            let decoder = JSONDecoder()
+            decoder.userInfo[.wasValidated] = wasValidated
+            self = try decoder.decode(Job.self, from: json)
         } catch let error as DecodingError {
             throw JobError(error)
         } catch {

@@ -24,6 +24,7 @@ public struct FileOutput: Sendable {
             try await threads.run { [access] in
                 for file in files {
                     let (directory, name) = try access.prepareOutput(at: file.path)
+                    if Self.isThere(file.data, at: "\(directory)/\(name)") { continue }
                     try Self.write(file.data, directory: directory, name: name)
                 }
             }
@@ -31,6 +32,31 @@ public struct FileOutput: Sendable {
             throw error
         } catch {
             throw ImagePipeline.Error(.cancelled, "The writing of outputs was cancelled.")
+        }
+    }
+
+    /// Whether the file has these very bytes already. To look costs a tenth of writing it again, and a batch that is
+    /// repeated, or names a source often, finds most of its outputs so.
+    private static func isThere(_ data: Data, at path: String) -> Bool {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        var info = stat()
+        guard fstat(descriptor, &info) == 0, info.st_mode & S_IFMT == S_IFREG, Int(info.st_size) == data.count else {
+            return false
+        }
+        return data.withUnsafeBytes { bytes in
+            var block = [UInt8](repeating: 0, count: min(bytes.count, 64 * 1024))
+            var offset = 0
+            while offset < bytes.count {
+                let count = read(descriptor, &block, block.count)
+                if count < 0 && errno == EINTR { continue }
+                guard count > 0, offset + count <= bytes.count,
+                    memcmp(block, bytes.baseAddress! + offset, count) == 0
+                else { return false }
+                offset += count
+            }
+            return true
         }
     }
 

@@ -53,7 +53,7 @@ public struct JobQueue: Sendable {
     func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ClaimedJob] {
         let reply = try await redis.run(
             QueueScripts.claim,
-            keys: keys.ready + [keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled],
+            keys: keys.ready + [keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers],
             arguments: [.string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(Self.promotedAtOnce)])
         return try (reply.array ?? []).map { entry throws(RedisError) in
             guard let fields = entry.array, fields.count == 6, let id = fields[0].string,
@@ -176,6 +176,11 @@ public struct JobQueue: Sendable {
 }
 
 extension JobQueue {
+    /// How many workers have signed on.
+    public func workerCount() async throws(RedisError) -> Int {
+        try await redis.send(["ZCARD", .string(keys.workers)]).int ?? 0
+    }
+
     /// Ends the connection.
     public func close() { redis.close() }
 }

@@ -53,7 +53,7 @@ struct JobRunner: Sendable {
             JobOutcome.Output(
                 name: response.rendition.name, path: path, width: response.size.width, height: response.size.height,
                 format: response.rendition.format, bytes: response.data.count,
-                sha256: CacheEntry.sha256(response.data), from: response.source)
+                sha256: response.checksum ?? CacheEntry.sha256(response.data), from: response.source)
         }
     }
 

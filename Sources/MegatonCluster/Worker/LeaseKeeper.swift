@@ -24,7 +24,7 @@ struct LeaseKeeper: Sendable {
 
     /// Renews until the task is cancelled.
     func run() async {
-        var next = ContinuousClock.now
+        var next = ContinuousClock.now + interval
         while !Task.isCancelled {
             if ContinuousClock.now >= next {
                 next = ContinuousClock.now + interval
@@ -39,7 +39,8 @@ struct LeaseKeeper: Sendable {
         }
     }
 
-    private func renew() async {
+    /// One renewal; the first is how the cluster learns of the worker.
+    func renew() async {
         let entries = running.all
         let sent = ContinuousClock.now
         do {

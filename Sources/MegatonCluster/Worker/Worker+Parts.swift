@@ -57,11 +57,6 @@ extension Worker {
                 + "requeued.", isRetryable: false)
     }
 
-    static func source(of job: ClaimedJob) -> String {
-        // It was readable when it was admitted; if not, the excerpt is what can be said.
-        (try? Job(json: job.json).source) ?? String(decoding: job.json.prefix(256), as: UTF8.self)
-    }
-
     /// What an attempt adds to its batch.
     static func counters(_ counts: PipelineMetrics.Counts, _ result: JobRunner.Result?) -> [String: Int] {
         var counters = [

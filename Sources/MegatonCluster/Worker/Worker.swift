@@ -73,6 +73,7 @@ public final class Worker: Sendable {
     /// Works until the signal, and ends what it began: finished where the drain time allows, else given back.
     public func run(until signal: ShutdownSignal) async {
         logger.info("worker started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])
+        await keeper.renew()
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keeper.run() }
             group.addTask { await self.sweep() }
@@ -164,10 +165,11 @@ public final class Worker: Sendable {
         let job = entry.job
         let start = ContinuousClock.now
         let metrics = PipelineMetrics()
-        let result = await attempt(entry, metrics)
+        let parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
+        let result = await attempt(entry, parsed, metrics)
         let seconds = start.duration(to: .now).inSeconds
         do {
-            let verdict = try await settle(entry, result, metrics, seconds)
+            let verdict = try await settle(entry, parsed, result, metrics, seconds)
             if let verdict, verdict != .ok {
                 statistics.add("late_\(verdict.rawValue)", 1)
                 logger.info(
@@ -182,7 +184,9 @@ public final class Worker: Sendable {
     }
 
     /// Runs the job until it ends or is to stop. Nil: it was stopped, and `entry.reason` says why.
-    private func attempt(_ entry: RunningJobs.Entry, _ metrics: PipelineMetrics) async -> JobRunner.Result? {
+    private func attempt(
+        _ entry: RunningJobs.Entry, _ parsed: Result<Job, JobError>, _ metrics: PipelineMetrics
+    ) async -> JobRunner.Result? {
         let claimed = entry.job
         if claimed.isCancelled {
             entry.stop(.batchCancelled)
@@ -191,7 +195,7 @@ public final class Worker: Sendable {
         if claimed.stalls > configuration.maximumStalls { return .failed(Self.poison(claimed)) }
         let job: Job
         do throws(JobError) {
-            job = try Job(json: claimed.json)
+            job = try parsed.get()
         } catch {
             // It was readable when it was admitted: another version of the program did that.
             return .failed(ImagePipeline.Error(.invalidURL, "The job cannot be read: \(error.message)."))
@@ -210,18 +214,21 @@ public final class Worker: Sendable {
 
     /// - Returns: nil where nothing may be said about the job any more.
     private func settle(
-        _ entry: RunningJobs.Entry, _ result: JobRunner.Result?, _ metrics: PipelineMetrics, _ seconds: Double
+        _ entry: RunningJobs.Entry, _ parsed: Result<Job, JobError>, _ result: JobRunner.Result?,
+        _ metrics: PipelineMetrics, _ seconds: Double
     ) async throws(RedisError) -> Verdict? {
         let job = entry.job
+        // What cannot be read is shown as it stands.
+        let source = (try? parsed.get().source) ?? String(decoding: job.json.prefix(256), as: UTF8.self)
         var outcome = JobOutcome(
-            source: Self.source(of: job), status: .done, attempts: job.attempt, seconds: seconds, worker: name)
+            source: source, status: .done, attempts: job.attempt, seconds: seconds, worker: name)
         let counters = Self.counters(metrics.counts, result)
         switch result {
         case .done(let outputs):
             outcome.outputs = outputs
             return try await queue.settle(job, worker: name, outcome: outcome, dead: nil, counters: counters)
         case .failed(let error):
-            let attempts = (try? Job(json: job.json).attempts) ?? 1
+            let attempts = (try? parsed.get().attempts) ?? 1  // Unreadable today is unreadable tomorrow.
             if let delay = configuration.retry.delay(after: job.attempt, of: attempts, error: error) {
                 return try await queue.retry(job, worker: name, after: delay, countsAttempt: true, counters: counters)
             }

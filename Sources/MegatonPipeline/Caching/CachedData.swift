@@ -33,10 +33,13 @@ public struct CachedData: Sendable, Equatable {
 
     public var data: Data
     public var metadata: Metadata
+    /// SHA-256 of the data, hex, where the cache that gave it has just verified it.
+    public var checksum: String?
 
-    public init(data: Data, metadata: Metadata) {
+    public init(data: Data, metadata: Metadata, checksum: String? = nil) {
         self.data = data
         self.metadata = metadata
+        self.checksum = checksum
     }
 }
 

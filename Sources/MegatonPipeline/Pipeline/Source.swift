@@ -48,22 +48,22 @@ extension CachedData {
 
 extension ImageResponse {
     init(_ rendition: Rendition, _ image: EncodedImage) {
-        self.init(rendition: rendition, data: image.data, size: image.size, source: .render)
+        self.init(rendition: rendition, data: image.data, size: image.size, source: .render, checksum: nil)
     }
 
     init(_ rendition: Rendition, _ cached: CachedData) {
         let size = PixelSize(width: cached.metadata.width ?? 0, height: cached.metadata.height ?? 0)
-        self.init(rendition: rendition, data: cached.data, size: size, source: .cache)
+        self.init(rendition: rendition, data: cached.data, size: size, source: .cache, checksum: cached.checksum)
     }
 
     /// The same picture for somebody who did not make it.
     func fromCache() -> ImageResponse {
-        ImageResponse(rendition: rendition, data: data, size: size, source: .cache)
+        ImageResponse(rendition: rendition, data: data, size: size, source: .cache, checksum: checksum)
     }
 
     /// The same picture under the name that it was asked for by.
     func named(_ rendition: Rendition) -> ImageResponse {
-        ImageResponse(rendition: rendition, data: data, size: size, source: source)
+        ImageResponse(rendition: rendition, data: data, size: size, source: source, checksum: checksum)
     }
 }
 

@@ -49,7 +49,9 @@ final class RedisConnection: Sendable {
         let timeout = TimeAmount(configuration.connectTimeout)
         var tls: (context: NIOSSLContext, host: String)?
         if configuration.usesTLS, case .tcp(let host, _) = configuration.address {
-            tls = (try NIOSSLContext(configuration: .makeClientConfiguration()), host)
+            var settings = TLSConfiguration.makeClientConfiguration()
+            if let file = configuration.certificateAuthority { settings.trustRoots = .file(file) }
+            tls = (try NIOSSLContext(configuration: settings), host)
         }
         let secured = tls
         let bootstrap = ClientBootstrap(group: loop).connectTimeout(timeout).channelInitializer { channel in

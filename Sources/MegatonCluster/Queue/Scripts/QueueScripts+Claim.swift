@@ -1,11 +1,13 @@
 extension QueueScripts {
     /// Takes jobs, each with its lease and its attempt number: there is no moment between.
     ///
-    /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled
+    /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers
     /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many due ones to promote at the most
     /// Returns a list of {id, attempt, stalls, json, batch, `1` if the batch was cancelled}.
     /// After: each of them is in `lease` and in none of the ready lists, its attempt is one more, and every later write
     /// about it must carry that number: it is the fence. Jobs that are due again are ready before anything is taken.
+    /// No more than the worker's share of what is ready is taken, so that the last jobs of a batch are not all in one
+    /// worker's hands while the others have nothing to do.
     static let claim = script(
         "claim",
         """
@@ -21,7 +23,9 @@ extension QueueScripts {
         end
         local taken = {}
         if redis.call('HGET', KEYS[8], 'paused') == '1' then return taken end
-        local want = tonumber(ARGV[3])
+        local ready = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
+        local share = math.ceil(ready / math.max(1, redis.call('ZCARD', KEYS[10])))
+        local want = math.min(tonumber(ARGV[3]), share)
         for k = 1, 3 do
           while want > 0 do
             local id = redis.call('RPOP', KEYS[k])

@@ -1,0 +1,114 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+
+@Suite(.timeLimit(.minutes(2))) struct BatchTests {
+    private func jobs(_ range: Range<Int>) -> [Data] { range.map { QueueFixture.job("j\($0)", batch: "b") } }
+
+    @Test func aRepeatedPushChangesNothing() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let queue = fixture.queue
+            #expect(try await queue.submit(jobs(0..<3), to: "b", first: 0, isLast: false, keepsLedger: true) == 3)
+            #expect(try await queue.submit(jobs(0..<3), to: "b", first: 0, isLast: false, keepsLedger: true) == 3)
+            #expect(try await queue.submit(jobs(1..<5), to: "b", first: 1, isLast: true, keepsLedger: true) == 5)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs(batch: "b")) == 5)
+            await #expect(throws: RedisError.self) {
+                try await queue.submit(jobs(7..<8), to: "b", first: 7, isLast: false, keepsLedger: true)
+            }
+        }
+    }
+
+    @Test func endsOnceWhenAllItsJobsHave() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b", keepsLedger: true)
+            for job in jobs(0..<3) { try await submitter.add(job) }
+            try await submitter.flush()
+            try await fixture.admit()
+            let claimed = try await fixture.claim(3)
+            #expect(try await fixture.finish(claimed[0]) == .ok)
+            #expect(try await fixture.finish(claimed[1], .failed) == .ok)
+            #expect(try await fixture.finish(claimed[2], .cancelled) == .ok)
+            #expect(try await !fixture.batch("b").isFinished, "more may come")
+            try await submitter.close()
+            let batch = try await fixture.batch("b")
+            #expect(batch.isFinished)
+            #expect(batch["done"] == 1 && batch["failed"] == 1 && batch["cancelled"] == 1 && batch["total"] == 3)
+            let monitor = BatchMonitor(queue: fixture.queue, batch: "b")
+            let outcomes = try await monitor.takeOutcomes().map { try JSONDecoder().decode(JobOutcome.self, from: $0) }
+            #expect(outcomes.map(\.status) == [.done, .failed, .cancelled])
+            #expect(try await monitor.takeOutcomes().isEmpty)
+        }
+    }
+
+    @Test func endsWithItsLastJobWhereItWasClosedBefore() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            _ = try await fixture.queue.submit(jobs(0..<2), to: "b", first: 0, isLast: true, keepsLedger: false)
+            #expect(try await !fixture.batch("b").isFinished)
+            try await fixture.admit()
+            let claimed = try await fixture.claim(2)
+            _ = try await fixture.finish(claimed[0])
+            #expect(try await !fixture.batch("b").isFinished)
+            _ = try await fixture.finish(claimed[1])
+            #expect(try await fixture.batch("b").isFinished)
+            #expect(try await fixture.count("LLEN", fixture.keys.results("b")) == 0, "it keeps no ledger")
+        }
+    }
+
+    @Test func anEmptyBatchEndsAtOnce() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            _ = try await fixture.queue.submit([], to: "b", first: 0, isLast: true, keepsLedger: true)
+            #expect(try await fixture.batch("b").isFinished)
+        }
+    }
+
+    @Test func whatIsNoJobIsDeadWithItsReasonAndCountsIntoItsBatch() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let bad = Data(#"{"source":"https://h/a.jpg","colour":"red"}"#.utf8)
+            _ = try await fixture.queue.submit(
+                [bad, Data("{".utf8), jobs(0..<1)[0]], to: "b", first: 0, isLast: true, keepsLedger: true)
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 1, invalid: 2)))
+            let batch = try await fixture.batch("b")
+            #expect(batch["failed"] == 2 && batch["total"] == 3)
+            let info = try await fixture.redis.send(["HVALS", .string(fixture.keys.deadInfo)]).array ?? []
+            let dead = try info.map { try JSONDecoder().decode(DeadJob.self, from: Data(($0.string ?? "").utf8)) }
+            #expect(dead.contains { $0.code == "invalid_job" && $0.message.contains("\"colour\"") && $0.batch == "b" })
+            #expect(dead.contains { $0.job == "{" })
+            let lines = try await BatchMonitor(queue: fixture.queue, batch: "b").takeOutcomes()
+            let outcome = try JSONDecoder().decode(JobOutcome.self, from: lines[0])
+            #expect(outcome.status == .failed && outcome.error?.code == "invalid_job")
+        }
+    }
+
+    @Test func anIdThatIsAliveIsADuplicate() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "b"), QueueFixture.job("a", batch: "b"))
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 1, duplicates: 1)))
+            let batch = try await fixture.batch("b")
+            #expect(batch["deduplicated"] == 1 && batch["total"] == 2)
+            #expect(try await fixture.claim(5).count == 1)
+        }
+    }
+
+    @Test func aCancelledBatchLeavesNothingBehind() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            _ = try await fixture.queue.submit(jobs(0..<2), to: "b", first: 0, isLast: false, keepsLedger: true)
+            try await fixture.admit()
+            let running = try await fixture.claim(1)[0]
+            _ = try await fixture.queue.submit(jobs(2..<5), to: "b", first: 2, isLast: true, keepsLedger: true)
+            _ = try await fixture.intake.admit(epoch: fixture.epoch, window: 1000, chunk: 1)
+            try await fixture.queue.cancel(batch: "b")
+            for job in try await fixture.claim(10) {
+                #expect(job.isCancelled)
+                #expect(try await fixture.finish(job, .cancelled) == .ok)
+            }
+            #expect(try await fixture.finish(running) == .ok, "what is done is done")
+            let batch = try await fixture.batch("b")
+            #expect(batch.isFinished && batch["done"] == 1 && batch["cancelled"] == 4 && batch["total"] == 5)
+            try await fixture.push(QueueFixture.job("late", batch: "b"))
+            #expect(try await fixture.admit() == .admitted(.init(cancelled: 1)))
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+import Testing
+
+@testable import MegatonCluster
+
+@Suite(.timeLimit(.minutes(2))) struct CoordinatorTests {
+    @Test func anEpochGrowsWithEachNewLeaderOnly() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            #expect(try await fixture.leadership.tryToLead() == 1)
+            let other = Leadership(queue: fixture.queue, name: "other", lease: .seconds(60))
+            #expect(try await other.tryToLead() == nil)
+            try await other.resign()
+            #expect(try await other.tryToLead() == nil, "only the leader can resign")
+            try await fixture.leadership.resign()
+            #expect(try await other.tryToLead() == 2)
+        }
+    }
+
+    @Test func aLeaderOfThePastIsRefused() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.leadership.resign()
+            let other = Leadership(queue: fixture.queue, name: "other", lease: .seconds(60))
+            #expect(try await other.tryToLead() == 2)
+            await #expect { try await fixture.admit() } throws: { "\($0)".contains("NOTLEADER") }
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 1)
+        }
+    }
+
+    @Test func whatADeadLeaderStagedIsAdmittedOnceByTheNext() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "b"), QueueFixture.job("c"))
+            // The first leader dies between stage and admit.
+            try await fixture.redis.run(
+                QueueScripts.stage,
+                keys: [
+                    fixture.keys.leader, fixture.keys.epoch, fixture.keys.stage(epoch: 1), fixture.keys.stages,
+                    fixture.keys.intakes, fixture.keys.jobs,
+                ], arguments: ["leader", "1", "10", ""])
+            #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: 1)) == 2)
+            try await fixture.redis.send(["DEL", .string(fixture.keys.leader)])
+            let other = Leadership(queue: fixture.queue, name: "other", lease: .seconds(60))
+            let epoch = try await other.tryToLead() ?? -1
+            let intake = Intake(queue: fixture.queue, name: "other", validator: JobValidator(presets: [:]))
+            try await intake.replay(epoch: epoch)
+            #expect(try await intake.admit(epoch: epoch, window: 10, chunk: 10) == .admitted(.init(admitted: 2)))
+            #expect(try await intake.admit(epoch: epoch, window: 10, chunk: 10) == .empty)
+            #expect(try await fixture.batch("b")["total"] == 1)
+            #expect(try await fixture.claim(5).map(\.id).sorted() == ["a", "c"])
+            #expect(try await fixture.redis.send(["SMEMBERS", .string(fixture.keys.stages)]).array?.count == 1)
+        }
+    }
+
+    @Test func theWindowBoundsWhatIsAdmitted() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in 0..<5 { try await fixture.push(QueueFixture.job("\(id)")) }
+            #expect(try await fixture.admit(window: 3) == .admitted(.init(admitted: 3)))
+            #expect(try await fixture.admit(window: 3) == .full)
+            let jobs = try await fixture.claim(3)
+            #expect(try await fixture.admit(window: 3) == .full)
+            _ = try await fixture.queue.retry(
+                jobs[0], worker: "w1", after: .seconds(60), countsAttempt: true, counters: [:])
+            #expect(try await fixture.admit(window: 3) == .admitted(.init(admitted: 1)), "a delayed job takes no room")
+        }
+    }
+
+    @Test func everyBatchGetsItsTurn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let many = (0..<90).map { QueueFixture.job("many\($0)", batch: "many") }
+            _ = try await fixture.queue.submit(many, to: "many", first: 0, isLast: true, keepsLedger: false)
+            let few = (0..<5).map { QueueFixture.job("few\($0)", batch: "few") }
+            _ = try await fixture.queue.submit(few, to: "few", first: 0, isLast: true, keepsLedger: false)
+            _ = try await fixture.intake.admit(epoch: fixture.epoch, window: 1000, chunk: 30)
+            #expect(try await fixture.batch("few")["total"] == 5)
+            #expect(try await fixture.batch("many")["total"] == 25)
+        }
+    }
+
+    @Test func expandsPresetsAndFillsInWhatIsMissing() throws {
+        let validator = JobValidator(presets: ["web": [Rendition(name: "s", width: 9)]])
+        func job(_ json: String) throws -> Job {
+            let candidate = validator.examine(Data(json.utf8), batch: "")
+            guard case .valid(let job) = candidate.verdict else { throw JobError("\(candidate.verdict)") }
+            #expect(job.id == candidate.id)
+            return job
+        }
+        #expect(try job(#"{"source":"https://h/a","preset":"web"}"#).renditions == [Rendition(name: "s", width: 9)])
+        #expect(try job(#"{"source":"https://h/a"}"#).renditions == Job.defaultRenditions)
+        #expect(try job(#"{"source":"https://h/a","kind":"fetch"}"#).renditions == nil)
+        #expect(try job(#"{"source":"https://h/a"}"#).id != job(#"{"source":"https://h/a"}"#).id)
+        for (json, word) in [
+            (#"{"source":"x","preset":"none"}"#, "web"), (#"{"source":"x","credential":"c"}"#, "credentials"),
+            (#"{"source":"x","kind":"fetch","output":"file:///x"}"#, "fetch"),
+        ] {
+            #expect { try job(json) } throws: { "\($0)".contains(word) }
+        }
+    }
+
+    @Test(arguments: ["allkeys-lru", "allkeys-random"]) func refusesARedisThatWouldEvictJobs(_ policy: String) async throws {
+        try await RedisServerProcess.run(.init(settings: ["maxmemory-policy \(policy)"])) { server in
+            let coordinator = Coordinator(
+                .init(), redis: server.configuration, group: MultiThreadedEventLoopGroup.singleton, name: "c",
+                logger: Logger(label: "test"))
+            await #expect { try await coordinator.start() } throws: { "\($0)".contains("maxmemory-policy \(policy)") }
+        }
+    }
+
+    @Test func admitsWhatIsPushedWhileItRuns() async throws {
+        try await RedisServerProcess.run { server in
+            var configuration = Coordinator.Configuration()
+            configuration.keys = QueueKeys(queue: "test")
+            let keys = configuration.keys
+            let coordinator = Coordinator(
+                configuration, redis: server.configuration, group: MultiThreadedEventLoopGroup.singleton, name: "c",
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            try await coordinator.start()
+            let running = Task { await coordinator.run() }  // Cancelled below.
+            let client = server.client()
+            defer { client.close() }
+            try await client.send(["LPUSH", .string(keys.jobs), #"{"id":"a","source":"https://h/a"}"#, "nonsense"])
+            try await server.wait(forChangesOf: [keys.body, keys.dead]) { client in
+                let body = try await client.send(["HEXISTS", .string(keys.body), "a"]).int
+                let dead = try await client.send(["ZCARD", .string(keys.dead)]).int
+                return body == 1 && dead == 1
+            }
+            running.cancel()
+            await running.value
+            #expect(try await client.send(["EXISTS", .string(keys.leader)]).int == 0, "it resigned")
+            #expect(try await client.send(["LLEN", .string(keys.jobs)]).int == 0)
+        }
+    }
+}

@@ -1,0 +1,252 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import MegatonCluster
+
+@Suite(.timeLimit(.minutes(2))) struct InFlightLockTests {
+    /// One process' view of the shared cache.
+    struct Peer: Sendable {
+        let client: RedisClient
+        let lock: InFlightLock
+        let statistics = StatisticsRecorder()
+
+        init(_ server: RedisConfiguration, _ name: String, lease: Duration = .seconds(10)) {
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let group = MultiThreadedEventLoopGroup.singleton
+            client = RedisClient(server, role: name, group: group, logger: logger)
+            lock = InFlightLock(
+                cache: RedisDataCache(redis: client, logger: logger), owner: name, lease: lease, group: group,
+                logger: logger)
+        }
+    }
+
+    private let key = CacheKey(.rendition, ["a"])
+
+    private func entry(_ size: Int, lifetime: Double = 60) -> CachedData {
+        CachedData(
+            data: Data((0..<size).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ $0 >> 8) }),
+            metadata: .init(type: "image/jpeg", etag: "\"e\"", width: 3, height: 4, lifetime: lifetime))
+    }
+
+    private func lead(_ decision: FlightDecision?) throws -> FlightLead {
+        guard case .lead(let lead) = decision else { throw JobError("not led: \(String(describing: decision))") }
+        return lead
+    }
+
+    private func hit(_ decision: FlightDecision?) throws -> CachedData {
+        guard case .hit(let entry) = decision else { throw JobError("no hit: \(String(describing: decision))") }
+        return entry
+    }
+
+    private func wait(_ decision: FlightDecision?) throws -> FlightWait {
+        guard case .wait(let wait) = decision else { throw JobError("no wait: \(String(describing: decision))") }
+        return wait
+    }
+
+    private func withPeers(_ body: (RedisServerProcess, Peer, Peer) async throws -> Void) async throws {
+        try await RedisServerProcess.run { server in
+            let peers = (Peer(server.configuration, "one"), Peer(server.configuration, "two"))
+            defer { peers.0.client.close() }
+            defer { peers.1.client.close() }
+            try await body(server, peers.0, peers.1)
+        }
+    }
+
+    @Test func oneLeadsTheOtherWaitsAndThenFindsTheEntry() async throws {
+        try await withPeers { server, one, two in
+            let running = Task { await two.lock.run() }  // Cancelled below.
+            // Subscribed before it looks: the message cannot be missed.
+            let client = server.client()
+            defer { client.close() }
+            try await server.waitForSubscriber(client)
+            let led = try lead(await one.lock.begin([key]).first)
+            let waiting = try wait(await two.lock.begin([key]).first)
+            async let woken: Void = two.lock.wait(for: waiting)
+            await one.lock.finish([(led, entry(1000))])
+            await woken
+            let found = try hit(await two.lock.begin([key]).first)
+            #expect(found.data == entry(1000).data)
+            #expect(found.metadata.width == 3 && found.metadata.etag == "\"e\"")
+            #expect(found.checksum == CacheEntry.sha256(found.data))
+            running.cancel()
+            await running.value
+        }
+    }
+
+    @Test func manyKeysAreDecidedInOneLook() async throws {
+        try await withPeers { _, one, two in
+            let keys = (0..<5).map { CacheKey(.rendition, ["\($0)"]) }
+            let leads = try await one.lock.begin(Array(keys[0..<3])).map { try lead($0) }
+            await one.lock.finish([(leads[0], entry(10))])
+            let decisions = await two.lock.begin(keys)
+            #expect(try hit(decisions[0]).data.count == 10)
+            _ = try (wait(decisions[1]), wait(decisions[2]), lead(decisions[3]), lead(decisions[4]))
+        }
+    }
+
+    @Test(arguments: [0, 1, 262_080, 262_081, 1_048_320, 1_048_321, 5_000_000])
+    func entriesOfAllSizesSurvive(_ size: Int) async throws {
+        try await withPeers { _, one, two in
+            let led = try lead(await one.lock.begin([key]).first)
+            await one.lock.finish([(led, entry(size))])
+            #expect(try hit(await two.lock.begin([key]).first).data == entry(size).data)
+        }
+    }
+
+    @Test func aWriteOfAnOlderFlightIsRefused() async throws {
+        try await withPeers { server, one, two in
+            let client = server.client()
+            defer { client.close() }
+            let slow = try lead(await one.lock.begin([key]).first)
+            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has run out.
+            let fast = try lead(await two.lock.begin([key]).first)
+            #expect((fast.token ?? 0) > (slow.token ?? 0))
+            await one.lock.finish([(slow, entry(1))])
+            #expect(try await client.send(["EXISTS", .string(CacheNames.entry(key))]).int == 0)
+            await two.lock.finish([(fast, entry(2))])
+            await one.lock.finish([(slow, entry(1))])
+            await one.lock.fail([slow], error: .init(.notFound, "late"))
+            #expect(try hit(await one.lock.begin([key]).first).data.count == 2)
+        }
+    }
+
+    @Test func tokensGrowAlsoAfterAnEntryHasExpired() async throws {
+        try await withPeers { server, one, _ in
+            let client = server.client()
+            defer { client.close() }
+            let first = try lead(await one.lock.begin([key]).first)
+            await one.lock.finish([(first, entry(1))])
+            try await client.send(["HSET", .string(CacheNames.entry(key)), "x", "1", "t", "9007199254740000"])
+            let second = try lead(await one.lock.begin([key]).first)
+            #expect(second.token == 9_007_199_254_740_001)
+        }
+    }
+
+    @Test func aDeadLeadersFlightGoesToExactlyOne() async throws {
+        try await RedisServerProcess.run { server in
+            let dead = Peer(server.configuration, "dead", lease: .milliseconds(100))
+            _ = try lead(await dead.lock.begin([key]).first)  // And never another word of it.
+            dead.client.close()
+            let peers = (0..<8).map { Peer(server.configuration, "peer\($0)") }
+            defer { for peer in peers { peer.client.close() } }
+            let leads = try await withThrowingTaskGroup(of: Int.self) { group in
+                for peer in peers {
+                    group.addTask {
+                        // `wait` returns when the lease has run out, so that no clock is needed here.
+                        guard case .wait(let flight) = await peer.lock.begin([key]).first else { return 1 }
+                        await peer.lock.wait(for: flight)
+                        if case .lead = await peer.lock.begin([key]).first { return 1 }
+                        return 0
+                    }
+                }
+                return try await group.reduce(0, +)
+            }
+            #expect(leads == 1)
+        }
+    }
+
+    @Test func aFailureIsToldToThoseWhoComeNext() async throws {
+        try await withPeers { server, one, two in
+            let led = try lead(await one.lock.begin([key]).first)
+            await one.lock.fail([led], error: .init(.notFound, "no such image"))
+            guard case .failed(let error) = await two.lock.begin([key]).first else {
+                Issue.record("it was not remembered")
+                return
+            }
+            #expect(error.code == .notFound && error.message == "no such image")
+            #expect((50...70).contains(error.retryAfter ?? 0))
+            let client = server.client()
+            defer { client.close() }
+            try await client.send(["DEL", .string(CacheNames.negative(key))])
+            let again = try lead(await two.lock.begin([key]).first)
+            await two.lock.fail([again], error: .init(.cancelled, "never mind"))
+            _ = try lead(await one.lock.begin([key]).first)
+        }
+    }
+
+    @Test func aDamagedEntryIsAMissAndGoes() async throws {
+        try await withPeers { server, one, two in
+            let client = server.client()
+            defer { client.close() }
+            let led = try lead(await one.lock.begin([key]).first)
+            await one.lock.finish([(led, entry(1000))])
+            try await client.send(["HSET", .string(CacheNames.entry(key)), "0", "torn"])
+            _ = try lead(await two.lock.begin([key]).first)
+            #expect(try await client.send(["EXISTS", .string(CacheNames.entry(key))]).int == 0)
+        }
+    }
+
+    @Test func aRunningFlightIsRenewed() async throws {
+        try await RedisServerProcess.run { server in
+            let one = Peer(server.configuration, "one", lease: .seconds(2))
+            defer { one.client.close() }
+            let running = Task { await one.lock.run() }  // Cancelled below.
+            let led = try lead(await one.lock.begin([key]).first)
+            let name = CacheNames.flight(key)
+            let client = server.client()
+            defer { client.close() }
+            // Its lease is cut short from outside; only a renewal makes it long again.
+            try await client.send(["PEXPIRE", .string(name), "1500"])
+            try await server.wait(forChangesOf: [name]) { client in
+                try await client.send(["PTTL", .string(name)]).int ?? 0 > 1500
+            }
+            await one.lock.finish([(led, nil)])
+            #expect(try await client.send(["EXISTS", .string(name)]).int == 0)
+            running.cancel()
+            await running.value
+        }
+    }
+
+    @Test func withoutRedisEverybodyLeads() async throws {
+        var configuration = RedisConfiguration(address: .unix(path: "/nowhere.sock"))
+        configuration.commandTimeout = .milliseconds(20)
+        let peer = Peer(configuration, "one")
+        defer { peer.client.close() }
+        let led = try lead(await peer.lock.begin([key]).first)
+        #expect(led.token == nil)
+        await peer.lock.finish([(led, entry(1))])
+        await peer.lock.fail([led], error: .init(.notFound, "x"))
+    }
+
+    @Test func whatIsTooLargeOrUncacheableEndsItsFlightAllTheSame() async throws {
+        try await withPeers { _, one, two in
+            let led = try lead(await one.lock.begin([key]).first)
+            await one.lock.finish([(led, nil)])
+            _ = try lead(await two.lock.begin([key]).first)
+        }
+    }
+
+    @Test func aFullCacheEndsFlightsToo() async throws {
+        try await withPeers { server, one, two in
+            let client = server.client()
+            defer { client.close() }
+            let led = try lead(await one.lock.begin([key]).first)
+            try await client.send(["CONFIG", "SET", "maxmemory", "1"])
+            await one.lock.finish([(led, entry(1000))])
+            try await client.send(["CONFIG", "SET", "maxmemory", "0"])
+            _ = try lead(await two.lock.begin([key]).first)
+        }
+    }
+
+    @Test func theDataCacheKeepsAnyBytes() async throws {
+        try await RedisServerProcess.run { server in
+            let client = server.client()
+            defer { client.close() }
+            let cache = RedisDataCache(redis: client, logger: Logger(label: "test"))
+            for size in [0, 5, 3_000_000] {
+                await cache.storeData(entry(size).data, for: "key \(size)")
+                #expect(await cache.cachedData(for: "key \(size)") == entry(size).data)
+            }
+            #expect(await cache.cachedData(for: ["key 5", "none"]).map { $0?.count } == [5, nil])
+            #expect(await cache.containsData(for: "key 5"))
+            await cache.removeData(for: "key 5")
+            #expect(await !cache.containsData(for: "key 5"))
+        }
+    }
+}

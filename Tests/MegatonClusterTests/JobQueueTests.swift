@@ -1,0 +1,180 @@
+import Foundation
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+
+@Suite(.timeLimit(.minutes(2))) struct JobQueueTests {
+    @Test func aJobGoesFromThePublicListToDone() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "b"))
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 1)))
+            #expect(try await fixture.places("a") == ["ready"])
+            let job = try await fixture.claim()[0]
+            #expect(job.id == "a" && job.attempt == 1 && job.stalls == 0 && job.batch == "b" && !job.isCancelled)
+            #expect(try await fixture.places("a") == ["lease"])
+            #expect(try await fixture.finish(job) == .ok)
+            #expect(try await fixture.places("a").isEmpty)
+            #expect(try await fixture.count("HLEN", fixture.keys.body) == 0)
+            #expect(try await fixture.count("HLEN", fixture.keys.meta) == 0)
+            let batch = try await fixture.batch("b")
+            #expect(batch["done"] == 1 && batch["total"] == 1 && batch["renders"] == 1)
+            #expect(try await fixture.admit() == .empty)
+        }
+    }
+
+    @Test func endsAreRefusedToWhoeverHasNoSay() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "b"))
+            try await fixture.admit()
+            let first = try await fixture.claim()[0]
+            #expect(try await fixture.finish(first, worker: "other") == .fenced)
+            try await fixture.expire(first)
+            #expect(try await fixture.queue.sweep() == 1)
+            #expect(try await fixture.places("a") == ["ready"])
+            #expect(try await fixture.finish(first) == .fenced, "the sweep took the job from its worker")
+            let second = try await fixture.claim(worker: "w2")[0]
+            #expect(second.attempt == 2 && second.stalls == 1)
+            #expect(try await fixture.finish(first) == .fenced)
+            #expect(try await fixture.finish(second, worker: "w2") == .ok)
+            #expect(try await fixture.finish(second, worker: "w2") == .gone)
+            #expect(try await fixture.batch("b")["done"] == 1)
+        }
+    }
+
+    @Test func theSameWorkerIsFencedByItsOldAttempt() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admit()
+            let first = try await fixture.claim()[0]
+            try await fixture.expire(first)
+            try await fixture.queue.sweep()
+            let second = try await fixture.claim()[0]
+            #expect(second.attempt == 2)
+            #expect(try await fixture.finish(first) == .fenced)
+            let renewed = try await fixture.queue.renew(
+                [("a", 1), ("a", 2)], worker: "w1", lease: .seconds(60), info: "{}")
+            #expect(renewed.lost == ["a"] && renewed.cancelled.isEmpty)
+            #expect(try await fixture.finish(second) == .ok)
+        }
+    }
+
+    @Test func anExpiredLeaseThatNobodySweptIsNoLeaseStill() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admit()
+            let job = try await fixture.claim()[0]
+            try await fixture.redis.send(["ZREM", .string(fixture.keys.lease), "a"])
+            #expect(try await fixture.finish(job) == .noLease)
+            #expect(
+                try await fixture.queue.retry(job, worker: "w1", after: .zero, countsAttempt: true, counters: [:])
+                    == .noLease)
+        }
+    }
+
+    @Test func retriesComeBackWhenTheyAreDue() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "b"))
+            try await fixture.admit()
+            let first = try await fixture.claim()[0]
+            let later = try await fixture.queue.retry(
+                first, worker: "w1", after: .seconds(600), countsAttempt: true, counters: ["origin_fetches": 1])
+            #expect(later == .ok)
+            #expect(try await fixture.places("a") == ["delay"])
+            #expect(try await fixture.claim().isEmpty)
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.delay), "XX", "1", "a"])
+            let second = try await fixture.claim()[0]
+            #expect(second.attempt == 2)
+            let again = try await fixture.queue.retry(
+                second, worker: "w1", after: .zero, countsAttempt: false, counters: [:])
+            #expect(again == .ok)
+            #expect(try await fixture.claim()[0].attempt == 2, "that attempt did not count")
+            #expect(try await fixture.batch("b")["origin_fetches"] == 1)
+        }
+    }
+
+    @Test func releasedJobsGoFirstAndTheirAttemptDoesNotCount() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"), QueueFixture.job("b"))
+            try await fixture.admit()
+            let job = try await fixture.claim()[0]
+            #expect(job.id == "a")
+            #expect(try await fixture.queue.release([("a", 1), ("b", 1)], worker: "w1", leaves: true) == 1)
+            let again = try await fixture.claim()[0]
+            #expect(again.id == "a" && again.attempt == 1)
+            #expect(try await fixture.queue.release([("a", 1)], worker: "other", leaves: false) == 0)
+        }
+    }
+
+    @Test func prioritiesAndOrderAreKept() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for (id, priority) in [("1", Job.Priority.bulk), ("2", .normal), ("3", .normal), ("4", .high)] {
+                try await fixture.push(QueueFixture.job(id, priority: priority))
+            }
+            try await fixture.admit()
+            #expect(try await fixture.claim(4).map(\.id) == ["4", "2", "3", "1"])
+        }
+    }
+
+    @Test func aWorkerTakesNoMoreThanItsShare() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for worker in ["w1", "w2"] {
+                _ = try await fixture.queue.renew([], worker: worker, lease: .seconds(60), info: "{}")
+            }
+            for id in 0..<10 { try await fixture.push(QueueFixture.job("\(id)")) }
+            try await fixture.admit()
+            #expect(try await fixture.claim(16).count == 5)
+            #expect(try await fixture.claim(16, worker: "w2").count == 3)
+            #expect(try await fixture.claim(1, worker: "w2").count == 1)
+        }
+    }
+
+    @Test func renewalProlongsTellsOfCancelledBatchesAndIsASignOfLife() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "b"))
+            try await fixture.admit()
+            let job = try await fixture.claim(lease: .seconds(1))[0]
+            let before = try await fixture.redis.send(["ZSCORE", .string(fixture.keys.lease), "a"]).string ?? ""
+            try await fixture.queue.cancel(batch: "b")
+            let renewed = try await fixture.queue.renew([("a", 1)], worker: "w1", lease: .seconds(99), info: "{}")
+            #expect(renewed.lost.isEmpty && renewed.cancelled == ["a"])
+            let after = try await fixture.redis.send(["ZSCORE", .string(fixture.keys.lease), "a"]).string ?? ""
+            #expect((Double(after) ?? 0) - (Double(before) ?? 0) > 90_000)
+            #expect(try await fixture.queue.workerCount() == 1)
+            #expect(try await fixture.finish(job, .cancelled) == .ok)
+            try await fixture.queue.release([], worker: "w1", leaves: true)
+            #expect(try await fixture.queue.workerCount() == 0)
+        }
+    }
+
+    @Test func oneSweepsAtATime() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            #expect(try await fixture.queue.sweep() == 0)
+            #expect(try await fixture.queue.sweep() == nil)
+        }
+    }
+
+    @Test func aFullRedisRefusesNewJobsAndDrainsTheOldOnes() async throws {
+        try await QueueFixture.run(.init(settings: ["maxmemory-policy noeviction"])) { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "b"), QueueFixture.job("c", batch: "b"))
+            try await fixture.admit()
+            try await fixture.redis.send(["CONFIG", "SET", "maxmemory", "1"])
+            await #expect { try await fixture.push(QueueFixture.job("d")) } throws: {
+                ($0 as? RedisError)?.code == .outOfMemory
+            }
+            await #expect {
+                try await fixture.queue.submit(
+                    [QueueFixture.job("e")], to: "b", first: 0, isLast: true, keepsLedger: false)
+            } throws: { ($0 as? RedisError)?.code == .outOfMemory }
+            let jobs = try await fixture.claim(2)
+            #expect(jobs.count == 2)
+            let renewed = try await fixture.queue.renew([("a", 1)], worker: "w1", lease: .seconds(9), info: "{}")
+            #expect(renewed.lost.isEmpty)
+            #expect(try await fixture.finish(jobs[0]) == .ok)
+            #expect(try await fixture.finish(jobs[1], .failed) == .ok)
+            #expect(try await fixture.places("c") == ["dead"])
+        }
+    }
+}

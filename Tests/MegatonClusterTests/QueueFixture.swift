@@ -1,0 +1,88 @@
+import Foundation
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+
+@testable import MegatonCluster
+
+/// A queue on a real Redis of a test's own, with shorthands for the steps of a job's life.
+struct QueueFixture: Sendable {
+    let server: RedisServerProcess
+    let redis: RedisClient
+    let queue: JobQueue
+    let leadership: Leadership
+    let intake: Intake
+    let epoch: Int
+
+    static func run(
+        _ options: RedisServerProcess.Options = .init(), _ body: (QueueFixture) async throws -> Void
+    ) async throws {
+        try await RedisServerProcess.run(options) { server in
+            let redis = server.client()
+            defer { redis.close() }
+            let queue = JobQueue(redis, keys: QueueKeys(queue: "test"))
+            let leadership = Leadership(queue: queue, name: "leader", lease: .seconds(60))
+            let epoch = try await leadership.tryToLead() ?? -1
+            let presets = ["web": [Rendition(name: "small", width: 10), Rendition(name: "large", width: 20)]]
+            let intake = Intake(queue: queue, name: "leader", validator: JobValidator(presets: presets))
+            try await body(
+                QueueFixture(
+                    server: server, redis: redis, queue: queue, leadership: leadership, intake: intake, epoch: epoch))
+        }
+    }
+
+    var keys: QueueKeys { queue.keys }
+
+    static func job(_ id: String, batch: String? = nil, priority: Job.Priority = .normal) -> Data {
+        Job(id: id, source: "https://example.org/\(id).jpg", batch: batch, priority: priority).json()
+    }
+
+    func push(_ json: Data...) async throws {
+        for json in json { try await redis.send(["LPUSH", .string(keys.jobs), .buffer(ByteBuffer(bytes: json))]) }
+    }
+
+    @discardableResult
+    func admit(window: Int = 1000) async throws -> Intake.Round {
+        try await intake.admit(epoch: epoch, window: window, chunk: 100)
+    }
+
+    func claim(_ limit: Int = 1, worker: String = "w1", lease: Duration = .seconds(60)) async throws -> [ClaimedJob] {
+        try await queue.claim(limit, worker: worker, lease: lease)
+    }
+
+    func finish(
+        _ job: ClaimedJob, worker: String = "w1", _ status: JobOutcome.Status = .done
+    ) async throws -> Verdict {
+        let dead = status == .failed ? DeadJob(code: "x", message: "why", job: "{}") : nil
+        return try await queue.settle(
+            job, worker: worker, outcome: JobOutcome(source: job.id, status: status), dead: dead,
+            counters: ["renders": 1])
+    }
+
+    /// Runs a lease out without waiting for it: Redis' clock is the only one that counts, and the score is what it is
+    /// compared with.
+    func expire(_ job: ClaimedJob) async throws {
+        try await redis.send(["ZADD", .string(keys.lease), "XX", "1", .string(job.id)])
+    }
+
+    func count(_ command: String, _ key: String) async throws -> Int {
+        try await redis.send([.string(command), .string(key)]).int ?? -1
+    }
+
+    /// Where an id is: a job must be in one place at a time.
+    func places(_ id: String) async throws -> Set<String> {
+        var places: Set<String> = []
+        for priority in Job.Priority.allCases {
+            if try await redis.send(["LPOS", .string(keys.ready(priority)), .string(id)]).int != nil {
+                places.insert("ready")
+            }
+        }
+        for (name, key) in [("lease", keys.lease), ("delay", keys.delay), ("dead", keys.dead)] {
+            if try await redis.send(["ZSCORE", .string(key), .string(id)]).string != nil { places.insert(name) }
+        }
+        return places
+    }
+
+    func batch(_ name: String) async throws -> BatchCounters { BatchCounters(try await queue.batch(name)) }
+}

@@ -1,0 +1,197 @@
+import Foundation
+import Logging
+import MegatonTestSupport
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import MegatonRedis
+
+@Suite(.timeLimit(.minutes(2))) struct RedisClientTests {
+    private func client(_ configuration: RedisConfiguration) -> RedisClient {
+        RedisClient(
+            configuration, role: "test", group: MultiThreadedEventLoopGroup.singleton, logger: Logger(label: "test"))
+    }
+
+    @Test func matchesRepliesOfManyTasks() async throws {
+        try await RedisServerProcess.run { server in
+            let client = server.client()
+            defer { client.close() }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<500 {
+                    group.addTask {
+                        let echo = try await client.send(["ECHO", .int(number)])
+                        #expect(echo.int == number)
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let id = try await client.send(["CLIENT", "LIST"]).string ?? ""
+            #expect(id.split(separator: "\n").count { $0.contains("name=megaton:test") } == 1)
+        }
+    }
+
+    @Test func returnsErrorsOfAPipelineInTheirPlaces() async throws {
+        try await RedisServerProcess.run { server in
+            let client = server.client()
+            defer { client.close() }
+            let replies = try await client.pipeline([["SET", "k", "v"], ["INCR", "k"], ["GET", "k"]])
+            #expect(replies[0] == .status("OK"))
+            #expect(replies[1] == .error("ERR value is not an integer or out of range"))
+            #expect(replies[2].string == "v")
+            await #expect { try await client.send(["INCR", "k"]) } throws: { ($0 as? RedisError)?.code == .server }
+        }
+    }
+
+    @Test func carriesLargeValuesBothWays() async throws {
+        try await RedisServerProcess.run { server in
+            let client = server.client()
+            defer { client.close() }
+            let image = ByteBuffer(bytes: (0..<5_000_000).map { UInt8(truncatingIfNeeded: $0 &* 17) })
+            try await client.send(["SET", "image", .buffer(image)])
+            #expect(try await client.send(["GET", "image"]).buffer == image)
+        }
+    }
+
+    @Test func saysAtOnceThatNobodyIsThere() async throws {
+        let client = client(RedisConfiguration(address: .unix(path: "/nowhere/redis.sock")))
+        defer { client.close() }
+        await #expect { try await client.connect() } throws: { error in
+            let error = error as? RedisError
+            return error?.code == .unreachable && error?.message.contains("/nowhere/redis.sock") == true
+        }
+    }
+
+    @Test func authenticates() async throws {
+        try await RedisServerProcess.run(.init(settings: ["requirepass open sesame"])) { server in
+            var configuration = server.configuration
+            let without = client(configuration)
+            defer { without.close() }
+            await #expect { try await without.connect() } throws: { ($0 as? RedisError)?.code == .authentication }
+            configuration.password = "wrong"
+            let wrong = client(configuration)
+            defer { wrong.close() }
+            await #expect { try await wrong.connect() } throws: { error in
+                let error = error as? RedisError
+                return error?.code == .authentication && error?.message.contains("wrong\"") != true
+            }
+            configuration.password = "open sesame"
+            configuration.database = 1
+            let right = client(configuration)
+            defer { right.close() }
+            try await right.send(["SET", "k", "v"])
+            #expect(try await right.send(["CLIENT", "LIST"]).string?.contains("db=1") == true)
+        }
+    }
+
+    @Test func speaksTLS() async throws {
+        let directory = try TestDirectory()
+        let (certificate, key) = (directory.path + "/cert.pem", directory.path + "/key.pem")
+        let openssl = try ProgramUnderTest(
+            program: "/usr/bin/openssl",
+            arguments: [
+                "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+                "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate,
+            ])
+        let ending = await openssl.ending()
+        try #require(ending.code == 0, "\(ending.errors)")
+        let port = try FreePort.find()
+        let tls = RedisServerProcess.TLS(port: port, certificate: certificate, key: key)
+        try await RedisServerProcess.run(.init(settings: ["tls-ca-cert-file \(certificate)"], tls: tls)) { _ in
+            let trusted = client(try RedisConfiguration(url: "rediss://localhost:\(port)?ca=\(certificate)"))
+            defer { trusted.close() }
+            #expect(try await trusted.send(["PING"]) == .status("PONG"))
+            let untrusted = client(try RedisConfiguration(url: "rediss://localhost:\(port)"))
+            defer { untrusted.close() }
+            await #expect(throws: RedisError.self) { try await untrusted.connect() }
+        }
+    }
+
+    @Test func comesBackAfterTheServerDid() async throws {
+        let directory = try TestDirectory()
+        let socket = directory.path + "/s.sock"
+        func start() throws -> ProgramUnderTest {
+            try ProgramUnderTest(
+                program: "/usr/bin/redis-server",
+                arguments: ["--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory.path])
+        }
+        let first = try start()
+        try await directory.waitForFile(named: "s.sock")
+        let client = client(RedisConfiguration(address: .unix(path: socket)))
+        defer { client.close() }
+        #expect(try await client.send(["PING"]) == .status("PONG"))
+        first.send(SIGKILL)
+        _ = await first.ending()
+        await #expect { try await client.send(["PING"], timeout: .milliseconds(200)) } throws: {
+            [.connectionClosed, .unreachable].contains(($0 as? RedisError)?.code)
+        }
+        try? FileManager.default.removeItem(atPath: socket)
+        let second = try start()
+        try await directory.waitForFile(named: "s.sock")
+        #expect(try await client.send(["PING"], timeout: .seconds(20)) == .status("PONG"))
+        second.send(SIGKILL)
+        _ = await second.ending()
+    }
+
+    @Test func neverUsesAConnectionAgainWhoseAnswerIsOverdue() async throws {
+        try await RedisServerProcess.run { server in
+            let client = server.client()
+            defer { client.close() }
+            let before = try await client.send(["CLIENT", "ID"]).int
+            // Blocks for longer than we wait: its answer must not be taken for that of a later command.
+            await #expect { try await client.send(["BLPOP", "nothing", "30"], timeout: .milliseconds(50)) } throws: {
+                ($0 as? RedisError)?.code == .timeout
+            }
+            #expect(try await client.send(["ECHO", "later"]).string == "later")
+            let after = try await client.send(["CLIENT", "ID"]).int
+            #expect(before != after)
+            let list = try await client.send(["CLIENT", "LIST"]).string ?? ""
+            #expect(!list.contains("id=\(before ?? -1) "))
+        }
+    }
+
+    @Test func failsAfterClose() async throws {
+        try await RedisServerProcess.run { server in
+            let client = server.client()
+            try await client.send(["PING"])
+            client.close()
+            await #expect { try await client.send(["PING"]) } throws: { ($0 as? RedisError)?.code == .closed }
+        }
+    }
+
+    @Test func loadsScriptsThatTheServerForgot() async throws {
+        try await RedisServerProcess.run { server in
+            let client = server.client()
+            defer { client.close() }
+            let script = RedisScript(name: "sum", source: "return tonumber(ARGV[1]) + redis.call('INCR', KEYS[1])")
+            #expect(try await client.run(script, keys: ["n"], arguments: ["10"]).int == 11)
+            try await client.send(["SCRIPT", "FLUSH"])
+            let replies = try await client.run(script, calls: [(["n"], ["20"]), (["n"], ["30"])])
+            #expect(replies.map(\.int) == [22, 33])
+        }
+    }
+
+    @Test func listensAgainAfterItsConnectionWasCut() async throws {
+        try await RedisServerProcess.run { server in
+            let client = server.client()
+            defer { client.close() }
+            let (events, continuation) = AsyncStream.makeStream(of: String.self)
+            let subscriber = RedisSubscriber(
+                server.configuration, channels: ["a", "b"], group: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test"), onSubscribed: { continuation.yield("subscribed") },
+                onMessage: { continuation.yield("\($0): \($1)") })
+            let listening = Task { await subscriber.run() }  // Cancelled below.
+            var iterator = events.makeAsyncIterator()
+            #expect(await iterator.next() == "subscribed")
+            try await client.send(["PUBLISH", "b", "one"])
+            #expect(await iterator.next() == "b: one")
+            try await client.send(["CLIENT", "KILL", "TYPE", "pubsub"])
+            #expect(await iterator.next() == "subscribed")
+            try await client.send(["PUBLISH", "a", "two"])
+            #expect(await iterator.next() == "a: two")
+            listening.cancel()
+            await listening.value
+        }
+    }
+}

@@ -1,0 +1,41 @@
+import Testing
+
+@testable import MegatonRedis
+
+@Suite struct RedisConfigurationTests {
+    @Test func readsTCP() throws {
+        let plain = try RedisConfiguration(url: "redis://example.org")
+        #expect(plain.address == .tcp(host: "example.org", port: 6379))
+        #expect(!plain.usesTLS && plain.database == 0 && plain.password == nil && plain.username == nil)
+        let full = try RedisConfiguration(url: "rediss://ann:s%40cret@[::1]:7000/3?ca=/etc/ca.pem")
+        #expect(full.address == .tcp(host: "::1", port: 7000))
+        #expect(full.usesTLS && full.database == 3 && full.username == "ann" && full.password == "s@cret")
+        #expect(full.certificateAuthority == "/etc/ca.pem")
+        #expect(try RedisConfiguration(url: "redis://:pw@h/").password == "pw")
+    }
+
+    @Test func readsUnixSockets() throws {
+        let socket = try RedisConfiguration(url: "unix:///run/redis.sock?db=2")
+        #expect(socket.address == .unix(path: "/run/redis.sock") && socket.database == 2)
+    }
+
+    @Test(arguments: ["", "redis:", "redis://", "http://h", "unix://", "unix:relative", "redis://h/x", "redis://h/-1"])
+    func refusesWhatIsNone(_ url: String) {
+        #expect { try RedisConfiguration(url: url) } throws: { ($0 as? RedisError)?.code == .invalidConfiguration }
+    }
+
+    @Test func describesItselfWithoutThePassword() throws {
+        #expect("\(try RedisConfiguration(url: "redis://u:secret@h:1/2"))" == "redis://h:1/2")
+        #expect("\(try RedisConfiguration(url: "unix://:secret@/s.sock?db=2"))" == "unix:///s.sock?db=2")
+    }
+
+    @Test(arguments: [
+        ("NOAUTH Authentication required.", RedisError.Code.authentication), ("WRONGPASS x", .authentication),
+        ("OOM command not allowed", .outOfMemory), ("LOADING Redis is loading", .busy), ("BUSY script", .busy),
+        ("READONLY You can't write", .notWritable), ("NOREPLICAS x", .notWritable), ("NOSCRIPT No", .unknownScript),
+        ("WRONGTYPE x", .server), ("ERR x", .server),
+    ])
+    func sortsErrorReplies(_ reply: String, _ code: RedisError.Code) {
+        #expect(RedisError(reply: reply).code == code)
+    }
+}

@@ -1,0 +1,188 @@
+public import Foundation
+public import NIOCore
+import NIOHTTP1
+import NIOPosix
+import Synchronization
+
+/// A real HTTP server on a loopback port of its own that counts requests and answers as a test says.
+public final class OriginServer: Sendable {
+    /// An answer.
+    public struct Answer: Sendable {
+        public var status: Int
+        public var headers: [(String, String)]
+        public var body: Data
+        /// Announced in place of the body's own length: a truncated answer.
+        public var announcedLength: Int?
+
+        public init(
+            status: Int = 200, headers: [(String, String)] = [], body: Data = Data(), announcedLength: Int? = nil
+        ) {
+            self.status = status
+            self.headers = headers
+            self.body = body
+            self.announcedLength = announcedLength
+        }
+
+        public static func image(_ data: Data, headers: [(String, String)] = []) -> Answer {
+            Answer(headers: headers, body: data)
+        }
+    }
+
+    private struct State {
+        var counts: [String: Int] = [:]
+        var waiting: [(path: String, count: Int, continuation: CheckedContinuation<Void, Never>)] = []
+        var isHeld = false
+        var held: [@Sendable () -> Void] = []
+    }
+
+    private let state = Mutex(State())
+    private let channel: any Channel
+    private let answer: @Sendable (String) -> Answer
+    /// How long each answer takes, as of a slow origin.
+    private let delay: TimeAmount
+
+    /// - Parameter answer: for a path with its query.
+    public static func start(
+        delay: TimeAmount = .zero, _ answer: @escaping @Sendable (String) -> Answer
+    ) async throws -> OriginServer {
+        let box = Mutex<OriginServer?>(nil)
+        let lookup = ServerBox(box)
+        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelOption(.backlog, value: 512)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+                    try channel.pipeline.syncOperations.addHandler(Handler(lookup))
+                }
+            }
+            .bind(host: "127.0.0.1", port: 0).get()
+        let server = OriginServer(channel, delay, answer)
+        lookup.server.withLock { $0 = server }
+        return server
+    }
+
+    /// Starts one, runs the body, and stops it.
+    public static func run<Value>(
+        delay: TimeAmount = .zero, isolation: isolated (any Actor)? = #isolation,
+        answer: @escaping @Sendable (String) -> Answer,
+        _ body: (OriginServer) async throws -> Value
+    ) async throws -> Value {
+        let server = try await start(delay: delay, answer)
+        do {
+            let value = try await body(server)
+            server.stop()
+            return value
+        } catch {
+            server.stop()
+            throw error
+        }
+    }
+
+    private init(_ channel: any Channel, _ delay: TimeAmount, _ answer: @escaping @Sendable (String) -> Answer) {
+        self.channel = channel
+        self.delay = delay
+        self.answer = answer
+    }
+
+    public var port: Int { channel.localAddress?.port ?? 0 }
+
+    public func url(_ path: String) -> URL { URL(string: "http://127.0.0.1:\(port)\(path)")! }
+
+    /// Requests for a path so far.
+    public func count(_ path: String) -> Int { state.withLock { $0.counts[path] ?? 0 } }
+
+    /// All requests so far.
+    public var total: Int { state.withLock { $0.counts.values.reduce(0, +) } }
+
+    /// Answers wait from now on.
+    public func hold() { state.withLock { $0.isHeld = true } }
+
+    /// Held answers go out, and later ones are no longer held.
+    public func release() {
+        let held = state.withLock { state in
+            state.isHeld = false
+            defer { state.held = [] }
+            return state.held
+        }
+        for send in held { send() }
+    }
+
+    /// Returns when a path was asked for so often.
+    public func waitForRequests(_ path: String, count: Int) async {
+        await withCheckedContinuation { continuation in
+            let isReached = state.withLock { state in
+                if state.counts[path] ?? 0 >= count { return true }
+                state.waiting.append((path, count, continuation))
+                return false
+            }
+            if isReached { continuation.resume() }
+        }
+    }
+
+    public func stop() {
+        release()
+        channel.close(promise: nil)
+    }
+
+    fileprivate func received(_ path: String, send: @escaping @Sendable (Answer) -> Void, on loop: any EventLoop) {
+        let answer = answer(path)
+        let (woken, isHeld) = state.withLock { state in
+            state.counts[path, default: 0] += 1
+            let count = state.counts[path] ?? 0
+            let woken = state.waiting.filter { $0.path == path && $0.count <= count }
+            state.waiting.removeAll { $0.path == path && $0.count <= count }
+            if state.isHeld { state.held.append { send(answer) } }
+            return (woken, state.isHeld)
+        }
+        for waiter in woken { waiter.continuation.resume() }
+        if !isHeld { loop.scheduleTask(in: delay) { send(answer) } }
+    }
+}
+
+private final class ServerBox: Sendable {
+    let server: Mutex<OriginServer?>
+
+    init(_ server: consuming Mutex<OriginServer?>) { self.server = server }
+}
+
+private final class Handler: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private let box: ServerBox
+    private var path = ""
+    private var isHead = false
+
+    init(_ box: ServerBox) { self.box = box }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            path = head.uri
+            isHead = head.method == .HEAD
+        case .body: break
+        case .end:
+            let (loop, channel) = (context.eventLoop, context.channel)
+            let server = box.server.withLock { $0 }
+            server?.received(path, send: { answer in Self.send(answer, on: channel) }, on: loop)
+        }
+    }
+
+    private static func send(_ answer: OriginServer.Answer, on channel: any Channel) {
+        var head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: answer.status))
+        for (name, value) in answer.headers { head.headers.add(name: name, value: value) }
+        let length = answer.announcedLength ?? answer.body.count
+        head.headers.replaceOrAdd(name: "content-length", value: String(length))
+        channel.write(HTTPServerResponsePart.head(head), promise: nil)
+        channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: answer.body))), promise: nil)
+        if answer.announcedLength != nil {
+            // What was announced never comes: the connection ends in the middle.
+            channel.writeAndFlush(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer()))).whenComplete { _ in
+                channel.close(promise: nil)
+            }
+        } else {
+            channel.writeAndFlush(HTTPServerResponsePart.end(nil), promise: nil)
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import Foundation
+import Logging
+public import MegatonRedis
+import NIOPosix
+
+/// A real redis-server on a socket of its own, ended with the object.
+public final class RedisServerProcess: Sendable {
+    /// What a test asks of its server.
+    public struct Options: Sendable {
+        /// Lines of redis.conf.
+        public var settings: [String]
+        /// A configuration file of the repository to start from.
+        public var file: String?
+        /// A loopback port in addition to the socket.
+        public var port: Int?
+        public var tls: TLS?
+
+        public init(settings: [String] = [], file: String? = nil, port: Int? = nil, tls: TLS? = nil) {
+            self.settings = settings
+            self.file = file
+            self.port = port
+            self.tls = tls
+        }
+    }
+
+    /// Files of a certificate.
+    public struct TLS: Sendable {
+        public var port: Int
+        public var certificate: String
+        public var key: String
+
+        public init(port: Int, certificate: String, key: String) {
+            self.port = port
+            self.certificate = certificate
+            self.key = key
+        }
+    }
+
+    public let directory: TestDirectory
+    public let socket: String
+    private let options: Options
+    private let process: ProgramUnderTest
+
+    /// Starts it and waits until it answers.
+    public static func start(_ options: Options = Options()) async throws -> RedisServerProcess {
+        let directory = try TestDirectory()
+        let server = RedisServerProcess(options, directory, try launch(options, directory))
+        try await server.waitUntilReady()
+        return server
+    }
+
+    /// Starts one, runs the body, and ends it.
+    public static func run<Value>(
+        _ options: Options = Options(), isolation: isolated (any Actor)? = #isolation,
+        _ body: (RedisServerProcess) async throws -> Value
+    ) async throws -> Value {
+        let server = try await start(options)
+        do {
+            let value = try await body(server)
+            await server.stop()
+            return value
+        } catch {
+            await server.stop()
+            throw error
+        }
+    }
+
+    private init(_ options: Options, _ directory: TestDirectory, _ process: ProgramUnderTest) {
+        self.options = options
+        self.directory = directory
+        self.process = process
+        socket = directory.path + "/redis.sock"
+    }
+
+    private static func launch(_ options: Options, _ directory: TestDirectory) throws -> ProgramUnderTest {
+        var arguments = options.file.map { [$0] } ?? []
+        arguments += ["--port", options.port.map(String.init) ?? "0"]
+        arguments += ["--unixsocket", directory.path + "/redis.sock", "--dir", directory.path]
+        arguments += ["--daemonize", "no", "--logfile", directory.path + "/redis.log"]
+        // Lets a test wait for a change of a key instead of looking again and again.
+        arguments += ["--notify-keyspace-events", "KA"]
+        if options.file == nil { arguments += ["--save", "", "--appendonly", "no"] }
+        if let tls = options.tls {
+            arguments += ["--tls-port", String(tls.port), "--tls-cert-file", tls.certificate]
+            arguments += ["--tls-key-file", tls.key, "--tls-auth-clients", "no"]
+        }
+        for setting in options.settings {
+            let words = setting.split(separator: " ", maxSplits: 1).map(String.init)
+            arguments += ["--" + words[0]] + words.dropFirst()
+        }
+        return try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: arguments)
+    }
+
+    public var configuration: RedisConfiguration { RedisConfiguration(address: .unix(path: socket)) }
+    public var url: String { "unix://\(socket)" }
+    /// Of the server.
+    public var pid: Int32 { process.pid }
+
+    /// A client that the test closes, or that goes with the test's process.
+    public func client(_ role: String = "test") -> RedisClient {
+        RedisClient(
+            configuration, role: role, group: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+    }
+
+    private func waitUntilReady() async throws {
+        // The socket appears when the server listens; its directory tells when that is.
+        try await directory.waitForFile(named: "redis.sock")
+        let client = client("ready")
+        defer { client.close() }
+        while true {
+            do {
+                try await client.send(["PING"])
+                return
+            } catch {
+                if error.code == .authentication { return }
+                guard error.code == .busy || error.code == .unreachable, process.isRunning else { throw error }
+                await Task.yield()
+            }
+        }
+    }
+
+    /// Ends the server and waits for its end.
+    public func stop() async {
+        process.send(SIGKILL)
+        _ = await process.ending()
+        directory.remove()
+    }
+
+    /// Waits until a condition holds that can only change with one of the keys.
+    public func wait(
+        forChangesOf keys: [String], until condition: @escaping @Sendable (RedisClient) async throws -> Bool
+    ) async throws {
+        let client = client("watch")
+        defer { client.close() }
+        let (changes, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
+        let subscriber = RedisSubscriber(
+            configuration, channels: keys.map { "__keyspace@0__:\($0)" }, group: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+            onSubscribed: { continuation.yield() }, onMessage: { _, _ in continuation.yield() })
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await subscriber.run() }
+            group.addTask {
+                for await _ in changes where try await condition(client) { return }
+            }
+            try await group.next()
+            group.cancelAll()
+        }
+    }
+}
+
+extension RedisServerProcess {
+    /// Returns when somebody listens to the ends of flights.
+    public func waitForSubscriber(_ client: RedisClient) async throws {
+        while try await client.send(["PUBSUB", "NUMSUB", "megaton:landed:0"]).array?.last?.int ?? 0 == 0 {
+            await Task.yield()
+        }
+    }
+}

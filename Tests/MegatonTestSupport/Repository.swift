@@ -1,0 +1,17 @@
+import Foundation
+
+/// The checkout that the tests were built from.
+public enum Repository {
+    public static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().path
+
+    /// The Swift files beneath a folder, relative to the root.
+    public static func swiftFiles(_ folder: String) -> [String] {
+        let all = FileManager.default.enumerator(atPath: "\(root)/\(folder)")?.compactMap { $0 as? String } ?? []
+        return all.filter { $0.hasSuffix(".swift") }.map { "\(folder)/\($0)" }.sorted()
+    }
+
+    public static func text(_ file: String) throws -> String {
+        try String(contentsOfFile: "\(root)/\(file)", encoding: .utf8)
+    }
+}
