@@ -96,7 +96,9 @@ let package = Package(
         ),
         .testTarget(
             name: "MegatonPipelineTests",
-            dependencies: ["MegatonPipeline", "MegatonTestSupport"],
+            dependencies: [
+                "CVips", "MegatonPipeline", "MegatonTestSupport", .product(name: "NIOCore", package: "swift-nio"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

@@ -1,12 +1,8 @@
-// libcurl's setopt and getinfo are variadic, which Swift cannot call: one wrapper per type of argument.
+// libcurl's setopt is variadic, which Swift cannot call: one wrapper per type of argument.
 #pragma once
 #include <curl/curl.h>
 
 static inline CURLcode megaton_curl_setopt_long(CURL *_Nonnull easy, CURLoption option, long value) {
-    return curl_easy_setopt(easy, option, value);
-}
-
-static inline CURLcode megaton_curl_setopt_int64(CURL *_Nonnull easy, CURLoption option, curl_off_t value) {
     return curl_easy_setopt(easy, option, value);
 }
 
@@ -31,24 +27,6 @@ static inline CURLcode megaton_curl_setopt_data_callback(
 static inline CURLcode megaton_curl_setopt_opensocket(
     CURL *_Nonnull easy, curl_opensocket_callback _Nonnull callback) {
     return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, callback);
-}
-
-static inline CURLcode megaton_curl_getinfo_long(CURL *_Nonnull easy, CURLINFO info, long *_Nonnull value) {
-    return curl_easy_getinfo(easy, info, value);
-}
-
-static inline CURLcode megaton_curl_getinfo_int64(CURL *_Nonnull easy, CURLINFO info, curl_off_t *_Nonnull value) {
-    return curl_easy_getinfo(easy, info, value);
-}
-
-static inline CURLcode megaton_curl_getinfo_string(
-    CURL *_Nonnull easy, CURLINFO info, const char *_Nullable *_Nonnull value) {
-    return curl_easy_getinfo(easy, info, value);
-}
-
-static inline CURLcode megaton_curl_getinfo_pointer(
-    CURL *_Nonnull easy, CURLINFO info, void *_Nullable *_Nonnull value) {
-    return curl_easy_getinfo(easy, info, value);
 }
 
 static inline CURLMcode megaton_curl_multi_setopt_long(CURLM *_Nonnull multi, CURLMoption option, long value) {

@@ -43,10 +43,6 @@ static inline int megaton_vips_thumbnail_image(
         in, out, width, "height", height, "size", VIPS_SIZE_FORCE, "export_profile", "srgb", NULL);
 }
 
-static inline int megaton_vips_autorotate(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
-    return vips_autorot(in, out, NULL);
-}
-
 static inline int megaton_vips_extract(
     VipsImage *_Nonnull in, int left, int top, int width, int height, VipsImage *_Nullable *_Nonnull out) {
     return vips_extract_area(in, out, left, top, width, height, NULL);
@@ -81,10 +77,6 @@ static inline int megaton_vips_cast_uchar(VipsImage *_Nonnull in, VipsImage *_Nu
     return vips_cast_uchar(in, out, NULL);
 }
 
-static inline int megaton_vips_add_opaque_alpha(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
-    return vips_addalpha(in, out, NULL);
-}
-
 // Renamed to "keep" in libvips 8.15; "strip" still works there.
 static inline int megaton_vips_jpegsave(
     VipsImage *_Nonnull in, int quality, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
@@ -109,31 +101,29 @@ static inline int megaton_vips_avifsave(
         NULL);
 }
 
-/// 1 if the loader found the pages or the scans that make decoding dear.
+/// A number among the metadata, or the fallback where it is not there.
 static inline int megaton_vips_get_int(VipsImage *_Nonnull image, const char *_Nonnull name, int fallback) {
     int value = fallback;
     if (vips_image_get_typeof(image, name) == 0 || vips_image_get_int(image, name, &value)) return fallback;
     return value;
 }
 
-/// When a computation must end: `at` in microseconds of g_get_monotonic_time, `passed` once it was ended for that.
+/// Asked after each strip of pixels whether the computation is to end; not 0 ends it.
 typedef struct {
-    gint64 at;
-    int passed;
-} megaton_vips_deadline;
+    int (*_Nonnull asks)(void *_Nullable context);
+    void *_Nullable context;
+} megaton_vips_stop;
 
-static void megaton_vips_check_deadline(VipsImage *image, VipsProgress *progress, void *deadline) {
+static void megaton_vips_check_stop(VipsImage *image, VipsProgress *progress, void *stop) {
     (void) progress;
-    megaton_vips_deadline *limit = (megaton_vips_deadline *) deadline;
-    if (g_get_monotonic_time() < limit->at) return;
-    limit->passed = 1;
-    vips_image_set_kill(image, TRUE);
+    megaton_vips_stop *question = (megaton_vips_stop *) stop;
+    if (question->asks(question->context)) vips_image_set_kill(image, TRUE);
 }
 
-/// The deadline is looked at after each strip of pixels; it must outlive the image's evaluation.
-static inline void megaton_vips_set_deadline(VipsImage *_Nonnull image, megaton_vips_deadline *_Nonnull deadline) {
+/// The question must outlive the image's evaluation.
+static inline void megaton_vips_set_stop(VipsImage *_Nonnull image, megaton_vips_stop *_Nonnull stop) {
     vips_image_set_progress(image, TRUE);
-    g_signal_connect(image, "eval", G_CALLBACK(megaton_vips_check_deadline), deadline);
+    g_signal_connect(image, "eval", G_CALLBACK(megaton_vips_check_stop), stop);
 }
 
 static inline void megaton_vips_unref(VipsImage *_Nonnull image) { g_object_unref(image); }

@@ -66,6 +66,9 @@ public final class RedisClient: Sendable {
         if commands.isEmpty { return [] }
         let deadline = NIODeadline.now() + TimeAmount(timeout ?? configuration.commandTimeout)
         let connection = try await connection(before: deadline)
+        guard NIODeadline.now() < deadline else {
+            throw RedisError(.timeout, "Redis was reached too late; the command was not sent.")
+        }
         let replies: [RedisValue]
         do throws(RedisError) {
             replies = try await connection.send(commands, deadline: deadline)

@@ -49,7 +49,13 @@ public final class RedisSubscriber: Sendable {
         let expected = channels.count
         let (onMessage, onSubscribed) = (onMessage, onSubscribed)
         try await withTaskCancellationHandler {
-            try await connection.subscribe(to: channels) { push in
+            try await connection.subscribe(to: channels) { [logger] push in
+                if case .error(let text) = push.first {
+                    // An ACL without the channels, say: better none than one that is deaf.
+                    logger.warning("Redis refuses the subscription", metadata: ["error": "\(text)"])
+                    connection.close()
+                    return
+                }
                 switch push.first?.string {
                 case "message" where push.count == 3:
                     onMessage(push[1].string ?? "", push[2].string ?? "")

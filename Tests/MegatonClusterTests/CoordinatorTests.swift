@@ -72,9 +72,9 @@ import Testing
     @Test func everyBatchGetsItsTurn() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let many = (0..<90).map { QueueFixture.job("many\($0)", batch: "many") }
-            _ = try await fixture.queue.submit(many, to: "many", first: 0, isLast: true, keepsLedger: false)
+            _ = try await fixture.queue.submit(many, to: "many", first: 0, isLast: true, keepsLedger: false, submitter: "me")
             let few = (0..<5).map { QueueFixture.job("few\($0)", batch: "few") }
-            _ = try await fixture.queue.submit(few, to: "few", first: 0, isLast: true, keepsLedger: false)
+            _ = try await fixture.queue.submit(few, to: "few", first: 0, isLast: true, keepsLedger: false, submitter: "me")
             _ = try await fixture.intake.admit(epoch: fixture.epoch, window: 1000, chunk: 30)
             #expect(try await fixture.batch("few")["total"] == 5)
             #expect(try await fixture.batch("many")["total"] == 25)

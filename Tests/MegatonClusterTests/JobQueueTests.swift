@@ -126,8 +126,9 @@ import Testing
             for id in 0..<10 { try await fixture.push(QueueFixture.job("\(id)")) }
             try await fixture.admit()
             #expect(try await fixture.claim(16).count == 5)
-            #expect(try await fixture.claim(16, worker: "w2").count == 3)
-            #expect(try await fixture.claim(1, worker: "w2").count == 1)
+            #expect(try await fixture.queue.claim(16, running: 5, worker: "w1", lease: .seconds(60)).isEmpty)
+            #expect(try await fixture.claim(2, worker: "w2").count == 2)
+            #expect(try await fixture.queue.claim(16, running: 2, worker: "w2", lease: .seconds(60)).count == 3)
         }
     }
 
@@ -166,7 +167,7 @@ import Testing
             }
             await #expect {
                 try await fixture.queue.submit(
-                    [QueueFixture.job("e")], to: "b", first: 0, isLast: true, keepsLedger: false)
+                    [QueueFixture.job("e")], to: "b", first: 0, isLast: true, keepsLedger: false, submitter: "me")
             } throws: { ($0 as? RedisError)?.code == .outOfMemory }
             let jobs = try await fixture.claim(2)
             #expect(jobs.count == 2)

@@ -135,10 +135,10 @@ final class BatchRun: Sendable {
         defer { reporter.end() }
         var deadline: ContinuousClock.Instant?
         while true {
-            let lines = try await outcomes()
+            let lines = try await outcomes(kept: tally.ended)
             if !lines.isEmpty {
-                for line in lines { tally.add(line) }
                 try await ledger?.append(lines)
+                for line in lines { tally.add(line) }
                 let ended = tally.ended
                 progress.withLock { $0.ended = ended }
             }
@@ -150,10 +150,10 @@ final class BatchRun: Sendable {
                 if !isOver, now.isComplete || shutdown.level > .none { isOver = try await isFinished() }
                 if isOver {
                     // The last outcomes came in the same step as the batch's end.
-                    let rest = try await outcomes()
+                    let rest = try await outcomes(kept: tally.ended)
                     if rest.isEmpty { return tally }
-                    for line in rest { tally.add(line) }
                     try await ledger?.append(rest)
+                    for line in rest { tally.add(line) }
                     continue
                 }
             }
@@ -166,9 +166,9 @@ final class BatchRun: Sendable {
     }
 
     /// While Redis is away nothing is lost: the workers and the queue wait for it, and so do we.
-    private func outcomes() async throws -> [Data] {
+    private func outcomes(kept: Int) async throws -> [Data] {
         do {
-            return try await monitor.takeOutcomes()
+            return try await monitor.outcomes(kept: kept)
         } catch {
             guard error.isTransient && shutdown.level == .none else { throw error }
             Terminal.error("megaton: waiting for Redis: \(error.message)")

@@ -76,7 +76,7 @@ public final class InFlightLock: FlightCoordinating {
                 })
             var decisions: [FlightDecision] = []
             for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
-                let decision = try await decide(key, ticket, reply)
+                let decision = await decide(key, ticket, reply)
                 if case .wait = decision {} else { waiters.unregister(key.description, ticket) }
                 if case .lead(let lead) = decision, lead.token != nil { leading.withLock { _ = $0.insert(lead) } }
                 decisions.append(decision)
@@ -96,13 +96,21 @@ public final class InFlightLock: FlightCoordinating {
         await waiters.wait(flight.key.description, flight.ticket, atMost: limit)
     }
 
+    public func abandon(_ flight: FlightWait) {
+        waiters.unregister(flight.key.description, flight.ticket)
+    }
+
     public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async {
         for (lead, entry) in entries {
             guard let token = lead.token else { continue }
-            leading.withLock { _ = $0.remove(lead) }
+            // Renewed until it is stored: many chunks take their time.
+            defer { leading.withLock { _ = $0.remove(lead) } }
             do {
-                let stored = try await store(lead.key, token, entry)
-                if !stored { statistics?.add("stale_writes_refused", 1) }
+                switch try await store(lead.key, token, entry) {
+                case "ok": break
+                case "stale": statistics?.add("stale_writes_refused", 1)
+                default: statistics?.add("cache_errors", 1)
+                }
             } catch {
                 statistics?.add("cache_errors", 1)
                 logger.debug("an entry was not kept", metadata: [LogKey.error: "\(error)"])
@@ -114,22 +122,36 @@ public final class InFlightLock: FlightCoordinating {
 
     public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
         for lead in leads where lead.token != nil {
-            leading.withLock { _ = $0.remove(lead) }
             await end(lead, error: error)
+            leading.withLock { _ = $0.remove(lead) }
         }
     }
 
     // MARK: -
 
-    private func decide(_ key: CacheKey, _ ticket: Int, _ reply: RedisValue) async throws(RedisError) -> FlightDecision {
+    /// What cannot be read or understood is led without a lock, for this key alone: the others' flights are theirs.
+    private func decide(_ key: CacheKey, _ ticket: Int, _ reply: RedisValue) async -> FlightDecision {
+        do throws(RedisError) {
+            return try await decision(key, ticket, reply)
+        } catch {
+            statistics?.add("fail_open", 1)
+            logger.debug("no decision: it is led without a lock", metadata: [LogKey.error: "\(error)"])
+            return .lead(FlightLead(key: key, token: nil))
+        }
+    }
+
+    private func decision(
+        _ key: CacheKey, _ ticket: Int, _ reply: RedisValue
+    ) async throws(RedisError) -> FlightDecision {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, let word = fields.first?.string else {
             throw RedisError(.unexpectedReply, "The script begin gave an answer that its contract does not have.")
         }
         switch word {
-        case "hit" where fields.count >= 2:
-            let first = fields.count > 2 ? fields[2] : .null
-            if let entry = try await cache.read(CacheNames.entry(key), header: fields[1], first: first) {
+        case "hit" where fields.count == 4:
+            if var entry = try await cache.read(CacheNames.entry(key), header: fields[2], first: fields[3]) {
+                // What is made of it must not live longer than it does itself.
+                entry.metadata.lifetime = Double(fields[1].int ?? 0) / 1000
                 statistics?.add("hits", 1)
                 return .hit(entry)
             }
@@ -143,6 +165,9 @@ public final class InFlightLock: FlightCoordinating {
             statistics?.add("waits", 1)
             let remaining = Double(max(0, fields[1].int ?? 0)) / 1000
             return .wait(FlightWait(key: key, remaining: remaining, ticket: ticket))
+        case "uncacheable":
+            statistics?.add("misses", 1)
+            return .lead(FlightLead(key: key, token: nil))
         case "lead" where fields.count == 2:
             statistics?.add("misses", 1)
             statistics?.add("leads", 1)
@@ -152,7 +177,7 @@ public final class InFlightLock: FlightCoordinating {
         }
     }
 
-    private func store(_ key: CacheKey, _ token: Int, _ entry: CachedData?) async throws -> Bool {
+    private func store(_ key: CacheKey, _ token: Int, _ entry: CachedData?) async throws -> String {
         var arguments: [RedisArgument] = [.string(owner), .int(token)]
         let temporary = CacheNames.temporary(key, token: token)
         let kept = entry.flatMap { $0.data.count <= cache.configuration.maximumEntrySize ? $0 : nil }
@@ -171,12 +196,13 @@ public final class InFlightLock: FlightCoordinating {
         } else {
             arguments += ["0", "0", "0", ""]
         }
-        arguments += [.string(CacheNames.channel(key)), .string(key.description)]
+        let count = kept.map { CacheEntry.chunkCount($0.data.count) } ?? 0
+        arguments += [.string(CacheNames.channel(key)), .string(key.description), .int(count)]
         let reply = try await cache.redis.run(
             FlightScripts.finish,
             keys: [CacheNames.entry(key), CacheNames.flight(key), temporary, CacheNames.negative(key)],
             arguments: arguments + inline)
-        return reply.string == "ok"
+        return reply.string ?? ""
     }
 
     private func end(_ lead: FlightLead, error: ImagePipeline.Error?) async {

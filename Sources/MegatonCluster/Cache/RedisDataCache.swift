@@ -109,29 +109,30 @@ public final class RedisDataCache: DataCaching {
         guard let bytes = header.buffer else { return nil }
         guard let header = try? JSONDecoder().decode(CacheEntry.Header.self, from: Data(bytes.readableBytesView)),
             (0...configuration.maximumEntrySize).contains(header.length)
-        else { return try await drop(name, why: "its metadata cannot be read") }
+        else { return try await drop(name, bytes, why: "its metadata cannot be read") }
         var chunks = first.buffer.map { [$0] } ?? []
         let count = CacheEntry.chunkCount(header.length)
         while chunks.count < count {
             let fields = (chunks.count..<min(count, chunks.count + Self.chunksAtOnce)).map { RedisArgument.int($0) }
             let reply = try await redis.send(RedisCommand(["HMGET", .string(name)] + fields))
             let next = (reply.array ?? []).compactMap(\.buffer)
-            // Replaced or evicted while we read: a miss like any other.
-            guard next.count == fields.count else { return nil }
+            // Evicted or replaced while we read, or torn: a miss in any case.
+            guard next.count == fields.count else { return try await drop(name, bytes, why: "chunks are missing") }
             chunks += next
         }
         if let entry = CacheEntry.assemble(header, chunks) {
             statistics?.add("bytes_out", entry.data.count)
             return entry
         }
-        // A new entry may have taken its place between two reads; only one that is still damaged goes.
-        return count == 1 ? try await drop(name, why: "its checksum is wrong") : nil
+        return try await drop(name, bytes, why: "its checksum is wrong")
     }
 
-    private func drop(_ name: String, why: String) async throws(RedisError) -> CachedData? {
-        logger.warning("a cache entry is damaged and was deleted", metadata: ["cache.key": "\(name)", "why": "\(why)"])
-        statistics?.add("damaged", 1)
-        try await redis.send(["UNLINK", .string(name)])
+    /// Deletes what is damaged, unless it has been replaced meanwhile.
+    private func drop(_ name: String, _ header: ByteBuffer, why: String) async throws(RedisError) -> CachedData? {
+        if try await redis.run(FlightScripts.drop, keys: [name], arguments: [.buffer(header)]).int == 1 {
+            logger.warning("a cache entry was damaged and is deleted", metadata: ["cache.key": "\(name)", "why": "\(why)"])
+            statistics?.add("damaged", 1)
+        }
         return nil
     }
 

@@ -29,6 +29,8 @@ struct Intake: Sendable {
     /// Batches whose intakes one round asks.
     private static let intakesAtOnce = 64
     private static let replayedAtOnce = 1000
+    /// How many windows of jobs may be put off at a time.
+    private static let delayedWindows = 16
 
     /// Takes over what earlier leaders left staged.
     func replay(epoch: Int) async throws(RedisError) {
@@ -59,14 +61,16 @@ struct Intake: Sendable {
         let state = try await queue.redis.pipeline(
             [
                 ["HLEN", .string(keys.body)], ["ZCARD", .string(keys.delay)], ["ZCARD", .string(keys.workers)],
-                ["ZRANGE", .string(keys.intakes), "0", .int(Self.intakesAtOnce - 1)],
+                // At random, so that none of many is left out for long.
+                ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce)],
             ])
         for case .error(let text) in state { throw RedisError(reply: text) }
         guard state.count == 4, let alive = state[0].int, let delayed = state[1].int, let workers = state[2].int else {
             throw JobQueue.unexpected("HLEN")
         }
         // What is put off does not fill the window: a failing origin must not stop the others.
-        let room = window - (alive - delayed)
+        // There is a limit to that too: what is put off is no longer in the intake, where it is cheap.
+        let room = min(window - (alive - delayed), Self.delayedWindows * window - alive)
         guard room > 0 else { return .full }
         let batches = (state[3].array ?? []).compactMap(\.string)
         let staged = try await stage(batches, epoch: epoch, limit: min(room, chunk))
@@ -101,6 +105,7 @@ struct Intake: Sendable {
         for candidate in candidates {
             arguments += [.string(candidate.id)]
             let batch = RedisArgument.int(number[candidate.batch] ?? 0)
+            let isOwn: RedisArgument = candidate.isOwn ? "1" : "0"
             switch candidate.verdict {
             case .valid(let job):
                 let priority = (Job.Priority.allCases.firstIndex(of: job.priority) ?? 1) + 1
@@ -108,13 +113,14 @@ struct Intake: Sendable {
                     .cancelled, code: "not_admitted",
                     message: "The batch was cancelled, or a job with this id is alive already.")
                 arguments += [
-                    .int(priority), batch, .buffer(ByteBuffer(bytes: job.json())),
-                    .buffer(ByteBuffer(bytes: outcome.json())),
+                    .int(priority), batch, isOwn, .buffer(ByteBuffer(bytes: job.json())),
+                    // Without a batch there is nobody to be told.
+                    .buffer(ByteBuffer(bytes: candidate.batch.isEmpty ? Data() : outcome.json())),
                 ]
             case .invalid(let dead):
                 let outcome = candidate.outcome(.failed, code: dead.code, message: dead.message)
                 arguments += [
-                    "x", batch, .buffer(ByteBuffer(bytes: JobQueue.json(dead))),
+                    "x", batch, isOwn, .buffer(ByteBuffer(bytes: JobQueue.json(dead))),
                     .buffer(ByteBuffer(bytes: outcome.json())),
                 ]
             }

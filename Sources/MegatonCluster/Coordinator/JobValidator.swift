@@ -10,6 +10,8 @@ struct JobValidator: Sendable {
         let id: String
         /// Empty where it has none.
         let batch: String
+        /// Whether it came through its batch's own intake.
+        let isOwn: Bool
         let verdict: Verdict
 
         enum Verdict: Sendable {
@@ -21,7 +23,7 @@ struct JobValidator: Sendable {
         func outcome(_ status: JobOutcome.Status, code: String, message: String) -> JobOutcome {
             let source =
                 switch verdict {
-                case .valid(let job): job.source
+                case .valid(let job): String(job.source.prefix(JobOutcome.maximumSource))
                 case .invalid(let dead): String(dead.job.prefix(256))
                 }
             return JobOutcome(
@@ -31,10 +33,15 @@ struct JobValidator: Sendable {
 
     /// Bytes of an unreadable job that are kept to be looked at.
     private static let excerpt = 1024
+    /// What `stage` puts in front of the rest of a job that was too large.
+    private static let tooLargeMark: UInt8 = 1
 
     /// - Parameter batch: whose intake it came through; empty for the public one, where the job itself names its batch.
     func examine(_ json: Data, batch: String) -> Candidate {
         do throws(JobError) {
+            if json.first == Self.tooLargeMark {
+                throw JobError("a job's JSON may have \(Job.maximumSize) bytes; this one had more")
+            }
             var job = try Job(json: json)
             if !batch.isEmpty {
                 if let other = job.batch, other != batch {
@@ -49,12 +56,12 @@ struct JobValidator: Sendable {
             job.preset = nil
             let id = job.id ?? Self.newID()
             job.id = id
-            return Candidate(id: id, batch: job.batch ?? "", verdict: .valid(job))
+            return Candidate(id: id, batch: job.batch ?? "", isOwn: !batch.isEmpty, verdict: .valid(job))
         } catch {
             let text = String(decoding: json.prefix(Self.excerpt), as: UTF8.self)
             let dead = DeadJob(
                 code: "invalid_job", message: error.message, batch: batch.isEmpty ? nil : batch, job: text)
-            return Candidate(id: Self.newID(), batch: batch, verdict: .invalid(dead))
+            return Candidate(id: Self.newID(), batch: batch, isOwn: !batch.isEmpty, verdict: .invalid(dead))
         }
     }
 

@@ -55,12 +55,12 @@ public struct Inspector: Sendable {
 
     private func workers(_ beats: [String: String], now: Int) async throws(RedisError) -> [ClusterStatus.Worker] {
         let names = beats.keys.sorted()
-        let running = try await queue.redis.pipeline(
-            names.map { ["HGET", .string(queue.keys.worker($0)), "running"] })
-        return zip(names, running).map { name, running in
+        let info = try await queue.redis.send(["HGETALL", .string(queue.keys.workerInfo)]).dictionary
+        return names.map { name in
             let beat = beats[name].flatMap(Double.init) ?? 0
+            let running = info[name]?.split(separator: " ").first.flatMap { Int($0) } ?? 0
             return ClusterStatus.Worker(
-                name: name, running: running.int ?? 0, silent: max(0, Double(now) - beat) / 1000)
+                name: name, running: running, silent: max(0, Double(now) - beat) / 1000)
         }
     }
 

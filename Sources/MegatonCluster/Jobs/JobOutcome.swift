@@ -38,6 +38,9 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         }
     }
 
+    /// Characters of a source that an outcome repeats: a `data:` URL may be long.
+    public static let maximumSource = 2048
+
     public var source: String
     public var status: Status
     public var outputs: [Output]

@@ -1,14 +1,11 @@
 /// The keys of all log metadata.
 enum LogKey {
-    static let batch = "batch"
     static let coordinator = "coordinator.id"
     static let count = "count"
     static let epoch = "leader.epoch"
     static let error = "error"
     static let jobID = "job.id"
-    static let attempt = "job.attempt"
     static let queue = "queue"
-    static let source = "job.source"
     static let verdict = "verdict"
     static let worker = "worker.id"
 }

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import MegatonRedis
 import Synchronization
 
@@ -22,8 +23,10 @@ final class StatisticsRecorder: Sendable {
     func addFetches(_ number: Int, host: String, original: String) {
         counts.withLock { counts in
             counts.fields["origin_fetches", default: 0] += number
-            if counts.hosts.count < Self.limit { counts.hosts[host, default: 0] += number }
-            if counts.originals.count < Self.limit { counts.originals.append(original) }
+            if counts.hosts[host] != nil || counts.hosts.count < Self.limit {
+                counts.hosts[host, default: 0] += number
+            }
+            if counts.originals.count < Self.limit { counts.originals.append(CacheEntry.sha256(Data(original.utf8))) }
         }
     }
 
@@ -44,11 +47,13 @@ final class StatisticsRecorder: Sendable {
                 RedisCommand(["PFADD", .string(queue.keys.statDistinct)] + taken.originals.map { .string($0) }))
         }
         do throws(RedisError) {
-            _ = try await queue.redis.pipeline(commands)
+            for case .error(let text) in try await queue.redis.pipeline(commands) { throw RedisError(reply: text) }
         } catch {
+            // A little too much is better than nothing: some of it may have been added.
             counts.withLock { counts in
                 counts.fields.merge(taken.fields, uniquingKeysWith: +)
                 counts.hosts.merge(taken.hosts, uniquingKeysWith: +)
+                counts.originals = Array((taken.originals + counts.originals).prefix(Self.limit))
             }
             throw error
         }

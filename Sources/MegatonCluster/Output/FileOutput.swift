@@ -38,7 +38,7 @@ public struct FileOutput: Sendable {
     /// Whether the file has these very bytes already. To look costs a tenth of writing it again, and a batch that is
     /// repeated, or names a source often, finds most of its outputs so.
     private static func isThere(_ data: Data, at path: String) -> Bool {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         var info = stat()
@@ -63,7 +63,7 @@ public struct FileOutput: Sendable {
     private static func write(_ data: Data, directory: String, name: String) throws(ImagePipeline.Error) {
         let path = "\(directory)/\(name)"
         // Where no name is needed none is given; EOPNOTSUPP and EISDIR say that the file system cannot do that.
-        let unnamed = open(directory, O_WRONLY | O_CLOEXEC | 0o20200000 /* O_TMPFILE */, 0o666)
+        let unnamed = open(directory, O_WRONLY | O_CLOEXEC | O_DIRECTORY | 0o20000000 /* O_TMPFILE */, 0o666)
         if unnamed >= 0 {
             defer { close(unnamed) }
             try fill(unnamed, data, path)

@@ -17,14 +17,17 @@ public struct JobQueue: Sendable {
 
     /// Pushes jobs to a batch's intake. Safe to repeat: `first` says which jobs these are.
     ///
+    /// - Parameter submitter: who alone may submit to the batch.
     /// - Returns: how many jobs of the batch are submitted now.
     func submit(
-        _ jobs: [Data], to batch: String, first: Int, isLast: Bool, keepsLedger: Bool
+        _ jobs: [Data], to batch: String, first: Int, isLast: Bool, keepsLedger: Bool, submitter: String
     ) async throws(RedisError) -> Int {
         let reply = try await redis.run(
             QueueScripts.submit,
-            keys: [keys.jobs(batch: batch), keys.batch(batch), keys.batches, keys.intakes, keys.intakeWake],
-            arguments: [.string(batch), .int(first), isLast ? "1" : "0", keepsLedger ? "1" : "0"]
+            keys: [
+                keys.jobs(batch: batch), keys.batch(batch), keys.batches, keys.intakes, keys.intakeWake, keys.cancelled,
+            ],
+            arguments: [.string(batch), .int(first), isLast ? "1" : "0", keepsLedger ? "1" : "0", .string(submitter)]
                 + jobs.map { .buffer(ByteBuffer(bytes: $0)) })
         guard let submitted = reply.int else { throw Self.unexpected("submit") }
         return submitted
@@ -42,19 +45,31 @@ public struct JobQueue: Sendable {
         try await redis.send(["HGETALL", .string(keys.batch(name))]).dictionary
     }
 
-    /// Takes outcomes off a batch's ledger, oldest first.
-    func takeResults(of batch: String, limit: Int) async throws(RedisError) -> [Data] {
-        let reply = try await redis.send(["LPOP", .string(keys.results(batch)), .int(limit)])
+    /// Reads a batch's ledger, oldest first, and forgets what its reader has. Safe to repeat.
+    ///
+    /// - Parameter kept: how many outcomes the reader has in all.
+    func results(of batch: String, kept: Int, limit: Int) async throws(RedisError) -> [Data] {
+        let reply = try await redis.run(
+            QueueScripts.results, keys: [keys.results(batch), keys.batch(batch)],
+            arguments: [.int(kept), .int(limit)])
         return (reply.array ?? []).compactMap { $0.buffer.map { Data($0.readableBytesView) } }
     }
 
     // MARK: - Working
 
-    func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ClaimedJob] {
+    /// Takes jobs; see the script.
+    ///
+    /// - Parameter running: what the worker has in hand already.
+    func claim(
+        _ limit: Int, running: Int = 0, worker: String, lease: Duration
+    ) async throws(RedisError) -> [ClaimedJob] {
         let reply = try await redis.run(
             QueueScripts.claim,
             keys: keys.ready + [keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers],
-            arguments: [.string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(Self.promotedAtOnce)])
+            arguments: [
+                .string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(Self.promotedAtOnce),
+                .int(running),
+            ])
         return try (reply.array ?? []).map { entry throws(RedisError) in
             guard let fields = entry.array, fields.count == 6, let id = fields[0].string,
                 let attempt = fields[1].int, let stalls = fields[2].int, let json = fields[3].buffer
@@ -111,7 +126,7 @@ public struct JobQueue: Sendable {
     ) async throws(RedisError) -> Int {
         let reply = try await redis.run(
             QueueScripts.release,
-            keys: [keys.lease, keys.meta] + keys.ready + [keys.wake, keys.workers, keys.worker(worker)],
+            keys: [keys.lease, keys.meta] + keys.ready + [keys.wake, keys.workers, keys.workerInfo],
             arguments: [.string(worker), leaves ? "1" : "0"]
                 + jobs.flatMap { [.string($0.id), .int($0.attempt)] })
         return reply.int ?? 0
@@ -121,15 +136,16 @@ public struct JobQueue: Sendable {
     ///
     /// - Returns: ids that are lost, and ids whose batch was cancelled.
     func renew(
-        _ jobs: [(id: String, attempt: Int)], worker: String, lease: Duration, info: String
+        _ jobs: [(id: String, attempt: Int)], worker: String, lease: Duration, info: String, timeout: Duration? = nil
     ) async throws(RedisError) -> (lost: [String], cancelled: [String]) {
         let reply = try await redis.run(
             QueueScripts.renew,
-            keys: [keys.lease, keys.meta, keys.control, keys.workers, keys.worker(worker), keys.cancelled],
+            keys: [keys.lease, keys.meta, keys.workers, keys.workerInfo, keys.cancelled],
             arguments: [.string(worker), .int(lease.wholeMilliseconds), .int(jobs.count), .string(info)]
-                + jobs.flatMap { [.string($0.id), .int($0.attempt)] })
-        guard let fields = reply.array, fields.count == 3 else { throw Self.unexpected("renew") }
-        return ((fields[1].array ?? []).compactMap(\.string), (fields[2].array ?? []).compactMap(\.string))
+                + jobs.flatMap { [.string($0.id), .int($0.attempt)] },
+            timeout: timeout)
+        guard let fields = reply.array, fields.count == 2 else { throw Self.unexpected("renew") }
+        return ((fields[0].array ?? []).compactMap(\.string), (fields[1].array ?? []).compactMap(\.string))
     }
 
     /// Makes jobs ready whose lease has run out.
@@ -139,7 +155,7 @@ public struct JobQueue: Sendable {
     func sweep() async throws(RedisError) -> Int? {
         let reply = try await redis.run(
             QueueScripts.sweep,
-            keys: [keys.lease, keys.meta] + keys.ready + [keys.wake, keys.sweepGate, keys.stat, keys.workers],
+            keys: [keys.lease, keys.meta] + keys.ready + [keys.wake, keys.sweepGate, keys.stat, keys.workers, keys.workerInfo],
             arguments: [.int(Self.sweptAtOnce), .int(Self.sweepGate), .int(Self.workerSilence)])
         guard let swept = reply.int else { throw Self.unexpected("sweep") }
         return swept < 0 ? nil : swept

@@ -70,9 +70,9 @@ public struct QueueKeys: Sendable, Hashable {
     var epoch: String { prefix + "epoch" }
     /// ZSET, worker to its last sign of life, ms.
     var workers: String { prefix + "workers" }
-    /// HASH: host, pid, version, started, running.
-    func worker(_ id: String) -> String { prefix + "worker:\(id)" }
-    /// HASH: paused, ver.
+    /// HASH, worker to `<running> <about it, JSON>`.
+    var workerInfo: String { prefix + "workerinfo" }
+    /// HASH: paused.
     var control: String { prefix + "control" }
     /// STRING with a time-out: somebody is sweeping.
     var sweepGate: String { prefix + "sweepgate" }

@@ -19,12 +19,16 @@ public struct BatchMonitor: Sendable {
         BatchCounters(try await queue.batch(batch))
     }
 
-    /// Takes outcomes off the ledger; they are the caller's alone from then on.
-    public func takeOutcomes() async throws(RedisError) -> [Data] {
-        try await queue.takeResults(of: batch, limit: Self.chunk)
+    /// The next outcomes of the ledger. They stay there until the next call says that the caller has them, so that a
+    /// reply that is lost loses none.
+    ///
+    /// - Parameter kept: how many outcomes the caller has in all.
+    public func outcomes(kept: Int) async throws(RedisError) -> [Data] {
+        try await queue.results(of: batch, kept: kept, limit: Self.chunk)
     }
 
-    /// Waits until an outcome is there, a second at the most.
+    /// Waits until an outcome is there that has not been read, a second at the most. To be called after `outcomes`
+    /// gave none.
     ///
     /// - Parameter redis: a connection that nothing else uses.
     public func waitForOutcome(on redis: RedisClient) async throws(RedisError) {

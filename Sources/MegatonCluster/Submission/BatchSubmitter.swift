@@ -8,6 +8,8 @@ public actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
     private let keepsLedger: Bool
+    /// A batch of this name that somebody else submitted is not taken for ours.
+    private let submitter = String(UInt64.random(in: .min ... .max), radix: 16)
     private var pending: [Data] = []
     private var pendingBytes = 0
     /// How many jobs Redis has.
@@ -50,7 +52,8 @@ public actor BatchSubmitter {
             do throws(RedisError) {
                 // The number of the first job makes the repetition harmless.
                 submitted = try await queue.submit(
-                    pending, to: batch, first: submitted, isLast: isLast, keepsLedger: keepsLedger)
+                    pending, to: batch, first: submitted, isLast: isLast, keepsLedger: keepsLedger,
+                    submitter: submitter)
                 pending = []
                 pendingBytes = 0
                 return

@@ -47,6 +47,10 @@ struct JobRunner: Sendable {
             template?.path(source: job.source, rendition: response.rendition, size: response.size)
         }
         if template != nil {
+            guard Set(paths).count == paths.count else {
+                throw ImagePipeline.Error(
+                    .forbidden, "Two renditions have the same output path; {name} in the template tells them apart.")
+            }
             try await output.write(zip(paths, responses).map { ($0 ?? "", $1.data) })
         }
         return zip(paths, responses).map { path, response in

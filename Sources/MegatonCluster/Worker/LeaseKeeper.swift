@@ -24,12 +24,20 @@ struct LeaseKeeper: Sendable {
 
     /// Renews until the task is cancelled.
     func run() async {
-        var next = ContinuousClock.now + interval
-        while !Task.isCancelled {
-            if ContinuousClock.now >= next {
-                next = ContinuousClock.now + interval
-                await renew()
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                while !Task.isCancelled {
+                    try? await Task.sleep(for: interval)  // Cancelled: the loop's condition ends it.
+                    if !Task.isCancelled { await renew() }
+                }
             }
+            // Beside it, not after it: a renewal that hangs is the very reason to fence.
+            group.addTask { await fence() }
+        }
+    }
+
+    private func fence() async {
+        while !Task.isCancelled {
             let fenced = running.fence(at: .now)
             if fenced > 0 {
                 statistics.add("fenced", fenced)
@@ -45,7 +53,8 @@ struct LeaseKeeper: Sendable {
         let sent = ContinuousClock.now
         do {
             let (lost, cancelled) = try await queue.renew(
-                entries.map { ($0.job.id, $0.job.attempt) }, worker: worker, lease: lease, info: info)
+                entries.map { ($0.job.id, $0.job.attempt) }, worker: worker, lease: lease, info: info,
+                timeout: interval)
             let (lostIDs, cancelledIDs) = (Set(lost), Set(cancelled))
             for entry in entries {
                 if lostIDs.contains(entry.job.id) {

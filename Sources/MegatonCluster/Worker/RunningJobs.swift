@@ -46,6 +46,8 @@ final class RunningJobs: Sendable {
     var count: Int { entries.withLock { $0.count } }
     var all: [Entry] { entries.withLock { Array($0.values) } }
 
+    func contains(_ entry: Entry) -> Bool { entries.withLock { $0[entry.job.id] === entry } }
+
     func insert(_ entry: Entry) { entries.withLock { $0[entry.job.id] = entry } }
 
     func remove(_ entry: Entry) {

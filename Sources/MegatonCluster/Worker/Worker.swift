@@ -102,8 +102,15 @@ public final class Worker: Sendable {
                     do {
                         let claimed = try await claimFree()
                         failures.reset()
-                        for entry in claimed { jobs.addTask { await self.work(on: entry) } }
-                        if claimed.isEmpty { try await idle() }
+                        if let suspect = claimed.first(where: { $0.job.stalls > 0 }) {
+                            try await giveBack(claimed.filter { $0 !== suspect })
+                            await othersEnd(signal)
+                            jobs.addTask { await self.work(on: suspect) }
+                            await ends(suspect, signal)
+                        } else {
+                            for entry in claimed { jobs.addTask { await self.work(on: entry) } }
+                            if claimed.isEmpty { try await idle() }
+                        }
                     } catch where signal.level > .none || Task.isCancelled {
                         break
                     } catch {
@@ -117,12 +124,30 @@ public final class Worker: Sendable {
         }
     }
 
+    // A job whose worker died or fell silent may be what killed it. It runs alone in its process, so that only the
+    // guilty one gathers stalls and not what was in hand beside it.
+
+    private func giveBack(_ entries: [RunningJobs.Entry]) async throws(RedisError) {
+        for entry in entries { running.remove(entry) }
+        if entries.isEmpty { return }
+        try await queue.release(entries.map { ($0.job.id, $0.job.attempt) }, worker: name, leaves: false)
+    }
+
+    private func othersEnd(_ signal: ShutdownSignal) async {
+        while running.count > 1 && signal.level == .none && !Task.isCancelled { await running.ended.wait() }
+    }
+
+    private func ends(_ entry: RunningJobs.Entry, _ signal: ShutdownSignal) async {
+        while running.contains(entry) && signal.level == .none && !Task.isCancelled { await running.ended.wait() }
+    }
+
     /// Fills the free places. Empty where there is nothing to do, or no place.
     private func claimFree() async throws(RedisError) -> [RunningJobs.Entry] {
         let free = configuration.concurrency - running.count
         guard free > 0 else { return [] }
         let validUntil = ContinuousClock.now + LeaseKeeper.validity(of: configuration.lease)
-        let claimed = try await queue.claim(free, worker: name, lease: configuration.lease)
+        let claimed = try await queue.claim(
+            free, running: running.count, worker: name, lease: configuration.lease)
         return claimed.map { job in
             let entry = RunningJobs.Entry(job, validUntil: validUntil)
             running.insert(entry)
@@ -169,7 +194,9 @@ public final class Worker: Sendable {
         let result = await attempt(entry, parsed, metrics)
         let seconds = start.duration(to: .now).inSeconds
         do {
-            let verdict = try await settle(entry, parsed, result, metrics, seconds)
+            let verdict = try await untilTold(entry) { () throws(RedisError) in
+                try await settle(entry, parsed, result, metrics, seconds)
+            }
             if let verdict, verdict != .ok {
                 statistics.add("late_\(verdict.rawValue)", 1)
                 logger.info(
@@ -180,6 +207,25 @@ public final class Worker: Sendable {
             // The lease runs out and the job is done again; its results are in the cache by then.
             logger.warning(
                 "a job's end could not be told", metadata: [LogKey.jobID: "\(job.id)", LogKey.error: "\(error)"])
+        }
+    }
+
+    /// Repeats what a connection that broke may have kept from Redis, for as long as the lease is ours: each of these
+    /// scripts changes nothing the second time.
+    private func untilTold(
+        _ entry: RunningJobs.Entry, _ tell: () async throws(RedisError) -> Verdict?
+    ) async throws(RedisError) -> Verdict? {
+        var backoff = Backoff()
+        var isRepeated = false
+        while true {
+            do throws(RedisError) {
+                let verdict = try await tell()
+                return isRepeated && verdict == .gone ? .ok : verdict
+            } catch {
+                guard error.isTransient, ContinuousClock.now < entry.validUntil, !Task.isCancelled else { throw error }
+                isRepeated = true
+            }
+            try? await Task.sleep(for: backoff.next())  // Cancelled: the next failure is thrown.
         }
     }
 
@@ -219,7 +265,9 @@ public final class Worker: Sendable {
     ) async throws(RedisError) -> Verdict? {
         let job = entry.job
         // What cannot be read is shown as it stands.
-        let source = (try? parsed.get().source) ?? String(decoding: job.json.prefix(256), as: UTF8.self)
+        let source =
+            (try? parsed.get().source).map { String($0.prefix(JobOutcome.maximumSource)) }
+            ?? String(decoding: job.json.prefix(256), as: UTF8.self)
         var outcome = JobOutcome(
             source: source, status: .done, attempts: job.attempt, seconds: seconds, worker: name)
         let counters = Self.counters(metrics.counts, result)
@@ -230,7 +278,8 @@ public final class Worker: Sendable {
         case .failed(let error):
             let attempts = (try? parsed.get().attempts) ?? 1  // Unreadable today is unreadable tomorrow.
             if let delay = configuration.retry.delay(after: job.attempt, of: attempts, error: error) {
-                return try await queue.retry(job, worker: name, after: delay, countsAttempt: true, counters: counters)
+                return try await queue.retry(job, worker: name, after: delay, countsAttempt: error.code != .waitTimedOut,
+                    counters: counters)
             }
             outcome.status = .failed
             let code = job.stalls > configuration.maximumStalls ? "poison" : error.code.rawValue

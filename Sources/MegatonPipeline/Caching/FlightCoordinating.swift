@@ -11,6 +11,9 @@ public protocol FlightCoordinating: Sendable {
     /// Returns when the flight has ended, or when it is worth looking again; never much later than the leader's lease.
     func wait(for flight: FlightWait) async
 
+    /// Gives a wait up that `wait` was not called for.
+    func abandon(_ flight: FlightWait) async
+
     /// Keeps the entries and ends their flights: data first, so that whoever is woken finds it.
     ///
     /// - Parameter entries: nil data ends the flight without keeping anything.
@@ -18,6 +21,11 @@ public protocol FlightCoordinating: Sendable {
 
     /// Ends flights with an error that those who wait for them are told.
     func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async
+}
+
+extension FlightCoordinating {
+    /// Nothing, for coordinators that remember nobody.
+    public func abandon(_ flight: FlightWait) async {}
 }
 
 /// What `begin` says of one key.

@@ -1,7 +1,9 @@
 extension Duration {
-    /// Rounded down, for interfaces that take an integer.
+    /// Rounded down, for interfaces that take an integer; the largest integer where that is too small.
     public var wholeMilliseconds: Int {
-        Int(components.seconds) * 1000 + Int(components.attoseconds / 1_000_000_000_000_000)
+        let (seconds, overflows) = Int(components.seconds).multipliedReportingOverflow(by: 1000)
+        if overflows { return components.seconds < 0 ? .min : .max }
+        return seconds + Int(components.attoseconds / 1_000_000_000_000_000)
     }
 
     /// As a fraction.

@@ -9,26 +9,28 @@ import Synchronization
 public final class ThreadPool: @unchecked Sendable {
     private let condition = NSCondition()
     private var queue: [(id: Int, work: @Sendable (_ isCancelled: Bool) -> Void)] = []
+    /// What is before it has been taken.
     private var head = 0
     private var nextID = 0
     private var isStopped = false
-    private let onThreadExit: @Sendable () -> Void
 
     /// - Parameters:
     ///   - name: of the threads, in debuggers and `top`.
     ///   - count: how many threads.
+    ///   - stackSize: bytes. 1 MiB is enough for our own code; codecs want more.
     ///   - onThreadExit: called on each thread as its last act.
-    public init(name: String, count: Int, onThreadExit: @escaping @Sendable () -> Void = {}) {
+    public init(
+        name: String, count: Int, stackSize: Int = 1 << 20, onThreadExit: @escaping @Sendable () -> Void = {}
+    ) {
         precondition(count > 0, "a pool needs a thread")
-        self.onThreadExit = onThreadExit
         for index in 0..<count {
-            // The thread keeps only what it works on, so that a pool nobody holds can go.
-            let thread = Thread { [weak self] in
-                while let work = self?.next() { work(false) }
+            // The threads hold the pool until `stop`, which its owner calls when it goes.
+            let thread = Thread { [self] in
+                while let work = next() { work(false) }
                 onThreadExit()
             }
             thread.name = "\(name)-\(index)"
-            thread.stackSize = 1 << 20
+            thread.stackSize = stackSize
             thread.start()
         }
     }
@@ -92,7 +94,14 @@ public final class ThreadPool: @unchecked Sendable {
             if isStopped { return nil }
             condition.wait()
         }
-        defer { head += 1 }
-        return queue[head].work
+        let work = queue[head].work
+        // What it captured (a whole image, say) must not live on in a queue that never runs empty.
+        queue[head].work = { _ in }
+        head += 1
+        if head >= 64, head * 2 > queue.count {
+            queue.removeFirst(head)
+            head = 0
+        }
+        return work
     }
 }

@@ -90,7 +90,13 @@ final class CurlMulti: @unchecked Sendable {
             transfer.finish(ImagePipeline.Error(.unreachable, "libcurl could not make a handle: out of memory?"))
             return
         }
-        transfer.configure(easy)
+        guard transfer.configure(easy) else {
+            curl_easy_cleanup(easy)
+            transfer.releaseLists()
+            transfer.finish(
+                ImagePipeline.Error(.unreachable, "This libcurl cannot be told which protocols are safe; 7.85 can."))
+            return
+        }
         curl_multi_add_handle(multi, easy)
         transfers[easy] = transfer
     }

@@ -64,16 +64,17 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     // MARK: - Options
 
-    func configure(_ easy: UnsafeMutableRawPointer) {
+    /// - Returns: false where libcurl does not take an option that safety hangs on.
+    func configure(_ easy: UnsafeMutableRawPointer) -> Bool {
         // The handle only borrows this object: `CurlMulti.transfers` holds it for as long as the handle lives.
         let context = Unmanaged.passUnretained(self).toOpaque()
         megaton_curl_setopt_string(easy, CURLOPT_URL, target)
         megaton_curl_setopt_long(easy, CURLOPT_NOSIGNAL, 1)
         megaton_curl_setopt_string(easy, CURLOPT_USERAGENT, configuration.userAgent)
         // A proxy from the environment would connect in our place, past the address policy.
-        megaton_curl_setopt_string(easy, CURLOPT_PROXY, "")
-        megaton_curl_setopt_string(easy, CURLOPT_PROTOCOLS_STR, "http,https")
-        megaton_curl_setopt_string(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https")
+        var safety = [megaton_curl_setopt_string(easy, CURLOPT_PROXY, "")]
+        safety.append(megaton_curl_setopt_string(easy, CURLOPT_PROTOCOLS_STR, "http,https"))
+        safety.append(megaton_curl_setopt_string(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https"))
         megaton_curl_setopt_long(easy, CURLOPT_FOLLOWLOCATION, 1)
         megaton_curl_setopt_long(easy, CURLOPT_MAXREDIRS, configuration.maximumRedirects)
         megaton_curl_setopt_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
@@ -101,10 +102,12 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             return transfer.receiveHeader(line) ? size * count : 0
         }
         megaton_curl_setopt_pointer(easy, CURLOPT_OPENSOCKETDATA, context)
-        megaton_curl_setopt_opensocket(easy) { context, _, address in
-            guard let address, let transfer = CurlTransfer.from(context) else { return curl_socket_t(-1) }
-            return transfer.openSocket(address)
-        }
+        safety.append(
+            megaton_curl_setopt_opensocket(easy) { context, _, address in
+                guard let address, let transfer = CurlTransfer.from(context) else { return curl_socket_t(-1) }
+                return transfer.openSocket(address)
+            })
+        return safety.allSatisfy { $0 == CURLE_OK }
     }
 
     private static func from(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
@@ -139,6 +142,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             refusal = complaint
             return curl_socket_t(-1)
         }
+        // One of several addresses is allowed: if it does not answer, that is the reason and not the others.
+        refusal = nil
         return socket(family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
     }
 

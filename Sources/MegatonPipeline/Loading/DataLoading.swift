@@ -68,7 +68,8 @@ private final class BodyCollector: Sendable {
     /// The load is told to stop if it began after the answer was given.
     func attach(_ load: any Cancellable) {
         let isAnswered = state.withLock { state in
-            state.load = load
+            // The load holds our closures: to keep it beyond the answer would keep both for ever.
+            if !state.isAnswered { state.load = load }
             return state.isAnswered
         }
         if isAnswered { load.cancel() }
@@ -76,6 +77,7 @@ private final class BodyCollector: Sendable {
 
     @Sendable func append(_ data: Data, _ response: URLResponse) {
         let isTooLarge = state.withLock { state in
+            if state.isAnswered { return false }
             if state.response == nil {
                 let expected = Int(clamping: response.expectedContentLength)
                 if expected > 0 { state.data.reserveCapacity(min(expected, limit)) }
@@ -110,6 +112,7 @@ private final class BodyCollector: Sendable {
             let answer = make(state)
             state.data = Data()
             if state.continuation == nil { state.early = answer }
+            defer { state.load = nil }
             return (state.continuation, answer, state.load)
         }
         load?.cancel()

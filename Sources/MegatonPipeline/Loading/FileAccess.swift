@@ -48,9 +48,16 @@ public struct FileAccess: Sendable {
                 .dataTooLarge, "\(file.path) has \(file.size) bytes; the limit is \(limit).")
         }
         // The last component was resolved: if it is a link now, somebody swapped it since.
-        let descriptor = open(file.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        let descriptor = open(file.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Self.readError(file.path) }
         defer { close(descriptor) }
+        // What was opened may be another file than what was looked up, or lie elsewhere by now.
+        guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(file.path) }
+        try requireRoot(of: opened, asked: file.path)
+        var info = stat()
+        guard fstat(descriptor, &info) == 0, info.st_mode & S_IFMT == S_IFREG, Int(info.st_size) == file.size else {
+            throw ImagePipeline.Error(.incompleteBody, "\(file.path) changed while it was read.")
+        }
         var data = Data(count: file.size)
         let count = data.withUnsafeMutableBytes { buffer in
             var filled = 0

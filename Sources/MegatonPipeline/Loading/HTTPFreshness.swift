@@ -17,12 +17,18 @@ struct HTTPFreshness: Equatable {
             lifetime = nil
         } else if directives["no-cache"] != nil {
             lifetime = nil
-        } else if let age = (directives["s-maxage"] ?? directives["max-age"]).flatMap(Double.init) {
-            let spent = headers["age"].flatMap(Double.init) ?? 0
+        } else if let age = (directives["s-maxage"] ?? directives["max-age"]).flatMap(Self.seconds) {
+            let spent = headers["age"].flatMap(Self.seconds) ?? 0
             lifetime = age > spent ? age - spent : nil
         } else {
             lifetime = Self.defaultLifetime
         }
+    }
+
+    /// delta-seconds: whole, not negative (RFC 9111 section 1.2.2). Beyond a year more means nothing to us.
+    private static func seconds(_ text: String) -> Double? {
+        guard !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
+        return min(Double(text) ?? 0, 365 * 24 * 3600)
     }
 
     private static func directives(_ value: String) -> [String: String] {

@@ -61,13 +61,15 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
             if let special = Self.specialPurposeV4(v4) { return "\(special), as \(kind)" }
         }
         switch (bytes[0], bytes[1]) {
+        // Where the IPv4 address stands depends on the network's own prefix (RFC 6052 section 2.2).
+        case (0x00, 0x64) where bytes[2..<6] == [0xFF, 0x9B, 0, 1]: return "a NAT64 of this network (RFC 8215)"
         case (0xFC...0xFD, _): return "private (RFC 4193)"
         case (0xFE, 0x80...0xBF): return "link-local (RFC 4291)"
         case (0xFE, 0xC0...0xFF): return "site-local (RFC 3879)"
         case (0xFF, _): return "multicast (RFC 4291)"
         case (0x01, 0x00) where bytes[2..<8].allSatisfy({ $0 == 0 }): return "a discard address (RFC 6666)"
         case (0x20, 0x01) where bytes[2] == 0x0D && bytes[3] == 0xB8: return "for documentation (RFC 3849)"
-        case (0x20, 0x01) where bytes[2] == 0 && bytes[3] != 0: return "for protocol assignments (RFC 2928)"
+        case (0x20, 0x01) where bytes[2] < 2 && (bytes[2] != 0 || bytes[3] != 0): return "for protocol assignments (RFC 2928)"
         case (0x3F, 0xFF) where bytes[2] < 0x10: return "for documentation (RFC 9637)"
         case (0x5F, 0x00): return "of segment routing (RFC 9602)"
         default: return nil
@@ -82,7 +84,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
             found.append(("IPv4-mapped", tail))
         }
         if bytes[..<12].allSatisfy({ $0 == 0 }) { found.append(("IPv4-compatible", tail)) }
-        if bytes[..<4] == [0, 0x64, 0xFF, 0x9B] { found.append(("NAT64", tail)) }
+        if bytes[..<12] == [0, 0x64, 0xFF, 0x9B, 0, 0, 0, 0, 0, 0, 0, 0] { found.append(("NAT64", tail)) }
         if bytes[..<2] == [0x20, 0x02] { found.append(("6to4", Array(bytes[2..<6]))) }
         if bytes[..<4] == [0x20, 0x01, 0, 0] { found.append(("Teredo", tail.map { ~$0 })) }
         if bytes[9...11] == [0, 0x5E, 0xFE] { found.append(("ISATAP", tail)) }

@@ -32,7 +32,8 @@ public final class ImagePipeline: Sendable {
         renderer = Renderer(
             engine: try VipsEngine(), limits: configuration.renderLimits, types: configuration.types,
             threads: ThreadPool(
-                name: "megaton-render", count: configuration.renderConcurrency, onThreadExit: VipsRuntime.endThread))
+                name: "megaton-render", count: configuration.renderConcurrency, stackSize: 8 << 20,
+                onThreadExit: VipsRuntime.endThread))
         files = ThreadPool(name: "megaton-file", count: Self.fileThreads)
         fetchSlots = AsyncSemaphore(configuration.fetchConcurrency)
     }
@@ -113,7 +114,10 @@ public final class ImagePipeline: Sendable {
             }
             if !led.isEmpty { settled.merge(await make(led, source, metrics)) { _, new in new } }
             open.removeAll { settled[$0.key] != nil }
-            if ContinuousClock.now >= deadline || Task.isCancelled { break }
+            if ContinuousClock.now >= deadline || Task.isCancelled {
+                for flight in awaited { await configuration.flights.abandon(flight) }
+                break
+            }
             for flight in awaited {
                 metrics.update { $0.waits += 1 }
                 await configuration.flights.wait(for: flight)
@@ -213,6 +217,7 @@ public final class ImagePipeline: Sendable {
             case .lead(let lead): return await fetch(lead, request, metrics)
             case .wait(let flight):
                 guard ContinuousClock.now < deadline else {
+                    await configuration.flights.abandon(flight)
                     return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere for too long."))
                 }
                 metrics.update { $0.waits += 1 }

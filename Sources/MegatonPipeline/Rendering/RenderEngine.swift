@@ -7,9 +7,9 @@ protocol RenderEngine: Sendable {
 
     /// Decodes once and makes every step of the plan, in order.
     ///
-    /// - Parameter deadline: when the work must have ended.
+    /// - Parameter deadline: asked again and again whether the work is to end.
     func execute(
-        _ plan: RenderPlan, _ data: Data, deadline: ContinuousClock.Instant
+        _ plan: RenderPlan, _ data: Data, deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage]
 }
 

@@ -30,8 +30,13 @@ final class Renderer: Sendable {
     func render(
         _ renditions: [Rendition], from data: Data, context: String
     ) async throws(ImagePipeline.Error) -> [EncodedImage] {
+        let cancellation = Cancellation()
         do {
-            return try await threads.run { [self] in try renderNow(renditions, data, context) }
+            return try await withTaskCancellationHandler {
+                try await threads.run { [self] in try renderNow(renditions, data, context, cancellation) }
+            } onCancel: {
+                cancellation.cancel()
+            }
         } catch let error as ImagePipeline.Error {
             throw error
         } catch {
@@ -40,7 +45,7 @@ final class Renderer: Sendable {
     }
 
     private func renderNow(
-        _ renditions: [Rendition], _ data: Data, _ context: String
+        _ renditions: [Rendition], _ data: Data, _ context: String, _ cancellation: Cancellation
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
         let id = nextID.add(1, ordering: .relaxed).newValue
         let start = ContinuousClock.now
@@ -50,7 +55,10 @@ final class Renderer: Sendable {
         do throws(ImagePipeline.Error) {
             let probe = try engine.probe(data, type: type)
             try limits.check(probe)
-            return try engine.execute(RenderPlan(probe, renditions), data, deadline: start + limits.time)
+            // The time counts from here: what waited for a thread has not begun.
+            let deadline = RenderDeadline(start + limits.time)
+            cancellation.attach(deadline)
+            return try engine.execute(RenderPlan(probe, renditions), data, deadline: deadline)
         } catch {
             var error = error
             error.message = "\(context): \(error.message)"
@@ -78,5 +86,26 @@ final class Renderer: Sendable {
             return "\"" + String(decoding: head, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ") + "\""
         }
         return head.prefix(12).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: " ")
+    }
+}
+
+/// Cancels a render that may not have begun yet.
+private final class Cancellation: Sendable {
+    private let state = Mutex<(deadline: RenderDeadline?, isCancelled: Bool)>((nil, false))
+
+    func attach(_ deadline: RenderDeadline) {
+        let isCancelled = state.withLock { state in
+            state.deadline = deadline
+            return state.isCancelled
+        }
+        if isCancelled { deadline.cancel() }
+    }
+
+    func cancel() {
+        let deadline = state.withLock { state in
+            state.isCancelled = true
+            return state.deadline
+        }
+        deadline?.cancel()
     }
 }

@@ -18,9 +18,9 @@ struct VipsEngine: RenderEngine {
     }
 
     func execute(
-        _ plan: RenderPlan, _ data: Data, deadline: ContinuousClock.Instant
+        _ plan: RenderPlan, _ data: Data, deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
-        let limit = VipsImage.Deadline(deadline)
+        let limit = VipsImage.Stop(deadline)
         do throws(ImagePipeline.Error) {
             return try withBytes(of: data, failing: .corruptImage, "the picture cannot be decoded") {
                 bytes throws(VipsError) in
@@ -28,16 +28,15 @@ struct VipsEngine: RenderEngine {
                 try withExtendedLifetime(limit) { () throws(VipsError) in try render(plan, bytes, limit) }
             }
         } catch {
-            guard limit.hasPassed else { throw error }
-            throw ImagePipeline.Error(.renderTimedOut, "rendering took longer than its limit and was ended.")
+            throw deadline.error ?? error
         }
     }
 
     private func render(
-        _ plan: RenderPlan, _ bytes: UnsafeRawBufferPointer, _ limit: VipsImage.Deadline
+        _ plan: RenderPlan, _ bytes: UnsafeRawBufferPointer, _ limit: VipsImage.Stop
     ) throws(VipsError) -> [EncodedImage] {
         let first = try VipsImage.thumbnail(bytes, plan.base)
-        let base = plan.steps.count > 1 ? try first.inMemory() : first
+        let base = plan.steps.count > 1 ? try first.inMemory(stop: limit) : first
         var encoded: [EncodedImage] = []
         for step in plan.steps {
             let scaled = step.scaled == plan.base ? base : try base.thumbnail(step.scaled)
@@ -45,7 +44,7 @@ struct VipsEngine: RenderEngine {
             let rendition = step.rendition
             encoded.append(
                 EncodedImage(
-                    data: try image.encode(rendition.format, quality: rendition.quality, deadline: limit),
+                    data: try image.encode(rendition.format, quality: rendition.quality, stop: limit),
                     size: PixelSize(width: image.width, height: image.height)))
         }
         return encoded

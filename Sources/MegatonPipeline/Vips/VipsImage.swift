@@ -38,7 +38,8 @@ final class VipsImage {
     }
 
     /// The same picture with its pixels computed and held, without its profile: they are sRGB by now.
-    func inMemory() throws(VipsError) -> VipsImage {
+    func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
+        megaton_vips_set_stop(pointer, stop.pointer)
         guard let copy = vips_image_copy_memory(pointer) else { throw VipsError() }
         let image = VipsImage(copy)
         vips_image_remove(copy, "icc-profile-data")
@@ -58,10 +59,6 @@ final class VipsImage {
             megaton_vips_pad(
                 pointer, Int32(size.width), Int32(size.height), background, Int32(background.count), $0)
         }
-    }
-
-    func addingOpaqueAlpha() throws(VipsError) -> VipsImage {
-        try Self.make { megaton_vips_add_opaque_alpha(pointer, $0) }
     }
 
     func flatten(background: [Double]) throws(VipsError) -> VipsImage {
@@ -86,8 +83,8 @@ final class VipsImage {
     // MARK: - Encoding
 
     /// Runs the graph. The bytes are libvips' own; they are not copied.
-    func encode(_ format: Rendition.Format, quality: Int, deadline: Deadline) throws(VipsError) -> Data {
-        megaton_vips_set_deadline(pointer, deadline.pointer)
+    func encode(_ format: Rendition.Format, quality: Int, stop: Stop) throws(VipsError) -> Data {
+        megaton_vips_set_stop(pointer, stop.pointer)
         var bytes: UnsafeMutableRawPointer?
         var length = 0
         let result =
@@ -109,21 +106,25 @@ final class VipsImage {
         return VipsImage(out)
     }
 
-    /// A time limit that libvips looks at after each strip of pixels.
-    final class Deadline {
-        fileprivate let pointer: UnsafeMutablePointer<megaton_vips_deadline>
+    /// A deadline as libvips asks for it; must outlive the evaluation.
+    final class Stop {
+        fileprivate let pointer: UnsafeMutablePointer<megaton_vips_stop>
+        /// Held for the C side, which only borrows it.
+        private let deadline: RenderDeadline
 
-        init(_ instant: ContinuousClock.Instant) {
-            let left = ContinuousClock.now.duration(to: instant)
+        init(_ deadline: RenderDeadline) {
+            self.deadline = deadline
             pointer = .allocate(capacity: 1)
             pointer.initialize(
-                to: megaton_vips_deadline(
-                    at: g_get_monotonic_time() + Int(left.inSeconds * 1_000_000), passed: 0))
+                to: megaton_vips_stop(
+                    asks: { context in
+                        guard let context else { return 0 }
+                        return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().mustEnd ? 1 : 0
+                    },
+                    context: Unmanaged.passUnretained(deadline).toOpaque()))
         }
 
         deinit { pointer.deallocate() }
-
-        var hasPassed: Bool { pointer.pointee.passed != 0 }
     }
 }
 

@@ -69,12 +69,15 @@ final class RedisConnection: Sendable {
         case .unix(let path):
             return bootstrap.connect(unixDomainSocketPath: path)
         case .tcp(let host, let port):
-            // Dead peers are noticed within 10 s also when data is in flight, and idle ones by keep-alive.
+            // A dead peer is noticed within 10 s while data is in flight, and within 30 s while there is none.
             return
                 bootstrap
                 .channelOption(.tcpOption(.tcp_nodelay), value: 1)
                 .channelOption(.socketOption(.so_keepalive), value: 1)
-                .channelOption(.socket(6, 18 /* IPPROTO_TCP, TCP_USER_TIMEOUT in ms */), value: 10_000)
+                .channelOption(.socket(6, 4 /* IPPROTO_TCP, TCP_KEEPIDLE in s */), value: 15)
+                .channelOption(.socket(6, 5 /* TCP_KEEPINTVL in s */), value: 5)
+                .channelOption(.socket(6, 6 /* TCP_KEEPCNT */), value: 3)
+                .channelOption(.socket(6, 18 /* TCP_USER_TIMEOUT in ms */), value: 10_000)
                 .connect(host: host, port: port)
         }
     }

@@ -6,6 +6,8 @@ extension QueueScripts {
     /// Returns the stage as it is then, oldest first, each `<batch>\\0<json>`; or the error NOTLEADER.
     /// After: a job is in exactly one of intake and stage. Whatever the stage held already comes first, so that a
     /// leader which failed between `stage` and `admit` goes on where it was.
+    /// A job of more than 1 MiB is cut, and marked by a first byte 1: it will be invalid. No more than 4 MiB are returned
+    /// at once, so that nothing that was pushed can make the reply too large to be read.
     /// Intakes are asked in turn, so that none starves another; an own intake that is empty is forgotten.
     static let stage = script(
         "stage",
@@ -23,6 +25,7 @@ extension QueueScripts {
             for _ = 1, math.min(share, want) do
               local job = redis.call('RPOP', KEYS[k])
               if not job then break end
+              if #job > 1048576 then job = '\\1' .. string.sub(job, 1, 1024) end
               redis.call('RPUSH', KEYS[3], ARGV[k - 2] .. '\\0' .. job)
               want = want - 1
               found = true
@@ -32,7 +35,14 @@ extension QueueScripts {
         for k = 7, #KEYS do
           if redis.call('EXISTS', KEYS[k]) == 0 then redis.call('ZREM', KEYS[5], ARGV[k - 2]) end
         end
-        local staged = redis.call('LRANGE', KEYS[3], 0, tonumber(ARGV[3]) - 1)
+        local staged, bytes = {}, 0
+        for i = 0, tonumber(ARGV[3]) - 1 do
+          local job = redis.call('LINDEX', KEYS[3], i)
+          if not job then break end
+          bytes = bytes + #job
+          if i > 0 and bytes > 4194304 then break end
+          staged[#staged + 1] = job
+        end
         if #staged > 0 then redis.call('SADD', KEYS[4], ARGV[2]) end
         return staged
         """)
@@ -61,9 +71,9 @@ extension QueueScripts {
     ///
     /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
     ///      11 deadinfo · 12 stat · 13 batches · 14 cancelled, then for each batch concerned: batch:<b>, results:<b>
-    /// ARGV 1 who · 2 epoch · 3 wake tokens at the most · 4 number of batches · their names, then for each job five:
-    ///      id · `1`-`3` its priority, or `x`: invalid · number of its batch, 0 for none · its JSON, or its `DeadJob` ·
-    ///      its outcome if it is not admitted
+    /// ARGV 1 who · 2 epoch · 3 wake tokens at the most · 4 number of batches · their names, then for each job six:
+    ///      id · `1`-`3` its priority, or `x`: invalid · number of its batch, 0 for none · `1` if it came through its
+    ///      batch's own intake · its JSON, or its `DeadJob` · its outcome if it is not admitted
     /// Returns {admitted, invalid, duplicates, cancelled}, or the error NOTLEADER.
     /// Before: the jobs are the first of the stage, in order. After: they are there no more, and each is in exactly one
     /// of ready, dead and ended; its batch's `total` counts it. An id that is alive already is a duplicate.
@@ -75,19 +85,19 @@ extension QueueScripts {
         end
         local batches = tonumber(ARGV[4])
         local result = {0, 0, 0, 0}
-        for i = 5 + batches, #ARGV, 5 do
-          local id, kind, number, json, outcome = ARGV[i], ARGV[i+1], tonumber(ARGV[i+2]), ARGV[i+3], ARGV[i+4]
+        for i = 5 + batches, #ARGV, 6 do
+          local id, kind, number, json, outcome = ARGV[i], ARGV[i+1], tonumber(ARGV[i+2]), ARGV[i+4], ARGV[i+5]
           if not redis.call('LPOP', KEYS[3]) then break end
           local name, batch, results = '', nil, nil
           if number > 0 then
             name = ARGV[4 + number]
             batch, results = KEYS[13 + 2 * number], KEYS[14 + 2 * number]
             redis.call('HINCRBY', batch, 'total', 1)
+            if ARGV[i+3] == '1' then redis.call('HINCRBY', batch, 'own', 1) end
             if redis.call('ZADD', KEYS[13], 'NX', now(), name) == 1 then redis.call('HSETNX', batch, 'created', now()) end
           end
           if kind == 'x' then
-            redis.call('ZADD', KEYS[10], now(), id)
-            redis.call('HSET', KEYS[11], id, json)
+            bury(KEYS[10], KEYS[11], id, json)
             redis.call('HINCRBY', KEYS[12], 'failed', 1)
             if batch then finish(batch, results, 'failed', outcome) end
             result[2] = result[2] + 1

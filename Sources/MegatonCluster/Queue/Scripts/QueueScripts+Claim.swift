@@ -2,12 +2,13 @@ extension QueueScripts {
     /// Takes jobs, each with its lease and its attempt number: there is no moment between.
     ///
     /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers
-    /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many due ones to promote at the most
+    /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many due ones to promote at the most · 5 how many the
+    ///      worker has in hand
     /// Returns a list of {id, attempt, stalls, json, batch, `1` if the batch was cancelled}.
     /// After: each of them is in `lease` and in none of the ready lists, its attempt is one more, and every later write
     /// about it must carry that number: it is the fence. Jobs that are due again are ready before anything is taken.
-    /// No more than the worker's share of what is ready is taken, so that the last jobs of a batch are not all in one
-    /// worker's hands while the others have nothing to do.
+    /// A worker has no more than its share of what is ready and running, so that the last jobs of a batch are not all in
+    /// one worker's hands while the others have nothing to do. Workers that have been silent for a lease do not count.
     static let claim = script(
         "claim",
         """
@@ -24,8 +25,9 @@ extension QueueScripts {
         local taken = {}
         if redis.call('HGET', KEYS[8], 'paused') == '1' then return taken end
         local ready = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
-        local share = math.ceil(ready / math.max(1, redis.call('ZCARD', KEYS[10])))
-        local want = math.min(tonumber(ARGV[3]), share)
+        local alive = math.max(1, redis.call('ZCOUNT', KEYS[10], t - tonumber(ARGV[2]), '+inf'))
+        local share = math.ceil((ready + redis.call('ZCARD', KEYS[4])) / alive) - tonumber(ARGV[5])
+        local want = math.min(tonumber(ARGV[3]), math.max(share, 0))
         for k = 1, 3 do
           while want > 0 do
             local id = redis.call('RPOP', KEYS[k])
@@ -48,9 +50,9 @@ extension QueueScripts {
 
     /// Prolongs a worker's leases, and is its sign of life.
     ///
-    /// KEYS 1 lease · 2 meta · 3 control · 4 workers · 5 worker:<id> · 6 cancelled
+    /// KEYS 1 lease · 2 meta · 3 workers · 4 workerinfo · 5 cancelled
     /// ARGV 1 worker · 2 lease, ms · 3 running · 4 about the worker, JSON · 5… pairs of id and attempt
-    /// Returns {control's version, {ids that are no longer the worker's}, {ids whose batch was cancelled}}.
+    /// Returns {{ids that are no longer the worker's}, {ids whose batch was cancelled}}.
     /// After: each lease that is still the worker's, by its attempt, ends that much later than now.
     static let renew = script(
         "renew",
@@ -65,19 +67,19 @@ extension QueueScripts {
             if a == tonumber(ARGV[i + 1]) and w == ARGV[1] and redis.call('ZSCORE', KEYS[1], ARGV[i]) then
               redis.call('ZADD', KEYS[1], 'XX', 'GT', t + tonumber(ARGV[2]), ARGV[i])
               mine = true
-              if b ~= '' and redis.call('SISMEMBER', KEYS[6], b) == 1 then gone[#gone + 1] = ARGV[i] end
+              if b ~= '' and redis.call('SISMEMBER', KEYS[5], b) == 1 then gone[#gone + 1] = ARGV[i] end
             end
           end
           if not mine then lost[#lost + 1] = ARGV[i] end
         end
-        redis.call('ZADD', KEYS[4], t, ARGV[1])
-        redis.call('HSET', KEYS[5], 'running', ARGV[3], 'info', ARGV[4])
-        return {redis.call('HGET', KEYS[3], 'ver') or '0', lost, gone}
+        redis.call('ZADD', KEYS[3], t, ARGV[1])
+        redis.call('HSET', KEYS[4], ARGV[1], ARGV[3] .. ' ' .. ARGV[4])
+        return {lost, gone}
         """)
 
     /// Gives jobs back that were not begun or will not be finished: the attempt does not count.
     ///
-    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 workers · 8 worker:<id>
+    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 workers · 8 workerinfo
     /// ARGV 1 worker · 2 `1`: the worker goes · 3… pairs of id and attempt
     /// Returns how many were given back. After: they are the next to be claimed.
     static let release = script(
@@ -99,14 +101,14 @@ extension QueueScripts {
         if given > 0 then redis.call('LTRIM', KEYS[6], 0, 255) end
         if ARGV[2] == '1' then
           redis.call('ZREM', KEYS[7], ARGV[1])
-          redis.call('DEL', KEYS[8])
+          redis.call('HDEL', KEYS[8], ARGV[1])
         end
         return given
         """)
 
     /// Makes jobs ready again whose lease has run out, and forgets workers that have been silent for long.
     ///
-    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers
+    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo
     /// ARGV 1 how many at the most · 2 gate, ms · 3 a worker's silence, ms
     /// Returns how many were swept, -1 where somebody else swept a moment ago.
     /// After: each has one stall more and goes first. Whoever claims one with too many stalls buries it: its batch is
@@ -131,7 +133,11 @@ extension QueueScripts {
           redis.call('LTRIM', KEYS[6], 0, 255)
           redis.call('HINCRBY', KEYS[8], 'stalled', #ids)
         end
-        redis.call('ZREMRANGEBYSCORE', KEYS[9], '-inf', t - tonumber(ARGV[3]))
+        local silent = redis.call('ZRANGEBYSCORE', KEYS[9], '-inf', t - tonumber(ARGV[3]), 'LIMIT', 0, 1000)
+        for _, worker in ipairs(silent) do
+          redis.call('ZREM', KEYS[9], worker)
+          redis.call('HDEL', KEYS[10], worker)
+        end
         return #ids
         """)
 }

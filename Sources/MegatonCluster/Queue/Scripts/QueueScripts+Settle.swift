@@ -21,8 +21,7 @@ extension QueueScripts {
         redis.call('HDEL', KEYS[3], ARGV[1])
         redis.call('HINCRBY', KEYS[4], ARGV[4], 1)
         if ARGV[4] == 'failed' then
-          redis.call('ZADD', KEYS[5], now(), ARGV[1])
-          redis.call('HSET', KEYS[6], ARGV[1], ARGV[6])
+          bury(KEYS[5], KEYS[6], ARGV[1], ARGV[6])
         end
         if b ~= '' then
           for i = 7, #ARGV, 2 do redis.call('HINCRBY', KEYS[7], ARGV[i], ARGV[i + 1]) end

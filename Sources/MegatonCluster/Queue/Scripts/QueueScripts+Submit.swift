@@ -1,23 +1,32 @@
 extension QueueScripts {
     /// Pushes jobs to a batch's own intake, each exactly once.
     ///
-    /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake
+    /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake · 6 cancelled
     /// ARGV 1 batch · 2 number of the first job, counted from 0 · 3 `1`: no more will come · 4 `1`: keep a ledger ·
-    ///      5… the jobs' JSON
-    /// Returns how many jobs of the batch are submitted now.
+    ///      5 who submits: one batch is one submitter's · 6… the jobs' JSON
+    /// Returns how many jobs of the batch are submitted now, or the error BATCHEXISTS.
     /// Before: any. After: `submitted` = first + count, however often the call was repeated: the number of the first
-    /// job says which of them are there already. That is what makes it safe to repeat after a lost reply.
+    /// job says which of them are there already. That is what makes it safe to repeat after a lost reply. A batch that was
+    /// cancelled takes no more.
     /// Not `allow-oom`: a full Redis refuses new work.
     static let submit = script(
         "submit", allowsOutOfMemory: false,
         """
+        if redis.call('HSETNX', KEYS[2], 'submitter', ARGV[5]) == 0 and
+           redis.call('HGET', KEYS[2], 'submitter') ~= ARGV[5] then
+          return redis.error_reply('BATCHEXISTS a batch of this name has been submitted before')
+        end
+        if redis.call('SISMEMBER', KEYS[6], ARGV[1]) == 1 then
+          return tonumber(redis.call('HGET', KEYS[2], 'submitted') or '0')
+        end
         local have = tonumber(redis.call('HGET', KEYS[2], 'submitted') or '0')
         local first = tonumber(ARGV[2])
         if first > have then return redis.error_reply('ERR jobs of the batch are missing before this one') end
         if redis.call('ZADD', KEYS[3], 'NX', now(), ARGV[1]) == 1 then
-          redis.call('HSET', KEYS[2], 'created', now(), 'ledger', ARGV[4])
+          redis.call('HSET', KEYS[2], 'created', now())
         end
-        for i = 5 + (have - first), #ARGV do
+        redis.call('HSET', KEYS[2], 'ledger', ARGV[4])
+        for i = 6 + (have - first), #ARGV do
           redis.call('LPUSH', KEYS[1], ARGV[i])
           have = have + 1
         end
@@ -27,10 +36,7 @@ extension QueueScripts {
         redis.call('LTRIM', KEYS[5], 0, 0)
         if ARGV[3] == '1' then
           redis.call('HSET', KEYS[2], 'closed', '1')
-          local v = redis.call('HMGET', KEYS[2], 'total', 'done', 'failed', 'cancelled', 'deduplicated')
-          local ended = 0
-          for i = 2, 5 do ended = ended + (tonumber(v[i]) or 0) end
-          if (tonumber(v[1]) or 0) >= have and ended >= have then redis.call('HSETNX', KEYS[2], 'finished', now()) end
+          close(KEYS[2])
         end
         return have
         """)
@@ -52,13 +58,29 @@ extension QueueScripts {
         redis.call('HSET', KEYS[2], 'closed', '1')
         if dropped > 0 then
           redis.call('HINCRBY', KEYS[2], 'total', dropped)
+          redis.call('HINCRBY', KEYS[2], 'own', dropped)
           redis.call('HINCRBY', KEYS[2], 'cancelled', dropped)
         end
-        local v = redis.call('HMGET', KEYS[2], 'submitted', 'total', 'done', 'failed', 'cancelled', 'deduplicated')
-        local ended = 0
-        for i = 3, 6 do ended = ended + (tonumber(v[i]) or 0) end
-        local total = tonumber(v[2]) or 0
-        if (tonumber(v[1]) or 0) <= total and ended >= total then redis.call('HSETNX', KEYS[2], 'finished', now()) end
+        close(KEYS[2])
         return dropped
+        """)
+
+    /// Reads a ledger and forgets what its reader has.
+    ///
+    /// KEYS 1 results:<batch> · 2 batch:<batch>
+    /// ARGV 1 how many outcomes the reader has in all · 2 how many to return at the most
+    /// Returns the next outcomes, oldest first.
+    /// After: what the reader has is gone, and `read` counts it; the rest stays, so that a lost reply loses nothing and
+    /// the call may be repeated.
+    static let results = script(
+        "results",
+        """
+        local read = tonumber(redis.call('HGET', KEYS[2], 'read') or '0')
+        local kept = tonumber(ARGV[1])
+        if kept > read then
+          redis.call('LTRIM', KEYS[1], kept - read, -1)
+          redis.call('HSET', KEYS[2], 'read', kept)
+        end
+        return redis.call('LRANGE', KEYS[1], 0, tonumber(ARGV[2]) - 1)
         """)
 }

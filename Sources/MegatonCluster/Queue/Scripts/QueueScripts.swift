@@ -9,8 +9,11 @@ enum QueueScripts {
     ///
     /// - `now()`: ms of Redis' clock.
     /// - `meta(text)`: attempt, stalls, worker, priority, batch.
-    /// - `finish(batch, results, field, outcome)`: counts a job's end into its batch and hands its outcome to the
-    ///   ledger if the batch keeps one. Returns 1 if that was the batch's last, and only once.
+    /// - `close(batch)`: marks a batch as finished that is: it is closed, all that its submitter pushed was admitted
+    ///   (`own`), and all of its jobs (`total`, with those of the public list) have ended. Returns 1 once.
+    /// - `finish(batch, results, field, outcome)`: counts a job's end into its batch, hands its outcome to the ledger if
+    ///   the batch keeps one, and closes.
+    /// - `bury(dead, info, id, json)`: the oldest of 100,000 dead makes room.
     static let prelude = """
         local function now()
           local t = redis.call('TIME')
@@ -23,24 +26,34 @@ enum QueueScripts {
         local function pack(a, s, w, p, b)
           return a .. '|' .. s .. '|' .. w .. '|' .. p .. '|' .. b
         end
+        local function close(batch)
+          local v = redis.call('HMGET', batch, 'closed', 'submitted', 'own', 'total', 'done', 'failed', 'cancelled',
+                               'deduplicated')
+          local ended = 0
+          for i = 5, 8 do ended = ended + (tonumber(v[i]) or 0) end
+          if v[1] == '1' and (tonumber(v[3]) or 0) >= (tonumber(v[2]) or 0) and ended >= (tonumber(v[4]) or 0) then
+            return redis.call('HSETNX', batch, 'finished', now())
+          end
+          return 0
+        end
         local function finish(batch, results, field, outcome)
           redis.call('HINCRBY', batch, field, 1)
-          local v = redis.call('HMGET', batch, 'ledger', 'closed', 'submitted', 'total', 'done', 'failed', 'cancelled',
-                               'deduplicated')
-          if v[1] == '1' and outcome ~= '' then
+          if outcome ~= '' and redis.call('HGET', batch, 'ledger') == '1' then
             if redis.call('LLEN', results) < 1000000 then
               redis.call('RPUSH', results, outcome)
             else
               redis.call('HINCRBY', batch, 'results_dropped', 1)
             end
           end
-          local ended = 0
-          for i = 5, 8 do ended = ended + (tonumber(v[i]) or 0) end
-          local total = tonumber(v[4]) or 0
-          if v[2] == '1' and (tonumber(v[3]) or 0) <= total and ended >= total then
-            return redis.call('HSETNX', batch, 'finished', now())
+          return close(batch)
+        end
+        local function bury(dead, info, id, json)
+          redis.call('ZADD', dead, now(), id)
+          redis.call('HSET', info, id, json)
+          if redis.call('ZCARD', dead) > 100000 then
+            local oldest = redis.call('ZPOPMIN', dead)
+            redis.call('HDEL', info, oldest[1])
           end
-          return 0
         end
 
         """

@@ -1,0 +1,42 @@
+internal import CVips
+import Foundation
+
+/// Decodes a result to look at its pixels.
+struct PixelReader {
+    let width: Int
+    let height: Int
+    let bands: Int
+    private let bytes: [UInt8]
+
+    struct CannotDecode: Error {}
+
+    init(_ data: Data) throws {
+        let result: (Int, Int, Int, [UInt8])? = data.withUnsafeBytes { buffer in
+            var image: UnsafeMutablePointer<VipsImage>?
+            guard megaton_vips_load(buffer.baseAddress!, buffer.count, "", &image) == 0, let image else { return nil }
+            defer { megaton_vips_unref(image) }
+            var size = 0
+            guard let pixels = vips_image_write_to_memory(image, &size) else { return nil }
+            defer { g_free(pixels) }
+            let bytes = [UInt8](UnsafeRawBufferPointer(start: pixels, count: size))
+            return (
+                Int(vips_image_get_width(image)), Int(vips_image_get_height(image)),
+                Int(vips_image_get_bands(image)), bytes
+            )
+        }
+        guard let result else { throw CannotDecode() }
+        (width, height, bands, bytes) = result
+    }
+
+    func pixel(_ x: Int, _ y: Int) -> [UInt8] {
+        let start = (y * width + x) * bands
+        return Array(bytes[start..<(start + bands)])
+    }
+
+    /// Mean difference to another picture of the same size, 0 to 255 a channel.
+    func distance(to other: PixelReader) -> Double {
+        guard width == other.width, height == other.height, bands == other.bands else { return .infinity }
+        let sum = zip(bytes, other.bytes).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) }
+        return Double(sum) / Double(bytes.count)
+    }
+}
