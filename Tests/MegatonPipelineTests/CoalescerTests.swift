@@ -61,7 +61,8 @@ import Testing
         await #expect(throws: CancellationError.self) { try await second.value }
         gate.signal()
         try await first.value
-        #expect(try await pool.run { Thread.current.name } == "test-0")
+        let (one, other) = try await (pool.run { pthread_self() }, pool.run { pthread_self() })
+        #expect(one == other, "one thread does it all")
     }
 }
 

@@ -216,7 +216,8 @@ import Testing
         ]
         let responses = try await pipeline.renditions(wanted, for: .init(url: URL(fileURLWithPath: path)))
         let kept = try PixelReader(responses[0].data)
-        #expect(kept.bands == 4 && kept.pixel(28, 16)[3] == 0 && kept.pixel(3, 16) == [255, 0, 0, 255])
+        #expect(kept.bands == 4 && kept.pixel(28, 16)[3] == 0)
+        #expect(kept.pixel(3, 16) == [255, 0, 0, 255])
         #expect(try PixelReader(responses[1].data).pixel(28, 16).allSatisfy { $0 > 245 })
         #expect(try PixelReader(responses[2].data).pixel(28, 16).allSatisfy { $0 < 10 })
     }
@@ -234,7 +235,8 @@ import Testing
         ]
         let responses = try await pipeline.renditions(wanted, for: .init(url: URL(fileURLWithPath: path)))
         let cover = try PixelReader(responses[0].data)
-        #expect(cover.width == 20 && cover.pixel(10, 10)[1] > 240 && cover.pixel(10, 10)[0] < 15)
+        #expect(cover.width == 20)
+        #expect(cover.pixel(10, 10) == [0, 255, 0, 255])
         let contain = try PixelReader(responses[1].data)
         #expect(contain.height == 30 && contain.pixel(15, 2).allSatisfy { $0 < 20 })
         #expect(contain.pixel(15, 15)[1] > 200)

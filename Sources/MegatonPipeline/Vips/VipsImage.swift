@@ -23,16 +23,12 @@ final class VipsImage {
 
     // MARK: - Making
 
-    static func open(_ buffer: UnsafeRawBufferPointer) throws(VipsError) -> VipsImage {
-        try make { megaton_vips_load(buffer.baseAddress!, buffer.count, "", $0) }
+    /// - Parameter options: of the loader, like `shrink=2`.
+    static func open(_ buffer: UnsafeRawBufferPointer, options: String = "") throws(VipsError) -> VipsImage {
+        try make { megaton_vips_load(buffer.baseAddress!, buffer.count, options, $0) }
     }
 
-    static func thumbnail(_ buffer: UnsafeRawBufferPointer, _ size: PixelSize) throws(VipsError) -> VipsImage {
-        try make {
-            megaton_vips_thumbnail_buffer(buffer.baseAddress!, buffer.count, Int32(size.width), Int32(size.height), $0)
-        }
-    }
-
+    /// Upright, in sRGB, and of exactly that size.
     func thumbnail(_ size: PixelSize) throws(VipsError) -> VipsImage {
         try Self.make { megaton_vips_thumbnail_image(pointer, Int32(size.width), Int32(size.height), $0) }
     }
