@@ -115,7 +115,10 @@ let package = Package(
         ),
         .testTarget(
             name: "MegatonEndToEndTests",
-            dependencies: ["MegatonCLI", "MegatonCluster", "MegatonTestSupport"],
+            dependencies: [
+                "MegatonCLI", "MegatonCluster", "MegatonRedis", "MegatonTestSupport",
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
             swiftSettings: settings
         ),
     ]

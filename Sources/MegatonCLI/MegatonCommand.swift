@@ -7,12 +7,14 @@ import MegatonCluster
 struct MegatonCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "megaton",
-        abstract: "Makes thumbnails by the million: fetches, caches, decodes, resizes and stores images on many workers.",
+        abstract:
+            "Makes thumbnails by the million: fetches, caches, decodes, resizes and stores images on many workers.",
         version: Megaton.version,
         subcommands: [
             RunCommand.self, CoordinatorCommand.self, WorkerCommand.self, SubmitCommand.self, StatusCommand.self,
             StatsCommand.self, DoctorCommand.self,
-        ])
+        ]
+    )
 
     static func main() async {
         // A peer that closes its end is an error of that write, not of the process.

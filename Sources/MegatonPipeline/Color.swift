@@ -20,7 +20,10 @@ public struct Color: Sendable, Hashable, CustomStringConvertible {
             return nil
         }
         self.init(
-            red: UInt8(number >> 16 & 0xFF), green: UInt8(number >> 8 & 0xFF), blue: UInt8(number & 0xFF))
+            red: UInt8(number >> 16 & 0xFF),
+            green: UInt8(number >> 8 & 0xFF),
+            blue: UInt8(number & 0xFF)
+        )
     }
 
     /// `#rrggbb`

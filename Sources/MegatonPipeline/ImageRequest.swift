@@ -12,7 +12,10 @@ public struct ImageRequest: Sendable, Hashable {
     public var imageID: String?
 
     public init(
-        url: URL, headers: [String: String] = [:], credentialScope: String? = nil, imageID: String? = nil
+        url: URL,
+        headers: [String: String] = [:],
+        credentialScope: String? = nil,
+        imageID: String? = nil
     ) {
         self.url = url
         self.headers = headers

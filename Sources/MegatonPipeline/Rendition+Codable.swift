@@ -13,7 +13,10 @@ extension Rendition: Codable {
         let color = background.map(Color.init(hex:)) ?? .white
         guard let color else {
             throw DecodingError.dataCorruptedError(
-                forKey: .background, in: fields, debugDescription: "a background looks like \"#ffffff\"")
+                forKey: .background,
+                in: fields,
+                debugDescription: "a background looks like \"#ffffff\""
+            )
         }
         self.init(
             name: try fields.decodeIfPresent(String.self, forKey: .name),
@@ -56,7 +59,9 @@ extension Decoder {
         throw DecodingError.dataCorrupted(
             .init(
                 codingPath: codingPath,
-                debugDescription: "unknown field \"\(first)\"; known are \(known.sorted().joined(separator: ", "))"))
+                debugDescription: "unknown field \"\(first)\"; known are \(known.sorted().joined(separator: ", "))"
+            )
+        )
     }
 }
 

@@ -45,8 +45,13 @@ public struct Rendition: Sendable, Hashable {
 
     /// - Parameter name: `<width>x<height>` if nil.
     public init(
-        name: String? = nil, width: Int? = nil, height: Int? = nil, fit: Fit = .inside, format: Format = .jpeg,
-        quality: Int = 80, background: Color = .white
+        name: String? = nil,
+        width: Int? = nil,
+        height: Int? = nil,
+        fit: Fit = .inside,
+        format: Format = .jpeg,
+        quality: Int = 80,
+        background: Color = .white
     ) {
         self.name = name ?? "\(width.map(String.init) ?? "")x\(height.map(String.init) ?? "")"
         self.width = width
@@ -75,7 +80,8 @@ public struct Rendition: Sendable, Hashable {
         }
         if !(1...100).contains(quality) { return "quality is 1 to 100" }
         let isPlain = name.utf8.allSatisfy { byte in
-            (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte) || [45, 46, 95].contains(byte)
+            (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+                || [45, 46, 95].contains(byte)
         }
         if name.isEmpty || name.utf8.count > 64 || !isPlain || name.hasPrefix(".") {
             return "a rendition's name is 1 to 64 letters, digits, '.', '_' or '-', and does not start with '.'"

@@ -61,7 +61,8 @@ public final class RedisClient: Sendable {
 
     /// Sends several commands in one round trip. Error replies come back as `.error` in their place.
     public func pipeline(
-        _ commands: [RedisCommand], timeout: Duration? = nil
+        _ commands: [RedisCommand],
+        timeout: Duration? = nil
     ) async throws(RedisError) -> [RedisValue] {
         if commands.isEmpty { return [] }
         let deadline = NIODeadline.now() + TimeAmount(timeout ?? configuration.commandTimeout)

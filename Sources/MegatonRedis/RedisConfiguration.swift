@@ -33,7 +33,8 @@ public struct RedisConfiguration: Sendable, Equatable {
         guard let url = URLComponents(string: text), let scheme = url.scheme?.lowercased() else {
             throw RedisError(
                 .invalidConfiguration,
-                "A Redis URL must look like redis://host:6379/0, rediss://host:6380 or unix:///path/of/socket.")
+                "A Redis URL must look like redis://host:6379/0, rediss://host:6380 or unix:///path/of/socket."
+            )
         }
         switch scheme {
         case "redis", "rediss":
@@ -53,7 +54,9 @@ public struct RedisConfiguration: Sendable, Equatable {
             database = try Self.database(url.queryItems?.first { $0.name == "db" }?.value ?? "")
         default:
             throw RedisError(
-                .invalidConfiguration, "\(scheme): is no scheme for Redis; use redis:, rediss: or unix:.")
+                .invalidConfiguration,
+                "\(scheme): is no scheme for Redis; use redis:, rediss: or unix:."
+            )
         }
         username = url.user.flatMap { $0.isEmpty ? nil : $0 }
         password = url.password

@@ -32,7 +32,10 @@ extension RedisClient {
     /// Repeating after NOSCRIPT is safe: nothing was executed.
     @discardableResult
     public func run(
-        _ script: RedisScript, keys: [String], arguments: [RedisArgument], timeout: Duration? = nil
+        _ script: RedisScript,
+        keys: [String],
+        arguments: [RedisArgument],
+        timeout: Duration? = nil
     ) async throws(RedisError) -> RedisValue {
         let replies = try await run(script, calls: [(keys, arguments)], timeout: timeout)
         if case .error(let text) = replies[0] { throw RedisError(reply: text) }
@@ -41,10 +44,14 @@ extension RedisClient {
 
     /// Runs a script several times in one round trip. Error replies come back as `.error` in their place.
     public func run(
-        _ script: RedisScript, calls: [(keys: [String], arguments: [RedisArgument])], timeout: Duration? = nil
+        _ script: RedisScript,
+        calls: [(keys: [String], arguments: [RedisArgument])],
+        timeout: Duration? = nil
     ) async throws(RedisError) -> [RedisValue] {
         var replies = try await pipeline(
-            calls.map { script.call(keys: $0.keys, arguments: $0.arguments) }, timeout: timeout)
+            calls.map { script.call(keys: $0.keys, arguments: $0.arguments) },
+            timeout: timeout
+        )
         guard replies.count == calls.count else {
             throw RedisError(.unexpectedReply, "Redis answered \(replies.count) of \(calls.count) calls.")
         }
@@ -54,7 +61,9 @@ extension RedisClient {
         if unknown.isEmpty { return replies }
         try await send(["SCRIPT", "LOAD", .string(script.source)], timeout: timeout)
         let again = try await pipeline(
-            unknown.map { script.call(keys: calls[$0].keys, arguments: calls[$0].arguments) }, timeout: timeout)
+            unknown.map { script.call(keys: calls[$0].keys, arguments: calls[$0].arguments) },
+            timeout: timeout
+        )
         for (index, reply) in zip(unknown, again) { replies[index] = reply }
         return replies
     }

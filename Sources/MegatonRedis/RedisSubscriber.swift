@@ -17,7 +17,10 @@ public final class RedisSubscriber: Sendable {
     ///   - onSubscribed: called each time all channels are being listened to.
     ///   - onMessage: called on an event loop: it must not block.
     public init(
-        _ configuration: RedisConfiguration, channels: [String], group: any EventLoopGroup, logger: Logger,
+        _ configuration: RedisConfiguration,
+        channels: [String],
+        group: any EventLoopGroup,
+        logger: Logger,
         onSubscribed: @escaping @Sendable () -> Void,
         onMessage: @escaping @Sendable (_ channel: String, _ message: String) -> Void
     ) {

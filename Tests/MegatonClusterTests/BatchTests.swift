@@ -11,12 +11,40 @@ import Testing
     @Test func aRepeatedPushChangesNothing() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let queue = fixture.queue
-            #expect(try await queue.submit(jobs(0..<3), to: "b", first: 0, isLast: false, keepsLedger: true, submitter: "me") == 3)
-            #expect(try await queue.submit(jobs(0..<3), to: "b", first: 0, isLast: false, keepsLedger: true, submitter: "me") == 3)
-            #expect(try await queue.submit(jobs(1..<5), to: "b", first: 1, isLast: true, keepsLedger: true, submitter: "me") == 5)
+            #expect(
+                try await queue.submit(
+                    jobs(0..<3),
+                    to: "b",
+                    first: 0,
+                    isLast: false,
+                    keepsLedger: true,
+                    submitter: "me"
+                ) == 3
+            )
+            #expect(
+                try await queue.submit(
+                    jobs(0..<3),
+                    to: "b",
+                    first: 0,
+                    isLast: false,
+                    keepsLedger: true,
+                    submitter: "me"
+                ) == 3
+            )
+            #expect(
+                try await queue.submit(jobs(1..<5), to: "b", first: 1, isLast: true, keepsLedger: true, submitter: "me")
+                    == 5
+            )
             #expect(try await fixture.count("LLEN", fixture.keys.jobs(batch: "b")) == 5)
             await #expect(throws: RedisError.self) {
-                try await queue.submit(jobs(7..<8), to: "b", first: 7, isLast: false, keepsLedger: true, submitter: "me")
+                try await queue.submit(
+                    jobs(7..<8),
+                    to: "b",
+                    first: 7,
+                    isLast: false,
+                    keepsLedger: true,
+                    submitter: "me"
+                )
             }
         }
     }
@@ -37,7 +65,9 @@ import Testing
             #expect(batch.isFinished)
             #expect(batch["done"] == 1 && batch["failed"] == 1 && batch["cancelled"] == 1 && batch["total"] == 3)
             let monitor = BatchMonitor(queue: fixture.queue, batch: "b")
-            let outcomes = try await monitor.outcomes(kept: 0).map { try JSONDecoder().decode(JobOutcome.self, from: $0) }
+            let outcomes = try await monitor.outcomes(kept: 0).map {
+                try JSONDecoder().decode(JobOutcome.self, from: $0)
+            }
             #expect(outcomes.map(\.status) == [.done, .failed, .cancelled])
             #expect(try await monitor.outcomes(kept: 0).count == 3, "a lost reply loses nothing")
             #expect(try await monitor.outcomes(kept: 2).count == 1)
@@ -47,7 +77,14 @@ import Testing
 
     @Test func endsWithItsLastJobWhereItWasClosedBefore() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            _ = try await fixture.queue.submit(jobs(0..<2), to: "b", first: 0, isLast: true, keepsLedger: false, submitter: "me")
+            _ = try await fixture.queue.submit(
+                jobs(0..<2),
+                to: "b",
+                first: 0,
+                isLast: true,
+                keepsLedger: false,
+                submitter: "me"
+            )
             #expect(try await !fixture.batch("b").isFinished)
             try await fixture.admit()
             let claimed = try await fixture.claim(2)
@@ -70,7 +107,13 @@ import Testing
         try await QueueFixture.run { (fixture) async throws in
             let bad = Data(#"{"source":"https://h/a.jpg","colour":"red"}"#.utf8)
             _ = try await fixture.queue.submit(
-                [bad, Data("{".utf8), jobs(0..<1)[0]], to: "b", first: 0, isLast: true, keepsLedger: true, submitter: "me")
+                [bad, Data("{".utf8), jobs(0..<1)[0]],
+                to: "b",
+                first: 0,
+                isLast: true,
+                keepsLedger: true,
+                submitter: "me"
+            )
             #expect(try await fixture.admit() == .admitted(.init(admitted: 1, invalid: 2)))
             let batch = try await fixture.batch("b")
             #expect(batch["failed"] == 2 && batch["total"] == 3)
@@ -96,10 +139,24 @@ import Testing
 
     @Test func aCancelledBatchLeavesNothingBehind() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            _ = try await fixture.queue.submit(jobs(0..<2), to: "b", first: 0, isLast: false, keepsLedger: true, submitter: "me")
+            _ = try await fixture.queue.submit(
+                jobs(0..<2),
+                to: "b",
+                first: 0,
+                isLast: false,
+                keepsLedger: true,
+                submitter: "me"
+            )
             try await fixture.admit()
             let running = try await fixture.claim(1)[0]
-            _ = try await fixture.queue.submit(jobs(2..<5), to: "b", first: 2, isLast: true, keepsLedger: true, submitter: "me")
+            _ = try await fixture.queue.submit(
+                jobs(2..<5),
+                to: "b",
+                first: 2,
+                isLast: true,
+                keepsLedger: true,
+                submitter: "me"
+            )
             _ = try await fixture.intake.admit(epoch: fixture.epoch, window: 1000, chunk: 1)
             try await fixture.queue.cancel(batch: "b")
             for job in try await fixture.claim(10) {

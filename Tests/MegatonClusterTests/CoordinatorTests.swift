@@ -41,7 +41,9 @@ import Testing
                 keys: [
                     fixture.keys.leader, fixture.keys.epoch, fixture.keys.stage(epoch: 1), fixture.keys.stages,
                     fixture.keys.intakes, fixture.keys.jobs,
-                ], arguments: ["leader", "1", "10", ""])
+                ],
+                arguments: ["leader", "1", "10", ""]
+            )
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: 1)) == 2)
             try await fixture.redis.send(["DEL", .string(fixture.keys.leader)])
             let other = Leadership(queue: fixture.queue, name: "other", lease: .seconds(60))
@@ -64,7 +66,12 @@ import Testing
             let jobs = try await fixture.claim(3)
             #expect(try await fixture.admit(window: 3) == .full)
             _ = try await fixture.queue.retry(
-                jobs[0], worker: "w1", after: .seconds(60), countsAttempt: true, counters: [:])
+                jobs[0],
+                worker: "w1",
+                after: .seconds(60),
+                countsAttempt: true,
+                counters: [:]
+            )
             #expect(try await fixture.admit(window: 3) == .admitted(.init(admitted: 1)), "a delayed job takes no room")
         }
     }
@@ -72,9 +79,23 @@ import Testing
     @Test func everyBatchGetsItsTurn() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let many = (0..<90).map { QueueFixture.job("many\($0)", batch: "many") }
-            _ = try await fixture.queue.submit(many, to: "many", first: 0, isLast: true, keepsLedger: false, submitter: "me")
+            _ = try await fixture.queue.submit(
+                many,
+                to: "many",
+                first: 0,
+                isLast: true,
+                keepsLedger: false,
+                submitter: "me"
+            )
             let few = (0..<5).map { QueueFixture.job("few\($0)", batch: "few") }
-            _ = try await fixture.queue.submit(few, to: "few", first: 0, isLast: true, keepsLedger: false, submitter: "me")
+            _ = try await fixture.queue.submit(
+                few,
+                to: "few",
+                first: 0,
+                isLast: true,
+                keepsLedger: false,
+                submitter: "me"
+            )
             _ = try await fixture.intake.admit(epoch: fixture.epoch, window: 1000, chunk: 30)
             #expect(try await fixture.batch("few")["total"] == 5)
             #expect(try await fixture.batch("many")["total"] == 25)
@@ -101,11 +122,17 @@ import Testing
         }
     }
 
-    @Test(arguments: ["allkeys-lru", "allkeys-random"]) func refusesARedisThatWouldEvictJobs(_ policy: String) async throws {
+    @Test(arguments: ["allkeys-lru", "allkeys-random"]) func refusesARedisThatWouldEvictJobs(_ policy: String)
+        async throws
+    {
         try await RedisServerProcess.run(.init(settings: ["maxmemory-policy \(policy)"])) { server in
             let coordinator = Coordinator(
-                .init(), redis: server.configuration, group: MultiThreadedEventLoopGroup.singleton, name: "c",
-                logger: Logger(label: "test"))
+                .init(),
+                redis: server.configuration,
+                group: MultiThreadedEventLoopGroup.singleton,
+                name: "c",
+                logger: Logger(label: "test")
+            )
             await #expect { try await coordinator.start() } throws: { "\($0)".contains("maxmemory-policy \(policy)") }
         }
     }
@@ -116,8 +143,12 @@ import Testing
             configuration.keys = QueueKeys(queue: "test")
             let keys = configuration.keys
             let coordinator = Coordinator(
-                configuration, redis: server.configuration, group: MultiThreadedEventLoopGroup.singleton, name: "c",
-                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+                configuration,
+                redis: server.configuration,
+                group: MultiThreadedEventLoopGroup.singleton,
+                name: "c",
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            )
             try await coordinator.start()
             let running = Task { await coordinator.run() }  // Cancelled below.
             let client = server.client()

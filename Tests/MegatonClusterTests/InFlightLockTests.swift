@@ -21,8 +21,12 @@ import Testing
             let group = MultiThreadedEventLoopGroup.singleton
             client = RedisClient(server, role: name, group: group, logger: logger)
             lock = InFlightLock(
-                cache: RedisDataCache(redis: client, logger: logger), owner: name, lease: lease, group: group,
-                logger: logger)
+                cache: RedisDataCache(redis: client, logger: logger),
+                owner: name,
+                lease: lease,
+                group: group,
+                logger: logger
+            )
         }
     }
 
@@ -31,7 +35,8 @@ import Testing
     private func entry(_ size: Int, lifetime: Double = 60) -> CachedData {
         CachedData(
             data: Data((0..<size).map { UInt8(truncatingIfNeeded: $0 &* 7 &+ $0 >> 8) }),
-            metadata: .init(type: "image/jpeg", etag: "\"e\"", width: 3, height: 4, lifetime: lifetime))
+            metadata: .init(type: "image/jpeg", etag: "\"e\"", width: 3, height: 4, lifetime: lifetime)
+        )
     }
 
     private func lead(_ decision: FlightDecision?) throws -> FlightLead {

@@ -55,7 +55,11 @@ import Testing
             #expect(second.attempt == 2)
             #expect(try await fixture.finish(first) == .fenced)
             let renewed = try await fixture.queue.renew(
-                [("a", 1), ("a", 2)], worker: "w1", lease: .seconds(60), info: "{}")
+                [("a", 1), ("a", 2)],
+                worker: "w1",
+                lease: .seconds(60),
+                info: "{}"
+            )
             #expect(renewed.lost == ["a"] && renewed.cancelled.isEmpty)
             #expect(try await fixture.finish(second) == .ok)
         }
@@ -70,7 +74,8 @@ import Testing
             #expect(try await fixture.finish(job) == .noLease)
             #expect(
                 try await fixture.queue.retry(job, worker: "w1", after: .zero, countsAttempt: true, counters: [:])
-                    == .noLease)
+                    == .noLease
+            )
         }
     }
 
@@ -80,7 +85,12 @@ import Testing
             try await fixture.admit()
             let first = try await fixture.claim()[0]
             let later = try await fixture.queue.retry(
-                first, worker: "w1", after: .seconds(600), countsAttempt: true, counters: ["origin_fetches": 1])
+                first,
+                worker: "w1",
+                after: .seconds(600),
+                countsAttempt: true,
+                counters: ["origin_fetches": 1]
+            )
             #expect(later == .ok)
             #expect(try await fixture.places("a") == ["delay"])
             #expect(try await fixture.claim().isEmpty)
@@ -88,7 +98,12 @@ import Testing
             let second = try await fixture.claim()[0]
             #expect(second.attempt == 2)
             let again = try await fixture.queue.retry(
-                second, worker: "w1", after: .zero, countsAttempt: false, counters: [:])
+                second,
+                worker: "w1",
+                after: .zero,
+                countsAttempt: false,
+                counters: [:]
+            )
             #expect(again == .ok)
             #expect(try await fixture.claim()[0].attempt == 2, "that attempt did not count")
             #expect(try await fixture.batch("b")["origin_fetches"] == 1)
@@ -167,7 +182,13 @@ import Testing
             }
             await #expect {
                 try await fixture.queue.submit(
-                    [QueueFixture.job("e")], to: "b", first: 0, isLast: true, keepsLedger: false, submitter: "me")
+                    [QueueFixture.job("e")],
+                    to: "b",
+                    first: 0,
+                    isLast: true,
+                    keepsLedger: false,
+                    submitter: "me"
+                )
             } throws: { ($0 as? RedisError)?.code == .outOfMemory }
             let jobs = try await fixture.claim(2)
             #expect(jobs.count == 2)

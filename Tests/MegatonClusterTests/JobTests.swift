@@ -17,8 +17,15 @@ import Testing
         #expect(
             job
                 == Job(
-                    id: "a.1", source: "https://h/a.jpg", renditions: [rendition],
-                    output: "file:///srv/{path}/{stem}-{name}.{ext}", batch: "spring", priority: .high, attempts: 3))
+                    id: "a.1",
+                    source: "https://h/a.jpg",
+                    renditions: [rendition],
+                    output: "file:///srv/{path}/{stem}-{name}.{ext}",
+                    batch: "spring",
+                    priority: .high,
+                    attempts: 3
+                )
+        )
         #expect(try Job(json: job.json()) == job)
         #expect(try Job(json: job.json(), wasValidated: true) == job)
     }
@@ -29,7 +36,8 @@ import Testing
         (#"{"source":"x","attempts":0}"#, "attempts"), (#"{"source":"x","renditions":[]}"#, "empty"),
         (#"{"source":"x","renditions":[{"width":1,"colour":2}]}"#, "colour"),
         (#"{"source":"x","renditions":[{"width":1,"name":"a"},{"width":2,"name":"a"}]}"#, "share"),
-        (#"{"source":"x","preset":"p","renditions":[{"width":1}]}"#, "either"), (#"{"source":"x","priority":"urgent"}"#, "urgent"),
+        (#"{"source":"x","preset":"p","renditions":[{"width":1}]}"#, "either"),
+        (#"{"source":"x","priority":"urgent"}"#, "urgent"),
         (#"{"source":"x","output":"/srv"}"#, "file:"), (#"{"source":"x","output":"file:///a/{nome}"}"#, "{nome}"),
         (#"{"source":"x","output":"file:///a/../b"}"#, ".."),
     ])
@@ -46,14 +54,18 @@ import Testing
         let rendition = Rendition(name: "small", width: 256, height: 256, format: .webp)
         func path(_ template: String, _ source: String) throws -> String {
             try OutputTemplate(template).path(
-                source: source, rendition: rendition, size: PixelSize(width: 256, height: 100))
+                source: source,
+                rendition: rendition,
+                size: PixelSize(width: 256, height: 100)
+            )
         }
         #expect(
             try path("file:///t/{host}/{path}/{stem}-{name}.{ext}", "https://h.org/a/b%20c/d.e.jpg?x=1")
-                == "/t/h.org/a/b c/d.e-small.webp")
+                == "/t/h.org/a/b c/d.e-small.webp"
+        )
         #expect(try path("file:///t/%7Bx%7D%20y/{width}x{height}", "https://h/a") == "/t/{x} y/256x100")
         #expect(try path("file:///t/{stem}", "https://h/") == "/t/index")
-        #expect(try path("file:///t/{path}/{stem}", "https://h/..%2F..%2Fetc/pass%00wd") .hasPrefix("/t/") )
+        #expect(try path("file:///t/{path}/{stem}", "https://h/..%2F..%2Fetc/pass%00wd").hasPrefix("/t/"))
         let evil = try path("file:///t/{path}/{stem}", "https://h/a/../%2e%2e/b")
         #expect(!evil.split(separator: "/").contains(".."))
         #expect(try path("file:///t/{hash}", "https://h/a") != path("file:///t/{hash}", "https://h/b"))
@@ -63,7 +75,10 @@ import Testing
     @Test func retriesDoubleAndHonourRetryAfter() {
         let policy = RetryPolicy()
         let error = ImagePipeline.Error(.unreachable, "x")
-        #expect((1...4).map { policy.delay(after: $0, of: 5, error: error, random: 0) } == [2, 4, 8, 16].map { .seconds($0) })
+        #expect(
+            (1...4).map { policy.delay(after: $0, of: 5, error: error, random: 0) }
+                == [2, 4, 8, 16].map { .seconds($0) }
+        )
         #expect(policy.delay(after: 5, of: 5, error: error) == nil)
         #expect(policy.delay(after: 90, of: 100, error: error, random: 0) == .seconds(600))
         #expect(policy.delay(after: 1, of: 5, error: error, random: 1) == .seconds(3))

@@ -16,7 +16,8 @@ struct QueueFixture: Sendable {
     let epoch: Int
 
     static func run(
-        _ options: RedisServerProcess.Options = .init(), _ body: (QueueFixture) async throws -> Void
+        _ options: RedisServerProcess.Options = .init(),
+        _ body: (QueueFixture) async throws -> Void
     ) async throws {
         try await RedisServerProcess.run(options) { server in
             let redis = server.client()
@@ -28,7 +29,14 @@ struct QueueFixture: Sendable {
             let intake = Intake(queue: queue, name: "leader", validator: JobValidator(presets: presets))
             try await body(
                 QueueFixture(
-                    server: server, redis: redis, queue: queue, leadership: leadership, intake: intake, epoch: epoch))
+                    server: server,
+                    redis: redis,
+                    queue: queue,
+                    leadership: leadership,
+                    intake: intake,
+                    epoch: epoch
+                )
+            )
         }
     }
 
@@ -52,12 +60,18 @@ struct QueueFixture: Sendable {
     }
 
     func finish(
-        _ job: ClaimedJob, worker: String = "w1", _ status: JobOutcome.Status = .done
+        _ job: ClaimedJob,
+        worker: String = "w1",
+        _ status: JobOutcome.Status = .done
     ) async throws -> Verdict {
         let dead = status == .failed ? DeadJob(code: "x", message: "why", job: "{}") : nil
         return try await queue.settle(
-            job, worker: worker, outcome: JobOutcome(source: job.id, status: status), dead: dead,
-            counters: ["renders": 1])
+            job,
+            worker: worker,
+            outcome: JobOutcome(source: job.id, status: status),
+            dead: dead,
+            counters: ["renders": 1]
+        )
     }
 
     /// Runs a lease out without waiting for it: Redis' clock is the only one that counts, and the score is what it is

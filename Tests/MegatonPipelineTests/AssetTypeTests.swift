@@ -17,7 +17,9 @@ import Testing
         #expect(AssetType((Data([9, 9]) + Data(bytes)).dropFirst(2)) == type, "a slice has another start index")
     }
 
-    @Test(arguments: [[], [0xFF], [0xFF, 0xD8], Array("RIFF\0\0\0\0WEB".utf8), Array("text".utf8), [0, 0, 0, 8, 102, 116, 121, 112]])
+    @Test(arguments: [
+        [], [0xFF], [0xFF, 0xD8], Array("RIFF\0\0\0\0WEB".utf8), Array("text".utf8), [0, 0, 0, 8, 102, 116, 121, 112],
+    ])
     func doesNotGuess(_ bytes: [UInt8]) {
         #expect(AssetType(Data(bytes)) == nil)
     }

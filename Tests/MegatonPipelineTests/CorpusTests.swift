@@ -45,7 +45,9 @@ struct CorpusTests {
 
     @Test func oneOfSeveralLooksLikeItDoesAlone() throws {
         let many = try render(
-            "photos/p005.jpg", [Rendition(name: "l", width: 640, format: .png), Self.png])
+            "photos/p005.jpg",
+            [Rendition(name: "l", width: 640, format: .png), Self.png]
+        )
         let alone = try render("photos/p005.jpg", [Self.png])
         let distance = try PixelReader(many[1].data).distance(to: PixelReader(alone[0].data))
         #expect(distance < 6, "\(distance)")

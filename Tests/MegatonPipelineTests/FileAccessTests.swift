@@ -47,7 +47,9 @@ import Testing
         let directory = try TestDirectory()
         let path = try directory.write(Data("x".utf8), to: "real/a.jpg")
         try FileManager.default.createSymbolicLink(
-            atPath: directory.path + "/alias", withDestinationPath: directory.path + "/real")
+            atPath: directory.path + "/alias",
+            withDestinationPath: directory.path + "/real"
+        )
         #expect(try FileAccess(roots: [directory.path + "/alias"]).file(at: path).size == 1)
         #expect(try FileAccess(roots: [directory.path + "/real"]).file(at: directory.path + "/alias/a.jpg").size == 1)
     }

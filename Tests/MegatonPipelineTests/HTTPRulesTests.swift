@@ -4,16 +4,18 @@ import Testing
 @testable import MegatonPipeline
 
 @Suite struct HTTPRulesTests {
-    @Test(arguments: [
-        ([:], HTTPFreshness.defaultLifetime), (["cache-control": "max-age=60"], 60),
-        (["cache-control": "public, MAX-AGE=60, s-maxage=\"90\""], 90), (["cache-control": "no-store"], nil),
-        (["cache-control": "private, max-age=60"], nil), (["cache-control": "no-cache"], nil),
-        (["cache-control": "max-age=0"], nil), (["cache-control": "max-age=99999999999999999999"], 31_536_000),
-        (["cache-control": "max-age=1e300"], HTTPFreshness.defaultLifetime),
-        (["cache-control": "max-age=60", "age": "-1e30"], 60), (["cache-control": "max-age=60", "age": "20"], 40),
-        (["cache-control": "max-age=60", "age": "80"], nil), (["vary": "*"], nil),
-        (["vary": "accept"], HTTPFreshness.defaultLifetime),
-    ] as [([String: String], Double?)])
+    @Test(
+        arguments: [
+            ([:], HTTPFreshness.defaultLifetime), (["cache-control": "max-age=60"], 60),
+            (["cache-control": "public, MAX-AGE=60, s-maxage=\"90\""], 90), (["cache-control": "no-store"], nil),
+            (["cache-control": "private, max-age=60"], nil), (["cache-control": "no-cache"], nil),
+            (["cache-control": "max-age=0"], nil), (["cache-control": "max-age=99999999999999999999"], 31_536_000),
+            (["cache-control": "max-age=1e300"], HTTPFreshness.defaultLifetime),
+            (["cache-control": "max-age=60", "age": "-1e30"], 60), (["cache-control": "max-age=60", "age": "20"], 40),
+            (["cache-control": "max-age=60", "age": "80"], nil), (["vary": "*"], nil),
+            (["vary": "accept"], HTTPFreshness.defaultLifetime),
+        ] as [([String: String], Double?)]
+    )
     func tellsHowLongAnAnswerIsFresh(_ headers: [String: String], _ lifetime: Double?) {
         #expect(HTTPFreshness(headers: headers).lifetime == lifetime)
     }

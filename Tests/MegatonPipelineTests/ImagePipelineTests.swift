@@ -52,7 +52,8 @@ import Testing
         let image = TestImage.quarters(width: 400, height: 300)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
             let wanted = [
-                Rendition(name: "a", width: 200), Rendition(name: "b", width: 50, height: 50, fit: .cover, format: .webp),
+                Rendition(name: "a", width: 200),
+                Rendition(name: "b", width: 50, height: 50, fit: .cover, format: .webp),
                 Rendition(name: "c", width: 100, height: 100, fit: .contain, format: .png),
                 Rendition(name: "d", width: 64, format: .avif),
             ]
@@ -231,7 +232,15 @@ import Testing
         let pipeline = try pipeline { $0.fileAccess = FileAccess(roots: [directory.path]) }
         let wanted = [
             Rendition(name: "cover", width: 20, height: 20, fit: .cover, format: .png),
-            Rendition(name: "contain", width: 30, height: 30, fit: .contain, format: .jpeg, quality: 95, background: .black),
+            Rendition(
+                name: "contain",
+                width: 30,
+                height: 30,
+                fit: .contain,
+                format: .jpeg,
+                quality: 95,
+                background: .black
+            ),
         ]
         let responses = try await pipeline.renditions(wanted, for: .init(url: URL(fileURLWithPath: path)))
         let cover = try PixelReader(responses[0].data)

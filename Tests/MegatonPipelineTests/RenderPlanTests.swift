@@ -4,11 +4,20 @@ import Testing
 
 @Suite struct RenderPlanTests {
     private func step(
-        _ width: Int, _ height: Int, _ rendition: Rendition, orientation: Int = 1
+        _ width: Int,
+        _ height: Int,
+        _ rendition: Rendition,
+        orientation: Int = 1
     ) -> RenderPlan.Step {
         let probe = ImageProbe(
-            type: .jpeg, width: width, height: height, bands: 3, frames: 1, orientation: orientation,
-            isProgressive: false)
+            type: .jpeg,
+            width: width,
+            height: height,
+            bands: 3,
+            frames: 1,
+            orientation: orientation,
+            isProgressive: false
+        )
         return RenderPlan(probe, [rendition]).steps[0]
     }
 
@@ -23,7 +32,12 @@ import Testing
         (4000, 3000, .fill, 200, 200, 200, 200), (100, 500, .fill, 200, 200, 100, 200),
     ])
     func fits(
-        _ width: Int, _ height: Int, _ fit: Rendition.Fit, _ wantedWidth: Int, _ wantedHeight: Int, _ resultWidth: Int,
+        _ width: Int,
+        _ height: Int,
+        _ fit: Rendition.Fit,
+        _ wantedWidth: Int,
+        _ wantedHeight: Int,
+        _ resultWidth: Int,
         _ resultHeight: Int
     ) {
         let result = step(width, height, Rendition(width: wantedWidth, height: wantedHeight, fit: fit)).output
@@ -53,7 +67,14 @@ import Testing
 
     @Test func startsFromTheLargestOfSeveral() {
         let probe = ImageProbe(
-            type: .jpeg, width: 4000, height: 3000, bands: 3, frames: 1, orientation: 1, isProgressive: false)
+            type: .jpeg,
+            width: 4000,
+            height: 3000,
+            bands: 3,
+            frames: 1,
+            orientation: 1,
+            isProgressive: false
+        )
         let plan = RenderPlan(probe, [Rendition(width: 128), Rendition(width: 1280), Rendition(width: 640)])
         #expect(plan.base == PixelSize(width: 1280, height: 960))
     }
@@ -61,7 +82,14 @@ import Testing
     @Test func limitsAreCheckedAtTheirEdges() throws {
         func probe(_ width: Int, _ height: Int, bands: Int = 3) -> ImageProbe {
             ImageProbe(
-                type: .png, width: width, height: height, bands: bands, frames: 1, orientation: 1, isProgressive: false)
+                type: .png,
+                width: width,
+                height: height,
+                bands: bands,
+                frames: 1,
+                orientation: 1,
+                isProgressive: false
+            )
         }
         let limits = RenderLimits()
         try limits.check(probe(10_000, 5000))

@@ -14,13 +14,21 @@ import Testing
 
     @Test func survivesTheWire() throws {
         let rendition = Rendition(
-            name: "small", width: 10, height: 20, fit: .cover, format: .webp, quality: 33, background: .black)
+            name: "small",
+            width: 10,
+            height: 20,
+            fit: .cover,
+            format: .webp,
+            quality: 33,
+            background: .black
+        )
         #expect(try JSONDecoder().decode(Rendition.self, from: JSONEncoder().encode(rendition)) == rendition)
     }
 
     @Test(arguments: [
         (#"{"width":256,"heigth":1}"#, "heigth"), (#"{}"#, "width"), (#"{"width":0}"#, "8192"),
-        (#"{"width":9000}"#, "8192"), (#"{"width":5,"quality":101}"#, "quality"), (#"{"width":5,"fit":"cover"}"#, "cover"),
+        (#"{"width":9000}"#, "8192"), (#"{"width":5,"quality":101}"#, "quality"),
+        (#"{"width":5,"fit":"cover"}"#, "cover"),
         (#"{"width":5,"name":"../x"}"#, "name"), (#"{"width":5,"background":"red"}"#, "#ffffff"),
     ])
     func refusesWithTheReason(_ json: String, _ word: String) {

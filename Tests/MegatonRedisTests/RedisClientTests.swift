@@ -11,7 +11,11 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct RedisClientTests {
     private func client(_ configuration: RedisConfiguration) -> RedisClient {
         RedisClient(
-            configuration, role: "test", group: MultiThreadedEventLoopGroup.singleton, logger: Logger(label: "test"))
+            configuration,
+            role: "test",
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "test")
+        )
     }
 
     @Test func matchesRepliesOfManyTasks() async throws {
@@ -93,7 +97,8 @@ import Testing
             arguments: [
                 "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
                 "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate,
-            ])
+            ]
+        )
         let ending = await openssl.ending()
         try #require(ending.code == 0, "\(ending.errors)")
         let port = try FreePort.find()
@@ -114,7 +119,8 @@ import Testing
         func start() throws -> ProgramUnderTest {
             try ProgramUnderTest(
                 program: "/usr/bin/redis-server",
-                arguments: ["--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory.path])
+                arguments: ["--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory.path]
+            )
         }
         let first = try start()
         try await directory.waitForFile(named: "s.sock")
@@ -178,9 +184,13 @@ import Testing
             defer { client.close() }
             let (events, continuation) = AsyncStream.makeStream(of: String.self)
             let subscriber = RedisSubscriber(
-                server.configuration, channels: ["a", "b"], group: MultiThreadedEventLoopGroup.singleton,
-                logger: Logger(label: "test"), onSubscribed: { continuation.yield("subscribed") },
-                onMessage: { continuation.yield("\($0): \($1)") })
+                server.configuration,
+                channels: ["a", "b"],
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test"),
+                onSubscribed: { continuation.yield("subscribed") },
+                onMessage: { continuation.yield("\($0): \($1)") }
+            )
             let listening = Task { await subscriber.run() }  // Cancelled below.
             var iterator = events.makeAsyncIterator()
             #expect(await iterator.next() == "subscribed")

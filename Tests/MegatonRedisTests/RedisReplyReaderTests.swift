@@ -4,7 +4,8 @@ import Testing
 @testable import MegatonRedis
 
 @Suite struct RedisReplyReaderTests {
-    private static let stream = "+OK\r\n:-42\r\n$-1\r\n*-1\r\n$5\r\na\r\nb\0\r\n-ERR no\r\n*3\r\n:1\r\n*2\r\n+x\r\n$0\r\n\r\n-OOM full\r\n*0\r\n"
+    private static let stream =
+        "+OK\r\n:-42\r\n$-1\r\n*-1\r\n$5\r\na\r\nb\0\r\n-ERR no\r\n*3\r\n:1\r\n*2\r\n+x\r\n$0\r\n\r\n-OOM full\r\n*0\r\n"
     private static let values: [RedisValue] = [
         .status("OK"), .integer(-42), .null, .null, .bulk(ByteBuffer(string: "a\r\nb\0")), .error("ERR no"),
         .array([.integer(1), .array([.status("x"), .bulk(ByteBuffer())]), .error("OOM full")]), .array([]),
@@ -35,7 +36,9 @@ import Testing
         #expect(try RedisReplyReader().read(&bytes) == [.bulk(payload), .status("next")])
     }
 
-    @Test(arguments: ["hello\r\n", "*1\r\n%1\r\n", "$x\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n"])
+    @Test(arguments: [
+        "hello\r\n", "*1\r\n%1\r\n", "$x\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
+    ])
     func refusesWhatIsNotRESP2(_ text: String) {
         var bytes = ByteBuffer(string: text)
         #expect { try RedisReplyReader().read(&bytes) } throws: { ($0 as? RedisError)?.code == .protocolError }

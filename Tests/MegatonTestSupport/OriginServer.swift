@@ -15,7 +15,10 @@ public final class OriginServer: Sendable {
         public var announcedLength: Int?
 
         public init(
-            status: Int = 200, headers: [(String, String)] = [], body: Data = Data(), announcedLength: Int? = nil
+            status: Int = 200,
+            headers: [(String, String)] = [],
+            body: Data = Data(),
+            announcedLength: Int? = nil
         ) {
             self.status = status
             self.headers = headers
@@ -43,7 +46,8 @@ public final class OriginServer: Sendable {
 
     /// - Parameter answer: for a path with its query.
     public static func start(
-        delay: TimeAmount = .zero, _ answer: @escaping @Sendable (String) -> Answer
+        delay: TimeAmount = .zero,
+        _ answer: @escaping @Sendable (String) -> Answer
     ) async throws -> OriginServer {
         let box = Mutex<OriginServer?>(nil)
         let lookup = ServerBox(box)
@@ -64,7 +68,8 @@ public final class OriginServer: Sendable {
 
     /// Starts one, runs the body, and stops it.
     public static func run<Value>(
-        delay: TimeAmount = .zero, isolation: isolated (any Actor)? = #isolation,
+        delay: TimeAmount = .zero,
+        isolation: isolated (any Actor)? = #isolation,
         answer: @escaping @Sendable (String) -> Answer,
         _ body: (OriginServer) async throws -> Value
     ) async throws -> Value {

@@ -43,7 +43,9 @@ public final class ProgramUnderTest: Sendable {
     public let pid: Int32
 
     /// - Parameter environment: added to the test's own.
-    public init(program: String, arguments: [String], environment: [String: String] = [:], directory: String? = nil) throws {
+    public init(program: String, arguments: [String], environment: [String: String] = [:], directory: String? = nil)
+        throws
+    {
         files = try TestDirectory()
         let child = Process()
         child.executableURL = URL(fileURLWithPath: program)
@@ -64,11 +66,17 @@ public final class ProgramUnderTest: Sendable {
 
     /// The program that is built beside the tests.
     public static func megaton(
-        _ arguments: [String], environment: [String: String] = [:], directory: String? = nil
+        _ arguments: [String],
+        environment: [String: String] = [:],
+        directory: String? = nil
     ) throws -> ProgramUnderTest {
         let folder = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path
         return try ProgramUnderTest(
-            program: folder + "/megaton", arguments: arguments, environment: environment, directory: directory)
+            program: folder + "/megaton",
+            arguments: arguments,
+            environment: environment,
+            directory: directory
+        )
     }
 
     deinit { send(SIGKILL) }

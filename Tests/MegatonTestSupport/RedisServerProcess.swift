@@ -51,7 +51,8 @@ public final class RedisServerProcess: Sendable {
 
     /// Starts one, runs the body, and ends it.
     public static func run<Value>(
-        _ options: Options = Options(), isolation: isolated (any Actor)? = #isolation,
+        _ options: Options = Options(),
+        isolation: isolated (any Actor)? = #isolation,
         _ body: (RedisServerProcess) async throws -> Value
     ) async throws -> Value {
         let server = try await start(options)
@@ -99,8 +100,11 @@ public final class RedisServerProcess: Sendable {
     /// A client that the test closes, or that goes with the test's process.
     public func client(_ role: String = "test") -> RedisClient {
         RedisClient(
-            configuration, role: role, group: MultiThreadedEventLoopGroup.singleton,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            configuration,
+            role: role,
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        )
     }
 
     private func waitUntilReady() async throws {
@@ -129,15 +133,20 @@ public final class RedisServerProcess: Sendable {
 
     /// Waits until a condition holds that can only change with one of the keys.
     public func wait(
-        forChangesOf keys: [String], until condition: @escaping @Sendable (RedisClient) async throws -> Bool
+        forChangesOf keys: [String],
+        until condition: @escaping @Sendable (RedisClient) async throws -> Bool
     ) async throws {
         let client = client("watch")
         defer { client.close() }
         let (changes, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         let subscriber = RedisSubscriber(
-            configuration, channels: keys.map { "__keyspace@0__:\($0)" }, group: MultiThreadedEventLoopGroup.singleton,
+            configuration,
+            channels: keys.map { "__keyspace@0__:\($0)" },
+            group: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            onSubscribed: { continuation.yield() }, onMessage: { _, _ in continuation.yield() })
+            onSubscribed: { continuation.yield() },
+            onMessage: { _, _ in continuation.yield() }
+        )
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask { await subscriber.run() }
             group.addTask {

@@ -19,7 +19,9 @@ public final class TestDirectory: Sendable {
     public func write(_ data: Data, to name: String) throws -> String {
         let file = "\(path)/\(name)"
         try FileManager.default.createDirectory(
-            atPath: (file as NSString).deletingLastPathComponent, withIntermediateDirectories: true)
+            atPath: (file as NSString).deletingLastPathComponent,
+            withIntermediateDirectories: true
+        )
         try data.write(to: URL(fileURLWithPath: file))
         return file
     }

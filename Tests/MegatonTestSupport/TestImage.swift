@@ -16,7 +16,9 @@ public enum TestImage {
 
     /// A PNG whose pixels a closure gives: red, green, blue, alpha. Not compressed.
     public static func png(
-        width: Int, height: Int, _ pixel: (_ x: Int, _ y: Int) -> (UInt8, UInt8, UInt8, UInt8)
+        width: Int,
+        height: Int,
+        _ pixel: (_ x: Int, _ y: Int) -> (UInt8, UInt8, UInt8, UInt8)
     ) -> Data {
         var raw = Data(capacity: height * (1 + width * 4))
         for y in 0..<height {

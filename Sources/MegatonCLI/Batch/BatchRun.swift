@@ -40,8 +40,13 @@ final class BatchRun: Sendable {
     private static let cancelPatience: Duration = .seconds(10)
 
     init(
-        _ options: BatchOptions, batch: String, output: String?, control: RedisConfiguration, keys: QueueKeys,
-        ledger: Ledger?, shutdown: ShutdownSignal
+        _ options: BatchOptions,
+        batch: String,
+        output: String?,
+        control: RedisConfiguration,
+        keys: QueueKeys,
+        ledger: Ledger?,
+        shutdown: ShutdownSignal
     ) {
         self.options = options
         self.batch = batch
@@ -60,7 +65,43 @@ final class BatchRun: Sendable {
         defer { queue.close() }
         defer { waiting.close() }
         let start = ContinuousClock.now
-        let tally = try await withThrowingTaskGroup(of: BatchTally?.self) { group in
+        let tally: BatchTally
+        do {
+            tally = try await follow()
+        } catch {
+            // Whatever it was (the ledger's disk is full, a list cannot be read): nobody follows the batch any more.
+            do {
+                try await monitor.cancel()
+            } catch let second {
+                Terminal.error("megaton: the batch \(batch) could not be cancelled: \(second)")
+            }
+            throw error
+        }
+        let seconds = start.duration(to: .now).inSeconds
+        let counters = try await monitor.counters()
+        if counters["results_dropped"] > 0 {
+            Terminal.error(
+                "megaton: \(counters["results_dropped"]) outcomes came too fast for the ledger and are not in it."
+            )
+        }
+        let progress = progress.withLock { $0 }
+        let summary = RunSummary(
+            batch: batch,
+            counters: counters,
+            tally: tally,
+            seconds: seconds,
+            ledger: ledger?.path
+        )
+        return Result(
+            summary: summary,
+            errors: tally.table,
+            skipped: progress.skipped,
+            wasInterrupted: shutdown.level > .none && !(progress.isComplete && counters["cancelled"] == 0)
+        )
+    }
+
+    private func follow() async throws -> BatchTally {
+        try await withThrowingTaskGroup(of: BatchTally?.self) { group in
             group.addTask {
                 try await self.submit()
                 return nil
@@ -76,12 +117,6 @@ final class BatchRun: Sendable {
             group.cancelAll()
             return tally ?? BatchTally()
         }
-        let seconds = start.duration(to: .now).inSeconds
-        let summary = RunSummary(
-            batch: batch, counters: try await monitor.counters(), tally: tally, seconds: seconds, ledger: ledger?.path)
-        return Result(
-            summary: summary, errors: tally.table, skipped: progress.withLock { $0.skipped },
-            wasInterrupted: shutdown.level > .none)
     }
 
     /// Submits everything and returns as soon as that is done.
@@ -101,9 +136,7 @@ final class BatchRun: Sendable {
         let reader = ReadingThread(options.inputs, excluding: output)
         defer { reader.stop() }
         var maker = try options.jobMaker(batch: batch, output: output)
-        while shutdown.level == .none {
-            let inputs = try await reader.next(Self.readAtOnce)
-            if inputs.isEmpty { break }
+        while shutdown.level == .none, let inputs = try await reader.next(Self.readAtOnce) {
             for input in inputs { try await submitter.add(maker.json(for: input)) }
             // At the end of a chunk, so that few inputs start at once and many go in large pushes.
             try await submitter.flush()
@@ -111,6 +144,8 @@ final class BatchRun: Sendable {
             progress.withLock { $0.submitted = submitted }
             if !unbounded { try await waitForRoom() }
         }
+        // Interrupted, it stays open: not all of it was submitted.
+        guard shutdown.level == .none else { return }
         try await submitter.close()
         progress.withLock { progress in
             progress.isComplete = true

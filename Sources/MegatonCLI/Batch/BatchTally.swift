@@ -30,11 +30,12 @@ struct BatchTally {
 
     /// The codes with their numbers, the most frequent first.
     var table: String {
+        let unread = unreadable == 0 ? "" : "\n  \(unreadable) outcomes could not be read"
         let rows = errors.sorted { ($0.value.count, $1.key) > ($1.value.count, $0.key) }
         let width = rows.map(\.key.count).max() ?? 0
         return rows.map { code, entry in
             let name = code.padding(toLength: width, withPad: " ", startingAt: 0)
             return "  \(String(format: "%6d", entry.count))  \(name)  \(entry.example.prefix(160))"
-        }.joined(separator: "\n")
+        }.joined(separator: "\n") + unread
     }
 }

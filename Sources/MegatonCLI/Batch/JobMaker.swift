@@ -29,10 +29,16 @@ struct JobMaker {
         switch input {
         case .source(let url, let place):
             let job = Job(
-                id: "\(batch).\(count)", source: url, renditions: renditions, output: template(place, url),
-                batch: batch, priority: priority, attempts: attempts)
+                id: "\(batch).\(count)",
+                source: url,
+                renditions: renditions,
+                output: template(place, url),
+                batch: batch,
+                priority: priority,
+                attempts: attempts
+            )
             return job.json()
-        case .job(let line, _):
+        case .job(let line):
             guard var job = try? Job(json: line) else { return line }
             job.batch = batch
             if job.id == nil { job.id = "\(batch).\(count)" }

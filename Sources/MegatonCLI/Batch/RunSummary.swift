@@ -51,7 +51,7 @@ struct RunSummary: Sendable, Codable, Equatable {
 
     /// 0 all done · 2 some failed · 130 interrupted.
     func exitCode(interrupted: Bool) -> Int32 {
-        if interrupted && (cancelled > 0 || done + failed + deduplicated < jobs) { return 130 }
+        if interrupted { return 130 }
         return failed > 0 ? 2 : 0
     }
 }

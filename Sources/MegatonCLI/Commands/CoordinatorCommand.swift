@@ -9,7 +9,8 @@ struct CoordinatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "coordinator",
         abstract: "Take jobs in until SIGTERM. Several may run: one leads, the others stand by.",
-        discussion: RedisOptions.environmentHelp)
+        discussion: RedisOptions.environmentHelp
+    )
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var log: LogOptions
@@ -21,7 +22,9 @@ struct CoordinatorCommand: AsyncParsableCommand {
         name: .long,
         help: ArgumentHelp(
             "JSON file with lists of renditions by name: {\"web\": [{\"name\": \"small\", \"width\": 256, …}]}.",
-            valueName: "file"))
+            valueName: "file"
+        )
+    )
     var presets: String?
 
     mutating func validate() throws {
@@ -36,8 +39,12 @@ struct CoordinatorCommand: AsyncParsableCommand {
             configuration.window = window
             configuration.presets = try loadPresets()
             let coordinator = Coordinator(
-                configuration, redis: try redis.control(), group: MultiThreadedEventLoopGroup.singleton,
-                name: Identity.process(), logger: log.logger("megaton.coordinator"))
+                configuration,
+                redis: try redis.control(),
+                group: MultiThreadedEventLoopGroup.singleton,
+                name: Identity.process(),
+                logger: log.logger("megaton.coordinator")
+            )
             try await ProcessSignals.forwarded(to: shutdown) {
                 try await coordinator.start()
                 await withTaskGroup(of: Void.self) { group in
@@ -53,7 +60,9 @@ struct CoordinatorCommand: AsyncParsableCommand {
         guard let presets else { return [:] }
         do {
             return try JSONDecoder().decode(
-                [String: [Rendition]].self, from: Data(contentsOf: URL(fileURLWithPath: presets)))
+                [String: [Rendition]].self,
+                from: Data(contentsOf: URL(fileURLWithPath: presets))
+            )
         } catch {
             throw Failure.usage("--presets \(presets) cannot be read: \(error)")
         }

@@ -5,8 +5,10 @@ import MegatonCluster
 /// `megaton doctor`
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doctor", abstract: "Look for what will go wrong later. Exits 1 if there is an error.",
-        discussion: RedisOptions.environmentHelp)
+        commandName: "doctor",
+        abstract: "Look for what will go wrong later. Exits 1 if there is an error.",
+        discussion: RedisOptions.environmentHelp
+    )
 
     @OptionGroup var redis: RedisOptions
 

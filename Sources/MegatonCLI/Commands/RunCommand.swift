@@ -9,7 +9,8 @@ import NIOPosix
 /// `megaton run`
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "run", abstract: "Make thumbnails of everything that is named, and wait for them.",
+        commandName: "run",
+        abstract: "Make thumbnails of everything that is named, and wait for them.",
         discussion: """
             Without --redis it starts a private Redis, a coordinator and the workers, and ends them with it; its cache \
             lasts, so that a second run makes only what is missing. With --redis it uses that cluster, and starts \
@@ -17,7 +18,8 @@ struct RunCommand: AsyncParsableCommand {
 
             Exit codes: 0 all done, 2 some failed (the ledger says which and why), 64 wrong usage, 69 Redis is not \
             there, 74 a file cannot be written, 130 interrupted.
-            """)
+            """
+    )
 
     @OptionGroup var batch: BatchOptions
     @OptionGroup var redis: RedisOptions
@@ -30,7 +32,9 @@ struct RunCommand: AsyncParsableCommand {
     var workers: Int?
 
     @Option(
-        name: .customLong("cache-size"), help: ArgumentHelp("Size of the private Redis, MiB.", valueName: "MiB"))
+        name: .customLong("cache-size"),
+        help: ArgumentHelp("Size of the private Redis, MiB.", valueName: "MiB")
+    )
     var cacheSize = 1024
 
     @Flag(name: .long, help: "Show the workers' logs.")
@@ -46,6 +50,7 @@ struct RunCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
+            try InputReader.check(batch.inputs)
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
                 let place = try prepareOutput()
@@ -55,7 +60,7 @@ struct RunCommand: AsyncParsableCommand {
                     return try await onCluster(place, ledger, shutdown)
                 }
                 return try await EmbeddedRedis(size: cacheSize * 1024 * 1024).run { address in
-                    try await withHelpers(address, address, place, defaultWorkers) {
+                    try await withHelpers(address, address, place, defaultWorkers, shutdown) {
                         try await batchRun(address, place, ledger, shutdown).run()
                     }
                 }
@@ -65,18 +70,21 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     /// The cluster's own workers do the work, and ours beside them if that was asked for.
-    private func onCluster(_ place: String, _ ledger: Ledger, _ shutdown: ShutdownSignal) async throws -> BatchRun.Result {
+    private func onCluster(_ place: String, _ ledger: Ledger, _ shutdown: ShutdownSignal) async throws
+        -> BatchRun.Result
+    {
         let (control, cache) = (try redis.control(), try redis.cache())
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
             if status.workers.isEmpty && workers == nil {
                 Terminal.error(
                     "megaton: no worker is registered there; the jobs wait until one comes. Start megaton worker, or "
-                        + "give --workers N.")
+                        + "give --workers N."
+                )
             }
         }
         guard let workers else { return try await batchRun(control, place, ledger, shutdown).run() }
-        return try await withHelpers(control, cache, place, workers) {
+        return try await withHelpers(control, cache, place, workers, shutdown) {
             try await batchRun(control, place, ledger, shutdown).run()
         }
     }
@@ -84,23 +92,40 @@ struct RunCommand: AsyncParsableCommand {
     private var defaultWorkers: Int { workers ?? ProcessInfo.processInfo.activeProcessorCount }
 
     private func batchRun(
-        _ control: RedisConfiguration, _ place: String, _ ledger: Ledger, _ shutdown: ShutdownSignal
+        _ control: RedisConfiguration,
+        _ place: String,
+        _ ledger: Ledger,
+        _ shutdown: ShutdownSignal
     ) -> BatchRun {
         BatchRun(
-            batch, batch: Identity.batch("run"), output: place, control: control, keys: redis.keys, ledger: ledger,
-            shutdown: shutdown)
+            batch,
+            batch: Identity.batch("run"),
+            output: place,
+            control: control,
+            keys: redis.keys,
+            ledger: ledger,
+            shutdown: shutdown
+        )
     }
 
     /// A coordinator in this process and workers in their own, for as long as the body runs.
     private func withHelpers<Value: Sendable>(
-        _ control: RedisConfiguration, _ cache: RedisConfiguration, _ place: String, _ count: Int,
+        _ control: RedisConfiguration,
+        _ cache: RedisConfiguration,
+        _ place: String,
+        _ count: Int,
+        _ shutdown: ShutdownSignal,
         _ body: @Sendable @escaping () async throws -> Value
     ) async throws -> Value {
         var configuration = Coordinator.Configuration()
         configuration.keys = redis.keys
         let coordinator = Coordinator(
-            configuration, redis: control, group: MultiThreadedEventLoopGroup.singleton, name: Identity.process(),
-            logger: LogOptions.logger("megaton.coordinator", level: verbose ? .info : .error))
+            configuration,
+            redis: control,
+            group: MultiThreadedEventLoopGroup.singleton,
+            name: Identity.process(),
+            logger: LogOptions.logger("megaton.coordinator", level: verbose ? .info : .error)
+        )
         try await coordinator.start()
         let fleet = try fleet(control, cache, place, count)
         return try await withThrowingTaskGroup(of: Value?.self) { group in
@@ -113,7 +138,7 @@ struct RunCommand: AsyncParsableCommand {
                 return nil
             }
             group.addTask {
-                try await waitForWorkers(count, control)
+                try await waitForWorkers(count, control, shutdown)
                 return try await body()
             }
             defer { group.cancelAll() }
@@ -125,21 +150,31 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     /// The work begins when all can share it; one that does not come in time is not waited for.
-    private func waitForWorkers(_ count: Int, _ control: RedisConfiguration) async throws {
+    private func waitForWorkers(
+        _ count: Int,
+        _ control: RedisConfiguration,
+        _ shutdown: ShutdownSignal
+    ) async throws {
         let client = RedisClient(
-            control, role: "start", group: MultiThreadedEventLoopGroup.singleton,
-            logger: LogOptions.logger("megaton.redis", level: .error))
+            control,
+            role: "start",
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: LogOptions.logger("megaton.redis", level: .error)
+        )
         let queue = JobQueue(client, keys: redis.keys)
         defer { queue.close() }
         let deadline = ContinuousClock.now + .seconds(5)
-        while ContinuousClock.now < deadline {
+        while ContinuousClock.now < deadline && shutdown.level == .none {
             if try await queue.workerCount() >= count { return }
             try await Task.sleep(for: .milliseconds(5))
         }
     }
 
     private func fleet(
-        _ control: RedisConfiguration, _ cache: RedisConfiguration, _ place: String, _ count: Int
+        _ control: RedisConfiguration,
+        _ cache: RedisConfiguration,
+        _ place: String,
+        _ count: Int
     ) throws -> WorkerFleet {
         let roots = ([place] + inputRoots()).flatMap { ["--allow-root", $0] }
         // One process each: the processors are shared by the processes, not by the threads of one.
@@ -152,7 +187,8 @@ struct RunCommand: AsyncParsableCommand {
                 "MEGATON_REDIS": redis.controlURL ?? control.description,
                 "MEGATON_CACHE_REDIS": redis.cacheURL ?? redis.controlURL ?? cache.description,
             ],
-            keepsLogs: !verbose)
+            keepsLogs: !verbose
+        )
     }
 
     // MARK: - Places

@@ -5,9 +5,11 @@ import MegatonCluster
 /// `megaton stats`
 struct StatsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "stats", abstract: "Show how well the shared cache serves.",
+        commandName: "stats",
+        abstract: "Show how well the shared cache serves.",
         discussion: "Counters run since the queue was made; workers add theirs every 5 s.\n"
-            + RedisOptions.environmentHelp)
+            + RedisOptions.environmentHelp
+    )
 
     @OptionGroup var redis: RedisOptions
 
@@ -27,7 +29,7 @@ struct StatsCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            try await InspectorSession.run(redis) { inspector in
+            try await InspectorSession.run(redis, needsCache: true) { inspector in
                 let statistics = try await inspector.cacheStatistics(budget: .seconds(scanSeconds))
                 if json {
                     Terminal.output(try JSONText.pretty(statistics))
@@ -60,7 +62,8 @@ struct StatsCommand: AsyncParsableCommand {
         lines.append(row("hit ratio", percent))
         lines.append(row("distinct originals", "\(statistics.distinctOriginals) (estimate)"))
         lines.append(
-            row("fetches per original", statistics.duplicateRatio.map { String(format: "%.2f", $0) } ?? "none yet"))
+            row("fetches per original", statistics.duplicateRatio.map { String(format: "%.2f", $0) } ?? "none yet")
+        )
         let limit = statistics.memoryLimit == 0 ? "no limit" : bytes(statistics.memoryLimit)
         lines.append(row("memory", "\(bytes(statistics.memoryUsed)) of \(limit)"))
         for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {

@@ -8,7 +8,10 @@ import NIOPosix
 /// `megaton status`
 struct StatusCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "Show the queue and its workers.", discussion: RedisOptions.environmentHelp)
+        commandName: "status",
+        abstract: "Show the queue and its workers.",
+        discussion: RedisOptions.environmentHelp
+    )
 
     @OptionGroup var redis: RedisOptions
 

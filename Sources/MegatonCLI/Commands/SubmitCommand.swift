@@ -6,18 +6,21 @@ import NIOPosix
 /// `megaton submit`
 struct SubmitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "submit", abstract: "Push jobs to a cluster.",
+        commandName: "submit",
+        abstract: "Push jobs to a cluster.",
         discussion: """
             Paths are the workers' paths: file: sources and --output must be beneath a root that the workers allow.
             \(RedisOptions.environmentHelp)
-            """)
+            """
+    )
 
     @OptionGroup var options: BatchOptions
     @OptionGroup var redis: RedisOptions
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Directory for the outputs, on the workers; none keeps them in the cache.", valueName: "dir"))
+        help: ArgumentHelp("Directory for the outputs, on the workers; none keeps them in the cache.", valueName: "dir")
+    )
     var output: String?
 
     @Option(name: .long, help: "Name of the batch.")
@@ -33,6 +36,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
+            try InputReader.check(options.inputs)
             let shutdown = ShutdownSignal()
             let name = batch ?? Identity.batch("submit")
             let control = try redis.control()
@@ -41,17 +45,29 @@ struct SubmitCommand: AsyncParsableCommand {
             let path = options.ledger.map { URL(fileURLWithPath: $0).standardizedFileURL.path }
             let ledger = wait ? try Ledger(path) : nil
             let run = BatchRun(
-                options, batch: name, output: place, control: control, keys: redis.keys, ledger: ledger,
-                shutdown: shutdown)
+                options,
+                batch: name,
+                output: place,
+                control: control,
+                keys: redis.keys,
+                ledger: ledger,
+                shutdown: shutdown
+            )
             guard wait else {
                 let count = try await run.submitOnly()
-                Terminal.output(options.json ? "{\"batch\":\"\(name)\",\"jobs\":\(count)}" : "\(count) jobs, batch \(name)")
+                Terminal.output(
+                    options.json ? "{\"batch\":\"\(name)\",\"jobs\":\(count)}" : "\(count) jobs, batch \(name)"
+                )
                 return
             }
             let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
             let summary = result.summary
             if !result.errors.isEmpty { Terminal.error("megaton: what failed, by code:\n\(result.errors)") }
-            if options.json { Terminal.output(try JSONText.pretty(summary)) } else { Terminal.error("megaton: \(summary.line)") }
+            if options.json {
+                Terminal.output(try JSONText.pretty(summary))
+            } else {
+                Terminal.error("megaton: \(summary.line)")
+            }
             let code = summary.exitCode(interrupted: result.wasInterrupted)
             if code != 0 { throw ExitCode(code) }
         }

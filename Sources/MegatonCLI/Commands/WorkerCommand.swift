@@ -10,7 +10,8 @@ struct WorkerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "worker",
         abstract: "Claim jobs and do them until SIGTERM; a second SIGTERM gives back at once what runs.",
-        discussion: RedisOptions.environmentHelp)
+        discussion: RedisOptions.environmentHelp
+    )
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var worker: WorkerOptions
@@ -58,8 +59,13 @@ struct WorkerCommand: AsyncParsableCommand {
                 }
                 let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
                 let worker = try Worker(
-                    configuration, name: Identity.process(), group: MultiThreadedEventLoopGroup.singleton,
-                    leaseGroup: leaseGroup, logger: logger, onHungRender: { _exit(70) })
+                    configuration,
+                    name: Identity.process(),
+                    group: MultiThreadedEventLoopGroup.singleton,
+                    leaseGroup: leaseGroup,
+                    logger: logger,
+                    onHungRender: { _exit(70) }
+                )
                 try await worker.start()
                 await worker.run(until: shutdown)
                 try await leaseGroup.shutdownGracefully()

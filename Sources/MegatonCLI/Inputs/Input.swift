@@ -5,7 +5,7 @@ enum Input: Sendable, Equatable {
     /// A source, and where its outputs go beneath the output directory: path without the rendition's name and ending.
     case source(url: String, place: String)
     /// A line of a `.jsonl`: a job of its own.
-    case job(line: Data, origin: String)
+    case job(line: Data)
 }
 
 /// How a file or a URL is called in the output tree.

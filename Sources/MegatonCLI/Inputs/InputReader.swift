@@ -26,7 +26,10 @@ struct InputReader {
         excluded = output ?? ""
     }
 
-    /// The next inputs, at most so many; empty at the end.
+    /// Whether everything has been read.
+    var isAtEnd: Bool { stack.isEmpty }
+
+    /// The next inputs, at most so many. Fewer where nothing more has come within a moment; none does not mean the end.
     ///
     /// - Throws: `Failure` where an argument or a list cannot be read.
     mutating func next(_ limit: Int) throws -> [Input] {
@@ -40,10 +43,16 @@ struct InputReader {
             case .directory(var listing):
                 try take(&listing, &inputs)
             case .list(var reader, let isJobs):
-                guard let line = try reader.next() else { continue }
-                let origin = reader.origin
-                stack.append(.list(reader, isJobs: isJobs))
-                if let input = try Self.input(line, origin: origin, isJobs: isJobs) { inputs.append(input) }
+                // What is there goes on its way before more is waited for.
+                switch try reader.next(waiting: inputs.isEmpty ? Self.patience : 0) {
+                case .end: continue
+                case .nothingYet:
+                    stack.append(.list(reader, isJobs: isJobs))
+                    return inputs
+                case .line(let line):
+                    stack.append(.list(reader, isJobs: isJobs))
+                    if let input = try Self.input(line, isJobs: isJobs) { inputs.append(input) }
+                }
             }
         }
         return inputs
@@ -51,7 +60,7 @@ struct InputReader {
 
     private mutating func open(_ argument: String, _ inputs: inout [Input]) throws {
         if argument == "-" {
-            stack.append(.list(LineReader(.standardInput, name: "standard input"), isJobs: false))
+            stack.append(.list(LineReader(STDIN_FILENO, name: "standard input"), isJobs: false))
             return
         }
         if Self.isURL(argument) {
@@ -61,7 +70,7 @@ struct InputReader {
         let path = URL(fileURLWithPath: argument).standardizedFileURL.path
         var isDirectory: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
-            throw Failure.usage("\(argument): no such file or directory.")
+            throw Self.missing(argument)
         }
         if isDirectory.boolValue {
             stack.append(.directory(try DirectoryListing(path, components: [])))
@@ -69,10 +78,11 @@ struct InputReader {
         }
         switch (path as NSString).pathExtension.lowercased() {
         case "txt", "jsonl":
-            guard let handle = FileHandle(forReadingAtPath: path) else {
+            let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC)
+            guard descriptor >= 0 else {
                 throw Failure.usage("\(argument) cannot be read: \(String(cString: strerror(errno))).")
             }
-            stack.append(.list(LineReader(handle, name: argument), isJobs: path.hasSuffix("jsonl")))
+            stack.append(.list(LineReader(descriptor, name: argument), isJobs: path.hasSuffix("jsonl")))
         default:
             inputs.append(Self.file(path, components: [(path as NSString).lastPathComponent]))
         }
@@ -86,7 +96,13 @@ struct InputReader {
         if name.hasPrefix(".") || path == excluded { return }
         // Links to directories are not followed: they may lead in a circle.
         switch try DirectoryListing.kind(path) {
-        case .directory: stack.append(.directory(try DirectoryListing(path, components: components)))
+        case .directory:
+            do {
+                stack.append(.directory(try DirectoryListing(path, components: components)))
+            } catch let failure as Failure {
+                // One corner that may not be read (lost+found, say) is no reason to leave the rest.
+                Terminal.error("megaton: left out: \(failure.message)")
+            }
         case .file where Self.endings.contains((name as NSString).pathExtension.lowercased()):
             inputs.append(Self.file(path, components: components))
         case .file: skipped += 1
@@ -94,13 +110,31 @@ struct InputReader {
         }
     }
 
+    /// Looks for what is missing before anything is begun.
+    ///
+    /// - Throws: `Failure`.
+    static func check(_ arguments: [String]) throws {
+        for argument in arguments where argument != "-" && !isURL(argument) {
+            if !FileManager.default.fileExists(atPath: argument) { throw missing(argument) }
+        }
+    }
+
+    private static func missing(_ argument: String) -> Failure {
+        Failure.usage(
+            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt or a .jsonl."
+        )
+    }
+
+    /// How long one call waits for a slow list, ms: so long a stop may take to be noticed.
+    private static let patience: Int32 = 100
+
     // MARK: - Lines
 
     /// Nil for a blank line or a comment.
-    private static func input(_ line: String, origin: String, isJobs: Bool) throws -> Input? {
+    private static func input(_ line: String, isJobs: Bool) throws -> Input? {
         let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
         if text.isEmpty || (text.hasPrefix("#") && !isJobs) { return nil }
-        if isJobs || text.hasPrefix("{") { return .job(line: Data(text.utf8), origin: origin) }
+        if isJobs || text.hasPrefix("{") { return .job(line: Data(text.utf8)) }
         if isURL(text) { return try url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
         // A path keeps its tree: relative ones as they stand, absolute ones from the root.

@@ -1,8 +1,16 @@
 import Foundation
 
-/// Reads lines block by block.
+/// Reads lines as they come, without waiting for a block to be full.
 struct LineReader {
-    private let handle: FileHandle
+    /// What a look gave.
+    enum Look: Equatable {
+        case line(String)
+        /// Nothing is there yet: whoever writes is slow.
+        case nothingYet
+        case end
+    }
+
+    private let descriptor: Int32
     private let name: String
     private var buffer = Data()
     private var isAtEnd = false
@@ -12,42 +20,56 @@ struct LineReader {
     /// Bytes of one line.
     private static let lineLimit = 2 * 1024 * 1024
 
-    init(_ handle: FileHandle, name: String) {
-        self.handle = handle
+    /// - Parameter descriptor: stays open until the process ends; lists are few.
+    init(_ descriptor: Int32, name: String) {
+        self.descriptor = descriptor
         self.name = name
     }
 
-    /// Where the last line stood: `list.txt:17`.
-    var origin: String { "\(name):\(number)" }
-
-    /// Nil at the end.
-    ///
+    /// - Parameter milliseconds: how long to wait for bytes.
     /// - Throws: `Failure` where the file cannot be read, or a line is too long.
-    mutating func next() throws -> String? {
+    mutating func next(waiting milliseconds: Int32) throws -> Look {
         while true {
             if let end = buffer.firstIndex(of: 10) {
                 let line = buffer[buffer.startIndex..<end]
                 buffer = buffer[(end + 1)...]
                 number += 1
-                return String(decoding: line, as: UTF8.self)
+                return .line(String(decoding: line, as: UTF8.self))
             }
             if isAtEnd {
-                guard !buffer.isEmpty else { return nil }
+                guard !buffer.isEmpty else { return .end }
                 defer { buffer = Data() }
                 number += 1
-                return String(decoding: buffer, as: UTF8.self)
+                return .line(String(decoding: buffer, as: UTF8.self))
             }
             guard buffer.count <= Self.lineLimit else {
                 throw Failure.usage("\(name): line \(number + 1) is longer than \(Self.lineLimit) bytes.")
             }
-            do {
-                let block = try handle.read(upToCount: Self.blockSize) ?? Data()
-                // What is left of the block before is small; the consumed part goes with its storage.
-                buffer = Data(buffer) + block
-                isAtEnd = block.isEmpty
-            } catch {
-                throw Failure.usage("\(name) cannot be read: \(error.localizedDescription)")
-            }
+            guard try isReadable(milliseconds) else { return .nothingYet }
+            try fill()
         }
+    }
+
+    private func isReadable(_ milliseconds: Int32) throws -> Bool {
+        var look = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        let count = poll(&look, 1, milliseconds)
+        if count < 0 && errno != EINTR { throw readFailure() }
+        return count > 0
+    }
+
+    private mutating func fill() throws {
+        var block = Data(count: Self.blockSize)
+        let count = block.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
+        if count < 0 {
+            if errno == EINTR || errno == EAGAIN { return }
+            throw readFailure()
+        }
+        isAtEnd = count == 0
+        // What is left of the block before is small; the consumed part goes with its storage.
+        buffer = Data(buffer) + block.prefix(count)
+    }
+
+    private func readFailure() -> Failure {
+        Failure.usage("\(name) cannot be read: \(String(cString: strerror(errno))).")
     }
 }

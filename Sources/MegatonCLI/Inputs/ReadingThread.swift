@@ -11,9 +11,14 @@ final class ReadingThread: Sendable {
         reader = Mutex(InputReader(arguments, excluding: output))
     }
 
-    /// The next inputs; empty at the end.
-    func next(_ limit: Int) async throws -> [Input] {
-        try await thread.run { try self.reader.withLock { try $0.next(limit) } }
+    /// The next inputs, perhaps none: nil at the end.
+    func next(_ limit: Int) async throws -> [Input]? {
+        try await thread.run {
+            try self.reader.withLock { reader in
+                let inputs = try reader.next(limit)
+                return inputs.isEmpty && reader.isAtEnd ? nil : inputs
+            }
+        }
     }
 
     /// Files that were left out so far.

@@ -8,7 +8,10 @@ struct BatchOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
             "Image files, directories (recursive), http(s) URLs, .txt (one URL or path a line), .jsonl (one job a line), "
-                + "or - for standard input.", valueName: "input"))
+                + "or - for standard input.",
+            valueName: "input"
+        )
+    )
     var inputs: [String]
 
     @OptionGroup var renditions: RenditionOptions
@@ -21,7 +24,8 @@ struct BatchOptions: ParsableArguments {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Where the ledger goes: a JSON line for each job.", valueName: "file.jsonl"))
+        help: ArgumentHelp("Where the ledger goes: a JSON line for each job.", valueName: "file.jsonl")
+    )
     var ledger: String?
 
     @Flag(name: .long, help: "End with one JSON object on standard output.")
@@ -39,7 +43,11 @@ struct BatchOptions: ParsableArguments {
     /// Turns inputs into jobs.
     func jobMaker(batch: String, output: String?) throws -> JobMaker {
         JobMaker(
-            batch: batch, renditions: try renditions.renditions(), output: output, attempts: attempts,
-            priority: Job.Priority(rawValue: priority) ?? .normal)
+            batch: batch,
+            renditions: try renditions.renditions(),
+            output: output,
+            attempts: attempts,
+            priority: Job.Priority(rawValue: priority) ?? .normal
+        )
     }
 }

@@ -4,13 +4,16 @@ import Logging
 /// How much is told on standard error.
 struct LogOptions: ParsableArguments {
     @Option(
-        name: .customLong("log-level"), help: "trace, debug, info, notice, warning, error or critical.")
+        name: .customLong("log-level"),
+        help: "trace, debug, info, notice, warning, error or critical."
+    )
     var logLevel = "info"
 
     mutating func validate() throws {
         if Logger.Level(rawValue: logLevel) == nil {
             throw ValidationError(
-                "--log-level is trace, debug, info, notice, warning, error or critical, not \"\(logLevel)\".")
+                "--log-level is trace, debug, info, notice, warning, error or critical, not \"\(logLevel)\"."
+            )
         }
     }
 

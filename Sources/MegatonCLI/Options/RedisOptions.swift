@@ -6,12 +6,15 @@ import MegatonRedis
 /// Where the Redis are. Passwords belong into the environment, where no `ps` shows them.
 struct RedisOptions: ParsableArguments {
     @Option(
-        name: .long, help: ArgumentHelp("Control Redis: redis://, rediss:// or unix:///path.", valueName: "url"))
+        name: .long,
+        help: ArgumentHelp("Control Redis: redis://, rediss:// or unix:///path.", valueName: "url")
+    )
     var redis: String?
 
     @Option(
         name: .customLong("cache-redis"),
-        help: ArgumentHelp("Cache Redis; the control Redis unless given.", valueName: "url"))
+        help: ArgumentHelp("Cache Redis; the control Redis unless given.", valueName: "url")
+    )
     var cacheRedis: String?
 
     @Option(name: .long, help: ArgumentHelp("Name of the queue.", valueName: "name"))

@@ -5,14 +5,19 @@ import MegatonPipeline
 /// What is made of each image.
 struct RenditionOptions: ParsableArguments {
     @Option(
-        name: .long, help: ArgumentHelp("Fit within WxH pixels; repeatable. 256x256 by default.", valueName: "WxH"))
+        name: .long,
+        help: ArgumentHelp("Fit within WxH pixels; repeatable. 256x256 by default.", valueName: "WxH")
+    )
     var size: [String] = []
 
     @Option(
         name: .long,
         help: ArgumentHelp(
             "name=small,width=256,height=256,fit=cover,format=webp,quality=75,background=#ffffff; repeatable. "
-                + "fit: inside, cover, contain, fill, outside.", valueName: "fields"))
+                + "fit: inside, cover, contain, fill, outside.",
+            valueName: "fields"
+        )
+    )
     var rendition: [String] = []
 
     @Option(name: .long, help: "Format of --size: jpeg, png, webp or avif.")
@@ -77,7 +82,8 @@ struct RenditionOptions: ParsableArguments {
             default:
                 throw ValidationError(
                     "--rendition has no field \"\(pair[0])\"; it has name, width, height, fit, format, quality and "
-                        + "background.")
+                        + "background."
+                )
             }
         }
         rendition.name =

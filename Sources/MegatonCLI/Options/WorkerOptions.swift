@@ -8,7 +8,10 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-root"),
         help: ArgumentHelp(
-            "Read file: sources and write file: outputs beneath this directory; repeatable.", valueName: "dir"))
+            "Read file: sources and write file: outputs beneath this directory; repeatable.",
+            valueName: "dir"
+        )
+    )
     var allowRoot: [String] = []
 
     @Flag(name: .customLong("allow-private"), help: "Fetch from loopback, private and link-local addresses too.")
@@ -16,18 +19,24 @@ struct WorkerOptions: ParsableArguments {
 
     @Option(
         name: .customLong("allow-port"),
-        help: ArgumentHelp("Fetch from this port of public addresses, beside 80 and 443; repeatable.", valueName: "port"))
+        help: ArgumentHelp(
+            "Fetch from this port of public addresses, beside 80 and 443; repeatable.",
+            valueName: "port"
+        )
+    )
     var allowPort: [Int] = []
 
     @Option(
         name: .customLong("cache-policy"),
-        help: "What the shared cache keeps: all, automatic, original, encoded or none.")
+        help: "What the shared cache keeps: all, automatic, original, encoded or none."
+    )
     var cachePolicy = "all"
 
     mutating func validate() throws {
         if ImagePipeline.CachePolicy(rawValue: cachePolicy) == nil {
             throw ValidationError(
-                "--cache-policy is all, automatic, original, encoded or none, not \"\(cachePolicy)\".")
+                "--cache-policy is all, automatic, original, encoded or none, not \"\(cachePolicy)\"."
+            )
         }
         for port in allowPort where !(1...65535).contains(port) {
             throw ValidationError("--allow-port is 1 to 65535, not \(port).")

@@ -12,7 +12,7 @@ struct ChildProcess: Sendable {
     let command: [String]
     /// Added to our own environment: what must not stand in `argv`.
     var environment: [String: String] = [:]
-    /// Where standard error goes; ours if nil. Standard output goes the same way.
+    /// Where standard error and standard output go. If nil, the first is ours and the second is discarded.
     var log: String?
     /// How long it may take to end after SIGTERM; then SIGKILL.
     var patience: Duration = .seconds(30)
@@ -34,21 +34,32 @@ struct ChildProcess: Sendable {
         var variables: [Environment.Key: String] = [:]
         for (name, value) in environment { variables[Environment.Key(stringLiteral: name)] = value }
         let configuration = Configuration(
-            executable: .path("/usr/bin/setpriv"), arguments: Arguments(["--pdeathsig", "TERM", "--"] + command),
-            environment: .inherit.updating(variables.mapValues { Optional($0) }), platformOptions: options)
+            executable: .path("/usr/bin/setpriv"),
+            arguments: Arguments(["--pdeathsig", "TERM", "--"] + command),
+            environment: .inherit.updating(variables.mapValues { Optional($0) }),
+            platformOptions: options
+        )
         let status: TerminationStatus
         do {
             if let log {
                 let file = try FileDescriptor.open(
-                    FilePath(log), .writeOnly, options: [.create, .append], permissions: .ownerReadWrite)
+                    FilePath(log),
+                    .writeOnly,
+                    options: [.create, .append],
+                    permissions: .ownerReadWrite
+                )
                 status = try await Subprocess.run(
-                    configuration, input: .none,
+                    configuration,
+                    input: .none,
                     output: .fileDescriptor(file, closeAfterSpawningProcess: false),
                     error: .fileDescriptor(file, closeAfterSpawningProcess: true)
                 ) { onStart($0.processIdentifier.value) }.terminationStatus
             } else {
                 status = try await Subprocess.run(
-                    configuration, input: .none, output: .discarded, error: .currentStandardError
+                    configuration,
+                    input: .none,
+                    output: .discarded,
+                    error: .currentStandardError
                 ) { onStart($0.processIdentifier.value) }.terminationStatus
             }
         } catch let error as SubprocessError {

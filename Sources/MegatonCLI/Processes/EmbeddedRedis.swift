@@ -23,10 +23,13 @@ struct EmbeddedRedis: Sendable {
     private static let startTimeout: Duration = .seconds(60)
 
     /// Starts it, runs the body with its address, and ends it: saved where it was started for good.
-    func run<Value: Sendable>(_ body: @escaping @Sendable (RedisConfiguration) async throws -> Value) async throws -> Value {
+    func run<Value: Sendable>(_ body: @escaping @Sendable (RedisConfiguration) async throws -> Value) async throws
+        -> Value
+    {
         guard let server = Self.find("redis-server") else {
             throw Failure.unavailable(
-                "redis-server is not installed. apt-get install redis-server, or name a Redis with --redis URL.")
+                "redis-server is not installed. apt-get install redis-server, or name a Redis with --redis URL."
+            )
         }
         let directory = try TemporaryDirectory()
         defer { directory.remove() }
@@ -36,7 +39,8 @@ struct EmbeddedRedis: Sendable {
             return try await start(server, runtime, lasting, body)
         } catch is Locked {
             Terminal.error(
-                "megaton: another run uses \(lasting.data); this one has a cache of its own, which does not last.")
+                "megaton: another run uses \(lasting.data); this one has a cache of its own, which does not last."
+            )
             return try await start(server, runtime, Place(data: runtime, isTemporary: true), body)
         }
     }
@@ -44,15 +48,22 @@ struct EmbeddedRedis: Sendable {
     private struct Locked: Error {}
 
     private func start<Value: Sendable>(
-        _ server: String, _ runtime: String, _ place: Place, _ body: @escaping @Sendable (RedisConfiguration) async throws -> Value
+        _ server: String,
+        _ runtime: String,
+        _ place: Place,
+        _ body: @escaping @Sendable (RedisConfiguration) async throws -> Value
     ) async throws -> Value {
         let socket = "\(runtime)/redis.sock"
         let configuration = "\(runtime)/redis.conf"
         try Self.write(settings(socket: socket, place: place, log: "\(runtime)/redis.log"), to: configuration)
         let child = ChildProcess(
-            command: ["/usr/bin/flock", "--nonblock", "--conflict-exit-code", String(Self.lockedCode), "--no-fork",
-                "\(place.data)/lock", server, configuration],
-            log: "\(runtime)/redis.out", patience: .seconds(120))
+            command: [
+                "/usr/bin/flock", "--nonblock", "--conflict-exit-code", String(Self.lockedCode), "--no-fork",
+                "\(place.data)/lock", server, configuration,
+            ],
+            log: "\(runtime)/redis.out",
+            patience: .seconds(120)
+        )
         let address = RedisConfiguration(address: .unix(path: socket))
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
@@ -106,8 +117,11 @@ struct EmbeddedRedis: Sendable {
         let deadline = ContinuousClock.now + startTimeout
         while true {
             let client = RedisClient(
-                address, role: "start", group: MultiThreadedEventLoopGroup.singleton,
-                logger: LogOptions.logger("megaton.redis", level: .critical))
+                address,
+                role: "start",
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: LogOptions.logger("megaton.redis", level: .critical)
+            )
             defer { client.close() }
             do {
                 try await client.connect()
@@ -125,13 +139,16 @@ struct EmbeddedRedis: Sendable {
     /// them again and finds what was done in the cache.
     private static func forgetOldJobs(_ address: RedisConfiguration) async throws {
         let client = RedisClient(
-            address, role: "start", group: MultiThreadedEventLoopGroup.singleton,
-            logger: LogOptions.logger("megaton.redis", level: .critical))
+            address,
+            role: "start",
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: LogOptions.logger("megaton.redis", level: .critical)
+        )
         defer { client.close() }
         var cursor = "0"
         repeat {
             let reply = try await client.send(
-                ["SCAN", .string(cursor), "MATCH", .string(QueueKeys().pattern), "COUNT", "1000"])
+                ["SCAN", .string(cursor), "MATCH", .string(QueueKeys.patternOfAll), "COUNT", "1000"])
             let parts = reply.array ?? []
             cursor = parts.first?.string ?? "0"
             let names = (parts.last?.array ?? []).compactMap(\.string)
@@ -152,7 +169,10 @@ struct EmbeddedRedis: Sendable {
         let path = "\(base)/megaton"
         do {
             try FileManager.default.createDirectory(
-                atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+                atPath: path,
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
         } catch {
             throw Failure.output("the cache directory \(path) cannot be made: \(error.localizedDescription)")
         }

@@ -11,8 +11,10 @@ struct WorkerFleet: Sendable {
     /// The workers' logs go to files, and their last words are shown when one dies; else to our standard error.
     let keepsLogs: Bool
 
-    /// Deaths after which a worker is given up: whatever kills it so often will go on doing so.
+    /// Deaths in quick succession after which a worker is given up: whatever kills it so often will go on doing so.
     private static let deathLimit = 20
+    /// A worker that lived for so long died of something new.
+    private static let longLife: Duration = .seconds(60)
     private static let restartDelay: Duration = .milliseconds(200)
 
     /// Keeps the workers running until the task is cancelled, and then ends them.
@@ -25,7 +27,9 @@ struct WorkerFleet: Sendable {
             for number in 1...count { group.addTask { try await keepRunning(number, logs) } }
             try await group.waitForAll()
         }
-        if !Task.isCancelled { throw Failure.unavailable("all workers died again and again; see their logs.") }
+        if !Task.isCancelled {
+            throw Failure.unavailable("all workers died again and again; what they said last stands above.")
+        }
     }
 
     private func keepRunning(_ number: Int, _ logs: TemporaryDirectory?) async throws {
@@ -34,12 +38,16 @@ struct WorkerFleet: Sendable {
         }
         let log = logs.map { "\($0.path)/worker-\(number).log" }
         let child = ChildProcess(command: [program, "worker"] + arguments, environment: environment, log: log)
-        for _ in 0..<Self.deathLimit {
+        var deaths = 0
+        while deaths < Self.deathLimit {
+            let birth = ContinuousClock.now
             let ending = try await child.run()
             if Task.isCancelled { return }
+            deaths = birth.duration(to: .now) > Self.longLife ? 1 : deaths + 1
             Terminal.error(
                 "megaton: worker \(number) ended (\(ending)) and is started again; its jobs go to others."
-                    + Self.lastWords(log))
+                    + Self.lastWords(log)
+            )
             try? await Task.sleep(for: Self.restartDelay)  // Cancelled: the next start ends at once.
         }
     }

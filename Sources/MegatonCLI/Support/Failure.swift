@@ -26,6 +26,10 @@ func reportingFailures(_ body: () async throws -> Void) async throws {
         Terminal.error("megaton: \(failure.message)")
         throw ExitCode(failure.code)
     } catch let error as RedisError {
+        if error.message.contains("BATCHEXISTS") {
+            Terminal.error("megaton: a batch of this name has been submitted before; choose another --batch.")
+            throw ExitCode(64)
+        }
         Terminal.error("megaton: \(error.message)")
         throw ExitCode(error.code == .invalidConfiguration ? 64 : 69)
     } catch let error as ImagePipeline.Error {

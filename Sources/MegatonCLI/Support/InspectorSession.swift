@@ -6,14 +6,23 @@ import NIOPosix
 
 /// Connections for a command that looks once and ends.
 enum InspectorSession {
-    static func run(_ options: RedisOptions, _ body: (Inspector) async throws -> Void) async throws {
-        try await connected(options) { control, cache in
+    /// - Parameter needsCache: false where the cache's own numbers are not asked for: it may be away.
+    static func run(
+        _ options: RedisOptions,
+        needsCache: Bool = false,
+        _ body: (Inspector) async throws -> Void
+    ) async throws {
+        try await connected(options, needsCache: needsCache) { control, cache in
             try await body(Inspector(queue: JobQueue(control, keys: options.keys), cache: cache))
         }
     }
 
     /// Connects to both, or fails at once.
-    static func connected(_ options: RedisOptions, _ body: (RedisClient, RedisClient) async throws -> Void) async throws {
+    static func connected(
+        _ options: RedisOptions,
+        needsCache: Bool = false,
+        _ body: (RedisClient, RedisClient) async throws -> Void
+    ) async throws {
         let logger = LogOptions.logger("megaton", level: .error)
         let group = MultiThreadedEventLoopGroup.singleton
         let control = RedisClient(try options.control(), role: "inspect", group: group, logger: logger)
@@ -23,7 +32,7 @@ enum InspectorSession {
             cache.close()
         }
         try await control.connect()
-        try await cache.connect()
+        if needsCache { try await cache.connect() }
         try await body(control, cache)
     }
 }

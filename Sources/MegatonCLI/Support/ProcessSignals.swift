@@ -5,7 +5,8 @@ import UnixSignals
 enum ProcessSignals {
     /// Runs the body with the signals turned into `shutdown`'s levels.
     static func forwarded<Value: Sendable>(
-        to shutdown: ShutdownSignal, _ body: @Sendable () async throws -> Value
+        to shutdown: ShutdownSignal,
+        _ body: @Sendable () async throws -> Value
     ) async throws -> Value {
         try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {

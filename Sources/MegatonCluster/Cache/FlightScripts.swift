@@ -29,7 +29,8 @@ enum FlightScripts {
             redis.call('HSET', KEYS[2], 'o', ARGV[1], 't', token)
             redis.call('PEXPIRE', KEYS[2], ARGV[2])
             return {'lead', token}
-            """)
+            """
+    )
 
     /// Prolongs a flight.
     ///
@@ -43,7 +44,8 @@ enum FlightScripts {
             local f = redis.call('HMGET', KEYS[1], 'o', 't')
             if f[1] ~= ARGV[1] or f[2] ~= ARGV[2] then return 0 end
             return redis.call('PEXPIRE', KEYS[1], ARGV[3])
-            """)
+            """
+    )
 
     /// Keeps an entry, then ends its flight and tells those who wait: data first.
     ///
@@ -82,7 +84,8 @@ enum FlightScripts {
             if ARGV[3] == '0' then redis.call('SET', KEYS[4], 'U', 'PX', 10000) end
             redis.call('PUBLISH', ARGV[7], ARGV[8])
             return answer
-            """)
+            """
+    )
 
     /// Deletes an entry that is damaged, unless another has taken its place since it was read.
     ///
@@ -95,7 +98,8 @@ enum FlightScripts {
             #!lua flags=allow-oom
             if redis.call('HGET', KEYS[1], 'm') ~= ARGV[1] then return 0 end
             return redis.call('UNLINK', KEYS[1])
-            """)
+            """
+    )
 
     /// Ends a flight without an entry, remembers why for a moment, and tells those who wait.
     ///
@@ -112,5 +116,6 @@ enum FlightScripts {
             redis.call('UNLINK', KEYS[1])
             redis.call('PUBLISH', ARGV[5], ARGV[6])
             return 'ok'
-            """)
+            """
+    )
 }

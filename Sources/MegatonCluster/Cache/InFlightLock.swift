@@ -30,17 +30,32 @@ public final class InFlightLock: FlightCoordinating {
     ///   - owner: of this process: `host:pid:random`.
     ///   - lease: how long a leader that died holds up the others.
     public convenience init(
-        cache: RedisDataCache, owner: String, lease: Duration = .seconds(10),
-        negatives: NegativePolicy = NegativePolicy(), group: any EventLoopGroup, logger: Logger
+        cache: RedisDataCache,
+        owner: String,
+        lease: Duration = .seconds(10),
+        negatives: NegativePolicy = NegativePolicy(),
+        group: any EventLoopGroup,
+        logger: Logger
     ) {
         self.init(
-            cache: cache, owner: owner, lease: lease, negatives: negatives, group: group, logger: logger,
-            statistics: nil)
+            cache: cache,
+            owner: owner,
+            lease: lease,
+            negatives: negatives,
+            group: group,
+            logger: logger,
+            statistics: nil
+        )
     }
 
     init(
-        cache: RedisDataCache, owner: String, lease: Duration, negatives: NegativePolicy, group: any EventLoopGroup,
-        logger: Logger, statistics: StatisticsRecorder?
+        cache: RedisDataCache,
+        owner: String,
+        lease: Duration,
+        negatives: NegativePolicy,
+        group: any EventLoopGroup,
+        logger: Logger,
+        statistics: StatisticsRecorder?
     ) {
         self.cache = cache
         self.owner = owner
@@ -50,9 +65,13 @@ public final class InFlightLock: FlightCoordinating {
         self.statistics = statistics
         let waiters = waiters
         subscriber = RedisSubscriber(
-            cache.redis.configuration, channels: CacheNames.channels, group: group, logger: logger,
+            cache.redis.configuration,
+            channels: CacheNames.channels,
+            group: group,
+            logger: logger,
             onSubscribed: { waiters.wakeAll() },
-            onMessage: { _, message in waiters.landed(message) })
+            onMessage: { _, message in waiters.landed(message) }
+        )
     }
 
     /// Listens for landings and renews what is led, until the task is cancelled.
@@ -73,7 +92,8 @@ public final class InFlightLock: FlightCoordinating {
                 FlightScripts.begin,
                 calls: keys.map {
                     ([CacheNames.entry($0), CacheNames.flight($0), CacheNames.negative($0)], arguments)
-                })
+                }
+            )
             var decisions: [FlightDecision] = []
             for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
                 let decision = await decide(key, ticket, reply)
@@ -141,7 +161,9 @@ public final class InFlightLock: FlightCoordinating {
     }
 
     private func decision(
-        _ key: CacheKey, _ ticket: Int, _ reply: RedisValue
+        _ key: CacheKey,
+        _ ticket: Int,
+        _ reply: RedisValue
     ) async throws(RedisError) -> FlightDecision {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, let word = fields.first?.string else {
@@ -185,7 +207,11 @@ public final class InFlightLock: FlightCoordinating {
         if let kept {
             let chunks = CacheEntry.chunks(of: kept.data)
             let isLarge = chunks.count > RedisDataCache.chunksAtOnce
-            if isLarge { try await cache.writeChunks(chunks, to: temporary) } else { inline = chunks.map { .buffer($0) } }
+            if isLarge {
+                try await cache.writeChunks(chunks, to: temporary)
+            } else {
+                inline = chunks.map { .buffer($0) }
+            }
             let header = try CacheEntry.header(of: kept, stored: Date().timeIntervalSince1970)
             let fresh = Duration.seconds(kept.metadata.lifetime).wholeMilliseconds
             arguments += [
@@ -201,7 +227,8 @@ public final class InFlightLock: FlightCoordinating {
         let reply = try await cache.redis.run(
             FlightScripts.finish,
             keys: [CacheNames.entry(key), CacheNames.flight(key), temporary, CacheNames.negative(key)],
-            arguments: arguments + inline)
+            arguments: arguments + inline
+        )
         return reply.string ?? ""
     }
 
@@ -211,12 +238,14 @@ public final class InFlightLock: FlightCoordinating {
         do {
             let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
             try await cache.redis.run(
-                FlightScripts.fail, keys: [CacheNames.flight(lead.key), CacheNames.negative(lead.key)],
+                FlightScripts.fail,
+                keys: [CacheNames.flight(lead.key), CacheNames.negative(lead.key)],
                 arguments: [
                     .string(owner), .int(token), .int(lifetime?.wholeMilliseconds ?? 0),
                     .buffer(ByteBuffer(bytes: why)), .string(CacheNames.channel(lead.key)),
                     .string(lead.key.description),
-                ])
+                ]
+            )
         } catch {
             // The lease ends the flight in our place.
             logger.debug("a flight was not ended", metadata: [LogKey.error: "\(error)"])
@@ -246,7 +275,8 @@ public final class InFlightLock: FlightCoordinating {
                             [CacheNames.flight(lead.key)],
                             [.string(owner), .int(lead.token ?? 0), .int(lease.wholeMilliseconds)]
                         )
-                    })
+                    }
+                )
                 let lost = replies.count { $0.int != 1 }
                 if lost > 0 { statistics?.add("flights_lost", lost) }
             } catch {

@@ -130,7 +130,10 @@ public final class RedisDataCache: DataCaching {
     /// Deletes what is damaged, unless it has been replaced meanwhile.
     private func drop(_ name: String, _ header: ByteBuffer, why: String) async throws(RedisError) -> CachedData? {
         if try await redis.run(FlightScripts.drop, keys: [name], arguments: [.buffer(header)]).int == 1 {
-            logger.warning("a cache entry was damaged and is deleted", metadata: ["cache.key": "\(name)", "why": "\(why)"])
+            logger.warning(
+                "a cache entry was damaged and is deleted",
+                metadata: ["cache.key": "\(name)", "why": "\(why)"]
+            )
             statistics?.add("damaged", 1)
         }
         return nil

@@ -13,7 +13,8 @@ public enum ControlRedisCheck {
             throw RedisError(
                 .invalidConfiguration,
                 "The control Redis at \(redis.configuration) has maxmemory-policy \(policy), which evicts jobs. "
-                    + "Set maxmemory-policy to noeviction, or give the cache a Redis of its own with --cache-redis.")
+                    + "Set maxmemory-policy to noeviction, or give the cache a Redis of its own with --cache-redis."
+            )
         }
     }
 }

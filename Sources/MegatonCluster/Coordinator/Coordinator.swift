@@ -37,7 +37,10 @@ public final class Coordinator: Sendable {
 
     /// - Parameter name: `host:pid:random`.
     public init(
-        _ configuration: Configuration, redis: RedisConfiguration, group: any EventLoopGroup, name: String,
+        _ configuration: Configuration,
+        redis: RedisConfiguration,
+        group: any EventLoopGroup,
+        name: String,
         logger: Logger
     ) {
         self.configuration = configuration

@@ -80,14 +80,17 @@ struct Intake: Sendable {
     }
 
     private func stage(
-        _ batches: [String], epoch: Int, limit: Int
+        _ batches: [String],
+        epoch: Int,
+        limit: Int
     ) async throws(RedisError) -> [(batch: String, json: Data)] {
         let keys = queue.keys
         let reply = try await queue.redis.run(
             QueueScripts.stage,
             keys: [keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.stages, keys.intakes, keys.jobs]
                 + batches.map(keys.jobs(batch:)),
-            arguments: [.string(name), .int(epoch), .int(limit), ""] + batches.map { .string($0) })
+            arguments: [.string(name), .int(epoch), .int(limit), ""] + batches.map { .string($0) }
+        )
         return (reply.array ?? []).compactMap { entry in
             guard let bytes = entry.buffer?.readableBytesView, let end = bytes.firstIndex(of: 0) else { return nil }
             return (String(decoding: bytes[..<end], as: UTF8.self), Data(bytes[(end + 1)...]))
@@ -95,7 +98,9 @@ struct Intake: Sendable {
     }
 
     private func admit(
-        _ candidates: [JobValidator.Candidate], epoch: Int, workers: Int
+        _ candidates: [JobValidator.Candidate],
+        epoch: Int,
+        workers: Int
     ) async throws(RedisError) -> Counts {
         let keys = queue.keys
         let batches = Array(Set(candidates.map(\.batch).filter { !$0.isEmpty })).sorted()
@@ -110,8 +115,10 @@ struct Intake: Sendable {
             case .valid(let job):
                 let priority = (Job.Priority.allCases.firstIndex(of: job.priority) ?? 1) + 1
                 let outcome = candidate.outcome(
-                    .cancelled, code: "not_admitted",
-                    message: "The batch was cancelled, or a job with this id is alive already.")
+                    .cancelled,
+                    code: "not_admitted",
+                    message: "The batch was cancelled, or a job with this id is alive already."
+                )
                 arguments += [
                     .int(priority), batch, isOwn, .buffer(ByteBuffer(bytes: job.json())),
                     // Without a batch there is nobody to be told.
@@ -132,7 +139,8 @@ struct Intake: Sendable {
             ] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled,
             ] + batches.flatMap { [keys.batch($0), keys.results($0)] },
-            arguments: arguments)
+            arguments: arguments
+        )
         guard let counts = reply.array?.compactMap(\.int), counts.count == 4 else {
             throw JobQueue.unexpected("admit")
         }

@@ -27,7 +27,10 @@ struct JobValidator: Sendable {
                 case .invalid(let dead): String(dead.job.prefix(256))
                 }
             return JobOutcome(
-                source: source, status: status, error: .init(code: code, message: message, retryable: false))
+                source: source,
+                status: status,
+                error: .init(code: code, message: message, retryable: false)
+            )
         }
     }
 
@@ -60,7 +63,11 @@ struct JobValidator: Sendable {
         } catch {
             let text = String(decoding: json.prefix(Self.excerpt), as: UTF8.self)
             let dead = DeadJob(
-                code: "invalid_job", message: error.message, batch: batch.isEmpty ? nil : batch, job: text)
+                code: "invalid_job",
+                message: error.message,
+                batch: batch.isEmpty ? nil : batch,
+                job: text
+            )
             return Candidate(id: Self.newID(), batch: batch, isOwn: !batch.isEmpty, verdict: .invalid(dead))
         }
     }

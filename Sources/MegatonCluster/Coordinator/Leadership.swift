@@ -15,8 +15,10 @@ struct Leadership: Sendable {
     /// - Returns: the epoch, or nil if somebody else leads.
     func tryToLead() async throws(RedisError) -> Int? {
         let reply = try await queue.redis.run(
-            QueueScripts.lead, keys: [queue.keys.leader, queue.keys.epoch],
-            arguments: [.string(name), .int(lease.wholeMilliseconds)])
+            QueueScripts.lead,
+            keys: [queue.keys.leader, queue.keys.epoch],
+            arguments: [.string(name), .int(lease.wholeMilliseconds)]
+        )
         guard let fields = reply.array, fields.count == 2, let number = fields[1].int else {
             throw JobQueue.unexpected("lead")
         }

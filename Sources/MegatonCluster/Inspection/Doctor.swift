@@ -47,8 +47,10 @@ public struct Doctor: Sendable {
             let info = try await redis.send(["INFO"]).string ?? ""
             var findings = [
                 Finding(
-                    level: latency < 20 ? .ok : .warning, subject: "\(subject): latency",
-                    message: "\(redis.configuration) answers in \(String(format: "%.1f", latency)) ms"),
+                    level: latency < 20 ? .ok : .warning,
+                    subject: "\(subject): latency",
+                    message: "\(redis.configuration) answers in \(String(format: "%.1f", latency)) ms"
+                ),
                 version(subject, Inspector.text("redis_version", info) ?? "?"),
                 policy(subject, Inspector.text("maxmemory_policy", info) ?? "?", isControl: isControl),
             ]
@@ -56,16 +58,22 @@ public struct Doctor: Sendable {
                 let isKept = Inspector.field("aof_enabled", info) == 1
                 findings.append(
                     Finding(
-                        level: isKept ? .ok : .warning, subject: "\(subject): persistence",
+                        level: isKept ? .ok : .warning,
+                        subject: "\(subject): persistence",
                         message: isKept
                             ? "appendonly is on"
-                            : "appendonly is off: jobs are lost when this Redis stops. Set appendonly yes."))
+                            : "appendonly is off: jobs are lost when this Redis stops. Set appendonly yes."
+                    )
+                )
                 findings.append(try await scripts(redis))
             } else if Inspector.field("maxmemory", info) == 0 {
                 findings.append(
                     Finding(
-                        level: .warning, subject: "\(subject): limit",
-                        message: "maxmemory is not set: the cache grows until the machine is full. Set maxmemory."))
+                        level: .warning,
+                        subject: "\(subject): limit",
+                        message: "maxmemory is not set: the cache grows until the machine is full. Set maxmemory."
+                    )
+                )
             }
             return findings
         } catch {
@@ -76,8 +84,10 @@ public struct Doctor: Sendable {
     private func version(_ subject: String, _ version: String) -> Finding {
         let major = version.split(separator: ".").first.flatMap { Int($0) } ?? 0
         return Finding(
-            level: major >= 7 ? .ok : .error, subject: "\(subject): version",
-            message: major >= 7 ? version : "\(version) has no script flags; Redis 7.0 or later is needed")
+            level: major >= 7 ? .ok : .error,
+            subject: "\(subject): version",
+            message: major >= 7 ? version : "\(version) has no script flags; Redis 7.0 or later is needed"
+        )
     }
 
     private func policy(_ subject: String, _ policy: String, isControl: Bool) -> Finding {
@@ -87,8 +97,10 @@ public struct Doctor: Sendable {
         }
         if !isControl && policy == "noeviction" {
             return Finding(
-                level: .warning, subject: subject,
-                message: "noeviction: a full cache refuses new entries. Set it to allkeys-lru or allkeys-lfu.")
+                level: .warning,
+                subject: subject,
+                message: "noeviction: a full cache refuses new entries. Set it to allkeys-lru or allkeys-lfu."
+            )
         }
         return Finding(level: .ok, subject: subject, message: policy)
     }
@@ -108,9 +120,11 @@ public struct Doctor: Sendable {
         do throws(ImagePipeline.Error) {
             try VipsRuntime.start()
             return Finding(
-                level: .ok, subject: "libvips",
+                level: .ok,
+                subject: "libvips",
                 message: "\(VipsRuntime.version), untrusted loaders are blocked; read are "
-                    + AssetType.supported.map(\.description).sorted().joined(separator: ", "))
+                    + AssetType.supported.map(\.description).sorted().joined(separator: ", ")
+            )
         } catch {
             return Finding(level: .error, subject: "libvips", message: error.message)
         }
@@ -122,18 +136,24 @@ public struct Doctor: Sendable {
             let waiting = status.intake + status.staged
             return [
                 Finding(
-                    level: status.leader != nil || waiting == 0 ? .ok : .warning, subject: "coordinator",
+                    level: status.leader != nil || waiting == 0 ? .ok : .warning,
+                    subject: "coordinator",
                     message: status.leader.map { "\($0) leads" }
-                        ?? "none leads; \(waiting) jobs wait to be admitted. Start megaton coordinator."),
+                        ?? "none leads; \(waiting) jobs wait to be admitted. Start megaton coordinator."
+                ),
                 Finding(
-                    level: !status.workers.isEmpty || status.ready + waiting == 0 ? .ok : .warning, subject: "workers",
+                    level: !status.workers.isEmpty || status.ready + waiting == 0 ? .ok : .warning,
+                    subject: "workers",
                     message: status.workers.isEmpty
                         ? "none is there; \(status.ready) jobs are ready. Start megaton worker."
-                        : "\(status.workers.count) are there"),
+                        : "\(status.workers.count) are there"
+                ),
                 Finding(
-                    level: status.dead == 0 ? .ok : .warning, subject: "dead jobs",
+                    level: status.dead == 0 ? .ok : .warning,
+                    subject: "dead jobs",
                     message: status.dead == 0
-                        ? "none" : "\(status.dead): look at the reasons in the hash \(keys.deadInfo)"),
+                        ? "none" : "\(status.dead): look at the reasons in the hash \(keys.deadInfo)"
+                ),
             ]
         } catch {
             return [Finding(level: .error, subject: "queue", message: "\(error)")]

@@ -60,7 +60,10 @@ public struct Inspector: Sendable {
             let beat = beats[name].flatMap(Double.init) ?? 0
             let running = info[name]?.split(separator: " ").first.flatMap { Int($0) } ?? 0
             return ClusterStatus.Worker(
-                name: name, running: running, silent: max(0, Double(now) - beat) / 1000)
+                name: name,
+                running: running,
+                silent: max(0, Double(now) - beat) / 1000
+            )
         }
     }
 

@@ -11,7 +11,12 @@ public struct DeadJob: Sendable, Hashable, Codable {
     public var job: String
 
     public init(
-        code: String, message: String, attempts: Int = 0, worker: String? = nil, batch: String? = nil, job: String
+        code: String,
+        message: String,
+        attempts: Int = 0,
+        worker: String? = nil,
+        batch: String? = nil,
+        job: String
     ) {
         self.code = code
         self.message = message

@@ -22,7 +22,8 @@ extension Job: Codable {
             batch: try fields.decodeIfPresent(String.self, forKey: .batch),
             priority: try fields.decodeIfPresent(Priority.self, forKey: .priority) ?? .normal,
             attempts: try fields.decodeIfPresent(Int.self, forKey: .attempts) ?? 5,
-            credential: try fields.decodeIfPresent(String.self, forKey: .credential))
+            credential: try fields.decodeIfPresent(String.self, forKey: .credential)
+        )
         if !isChecked, let complaint {
             throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
         }

@@ -34,9 +34,16 @@ public struct Job: Sendable, Hashable {
     public var credential: String?
 
     public init(
-        id: String? = nil, kind: Kind = .process, source: String, renditions: [Rendition]? = nil,
-        preset: String? = nil, output: String? = nil, batch: String? = nil, priority: Priority = .normal,
-        attempts: Int = 5, credential: String? = nil
+        id: String? = nil,
+        kind: Kind = .process,
+        source: String,
+        renditions: [Rendition]? = nil,
+        preset: String? = nil,
+        output: String? = nil,
+        batch: String? = nil,
+        priority: Priority = .normal,
+        attempts: Int = 5,
+        credential: String? = nil
     ) {
         self.id = id
         self.kind = kind

@@ -53,8 +53,13 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public var worker: String?
 
     public init(
-        source: String, status: Status, outputs: [Output] = [], error: Failure? = nil, attempts: Int = 0,
-        seconds: Double = 0, worker: String? = nil
+        source: String,
+        status: Status,
+        outputs: [Output] = [],
+        error: Failure? = nil,
+        attempts: Int = 0,
+        seconds: Double = 0,
+        worker: String? = nil
     ) {
         self.source = source
         self.status = status

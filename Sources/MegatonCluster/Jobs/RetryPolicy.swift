@@ -17,7 +17,10 @@ public struct RetryPolicy: Sendable, Equatable {
     ///
     /// - Parameter random: 0 to 1.
     public func delay(
-        after attempt: Int, of attempts: Int, error: ImagePipeline.Error, random: Double = .random(in: 0...1)
+        after attempt: Int,
+        of attempts: Int,
+        error: ImagePipeline.Error,
+        random: Double = .random(in: 0...1)
     ) -> Duration? {
         guard error.isRetryable, attempt < attempts else { return nil }
         let doubled = min(cap, base * (1 << min(attempt - 1, 20)))

@@ -44,7 +44,8 @@ final class StatisticsRecorder: Sendable {
         }
         if !taken.originals.isEmpty {
             commands.append(
-                RedisCommand(["PFADD", .string(queue.keys.statDistinct)] + taken.originals.map { .string($0) }))
+                RedisCommand(["PFADD", .string(queue.keys.statDistinct)] + taken.originals.map { .string($0) })
+            )
         }
         do throws(RedisError) {
             for case .error(let text) in try await queue.redis.pipeline(commands) { throw RedisError(reply: text) }

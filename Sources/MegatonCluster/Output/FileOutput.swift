@@ -123,7 +123,9 @@ public struct FileOutput: Sendable {
     private static func error(_ what: String, _ path: String) -> ImagePipeline.Error {
         let code = errno
         return ImagePipeline.Error(
-            .outputFailed, "\(path) \(what): \(String(cString: strerror(code))).",
-            isRetryable: [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE].contains(code))
+            .outputFailed,
+            "\(path) \(what): \(String(cString: strerror(code))).",
+            isRetryable: [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE].contains(code)
+        )
     }
 }

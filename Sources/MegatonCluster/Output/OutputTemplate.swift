@@ -20,7 +20,9 @@ public struct OutputTemplate: Sendable, Hashable {
     /// - Throws: `JobError` with what is wrong with the template.
     public init(_ text: String) throws(JobError) {
         guard text.hasPrefix("file:///") else {
-            throw JobError("output must be a file: URL with an absolute path, like file:///srv/thumbs/{stem}-{name}.{ext}")
+            throw JobError(
+                "output must be a file: URL with an absolute path, like file:///srv/thumbs/{stem}-{name}.{ext}"
+            )
         }
         var parts: [Part] = []
         var rest = text.dropFirst("file://".count)
@@ -79,7 +81,8 @@ public struct OutputTemplate: Sendable, Hashable {
         let safe = String(
             component.unicodeScalars.map { scalar in
                 scalar.value < 32 || scalar.value == 127 || scalar == "/" || scalar == "\\" ? "_" : Character(scalar)
-            })
+            }
+        )
         if safe == "." || safe == ".." || safe.isEmpty { return "_" }
         // Names may have 255 bytes; what the template adds needs room.
         guard safe.utf8.count > 160 else { return safe }

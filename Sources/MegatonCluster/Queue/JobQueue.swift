@@ -20,7 +20,12 @@ public struct JobQueue: Sendable {
     /// - Parameter submitter: who alone may submit to the batch.
     /// - Returns: how many jobs of the batch are submitted now.
     func submit(
-        _ jobs: [Data], to batch: String, first: Int, isLast: Bool, keepsLedger: Bool, submitter: String
+        _ jobs: [Data],
+        to batch: String,
+        first: Int,
+        isLast: Bool,
+        keepsLedger: Bool,
+        submitter: String
     ) async throws(RedisError) -> Int {
         let reply = try await redis.run(
             QueueScripts.submit,
@@ -28,7 +33,8 @@ public struct JobQueue: Sendable {
                 keys.jobs(batch: batch), keys.batch(batch), keys.batches, keys.intakes, keys.intakeWake, keys.cancelled,
             ],
             arguments: [.string(batch), .int(first), isLast ? "1" : "0", keepsLedger ? "1" : "0", .string(submitter)]
-                + jobs.map { .buffer(ByteBuffer(bytes: $0)) })
+                + jobs.map { .buffer(ByteBuffer(bytes: $0)) }
+        )
         guard let submitted = reply.int else { throw Self.unexpected("submit") }
         return submitted
     }
@@ -36,8 +42,10 @@ public struct JobQueue: Sendable {
     /// Stops a batch. Its running jobs end when their workers renew next.
     func cancel(batch: String) async throws(RedisError) {
         try await redis.run(
-            QueueScripts.cancelBatch, keys: [keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes],
-            arguments: [.string(batch)])
+            QueueScripts.cancelBatch,
+            keys: [keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes],
+            arguments: [.string(batch)]
+        )
     }
 
     /// The counters of a batch.
@@ -50,8 +58,10 @@ public struct JobQueue: Sendable {
     /// - Parameter kept: how many outcomes the reader has in all.
     func results(of batch: String, kept: Int, limit: Int) async throws(RedisError) -> [Data] {
         let reply = try await redis.run(
-            QueueScripts.results, keys: [keys.results(batch), keys.batch(batch)],
-            arguments: [.int(kept), .int(limit)])
+            QueueScripts.results,
+            keys: [keys.results(batch), keys.batch(batch)],
+            arguments: [.int(kept), .int(limit)]
+        )
         return (reply.array ?? []).compactMap { $0.buffer.map { Data($0.readableBytesView) } }
     }
 
@@ -61,22 +71,33 @@ public struct JobQueue: Sendable {
     ///
     /// - Parameter running: what the worker has in hand already.
     func claim(
-        _ limit: Int, running: Int = 0, worker: String, lease: Duration
+        _ limit: Int,
+        running: Int = 0,
+        worker: String,
+        lease: Duration
     ) async throws(RedisError) -> [ClaimedJob] {
         let reply = try await redis.run(
             QueueScripts.claim,
-            keys: keys.ready + [keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers],
+            keys: keys.ready + [
+                keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers,
+            ],
             arguments: [
                 .string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(Self.promotedAtOnce),
                 .int(running),
-            ])
+            ]
+        )
         return try (reply.array ?? []).map { entry throws(RedisError) in
             guard let fields = entry.array, fields.count == 6, let id = fields[0].string,
                 let attempt = fields[1].int, let stalls = fields[2].int, let json = fields[3].buffer
             else { throw Self.unexpected("claim") }
             return ClaimedJob(
-                id: id, attempt: attempt, stalls: stalls, json: Data(json.readableBytesView),
-                batch: fields[4].string ?? "", isCancelled: fields[5].string == "1")
+                id: id,
+                attempt: attempt,
+                stalls: stalls,
+                json: Data(json.readableBytesView),
+                batch: fields[4].string ?? "",
+                isCancelled: fields[5].string == "1"
+            )
         }
     }
 
@@ -87,7 +108,11 @@ public struct JobQueue: Sendable {
     ///
     /// - Parameter counters: added to its batch.
     func settle(
-        _ job: ClaimedJob, worker: String, outcome: JobOutcome, dead: DeadJob?, counters: [String: Int]
+        _ job: ClaimedJob,
+        worker: String,
+        outcome: JobOutcome,
+        dead: DeadJob?,
+        counters: [String: Int]
     ) async throws(RedisError) -> Verdict {
         let reply = try await redis.run(
             QueueScripts.settle,
@@ -98,7 +123,8 @@ public struct JobQueue: Sendable {
             arguments: [
                 .string(job.id), .string(worker), .int(job.attempt), .string(outcome.status.rawValue),
                 .buffer(ByteBuffer(bytes: outcome.json())), .buffer(ByteBuffer(bytes: dead.map(Self.json) ?? Data())),
-            ] + Self.pairs(counters))
+            ] + Self.pairs(counters)
+        )
         return try Self.verdict(reply)
     }
 
@@ -106,14 +132,20 @@ public struct JobQueue: Sendable {
     ///
     /// - Parameter countsAttempt: false where it was not the job's fault that it was not done.
     func retry(
-        _ job: ClaimedJob, worker: String, after delay: Duration, countsAttempt: Bool, counters: [String: Int]
+        _ job: ClaimedJob,
+        worker: String,
+        after delay: Duration,
+        countsAttempt: Bool,
+        counters: [String: Int]
     ) async throws(RedisError) -> Verdict {
         let reply = try await redis.run(
-            QueueScripts.retry, keys: [keys.lease, keys.meta, keys.delay, keys.stat, keys.batch(job.batch)],
+            QueueScripts.retry,
+            keys: [keys.lease, keys.meta, keys.delay, keys.stat, keys.batch(job.batch)],
             arguments: [
                 .string(job.id), .string(worker), .int(job.attempt), .int(delay.wholeMilliseconds),
                 countsAttempt ? "1" : "0",
-            ] + Self.pairs(counters))
+            ] + Self.pairs(counters)
+        )
         return try Self.verdict(reply)
     }
 
@@ -122,13 +154,16 @@ public struct JobQueue: Sendable {
     /// - Parameter leaves: the worker signs off with it.
     @discardableResult
     func release(
-        _ jobs: [(id: String, attempt: Int)], worker: String, leaves: Bool
+        _ jobs: [(id: String, attempt: Int)],
+        worker: String,
+        leaves: Bool
     ) async throws(RedisError) -> Int {
         let reply = try await redis.run(
             QueueScripts.release,
             keys: [keys.lease, keys.meta] + keys.ready + [keys.wake, keys.workers, keys.workerInfo],
             arguments: [.string(worker), leaves ? "1" : "0"]
-                + jobs.flatMap { [.string($0.id), .int($0.attempt)] })
+                + jobs.flatMap { [.string($0.id), .int($0.attempt)] }
+        )
         return reply.int ?? 0
     }
 
@@ -136,14 +171,19 @@ public struct JobQueue: Sendable {
     ///
     /// - Returns: ids that are lost, and ids whose batch was cancelled.
     func renew(
-        _ jobs: [(id: String, attempt: Int)], worker: String, lease: Duration, info: String, timeout: Duration? = nil
+        _ jobs: [(id: String, attempt: Int)],
+        worker: String,
+        lease: Duration,
+        info: String,
+        timeout: Duration? = nil
     ) async throws(RedisError) -> (lost: [String], cancelled: [String]) {
         let reply = try await redis.run(
             QueueScripts.renew,
             keys: [keys.lease, keys.meta, keys.workers, keys.workerInfo, keys.cancelled],
             arguments: [.string(worker), .int(lease.wholeMilliseconds), .int(jobs.count), .string(info)]
                 + jobs.flatMap { [.string($0.id), .int($0.attempt)] },
-            timeout: timeout)
+            timeout: timeout
+        )
         guard let fields = reply.array, fields.count == 2 else { throw Self.unexpected("renew") }
         return ((fields[0].array ?? []).compactMap(\.string), (fields[1].array ?? []).compactMap(\.string))
     }
@@ -155,8 +195,11 @@ public struct JobQueue: Sendable {
     func sweep() async throws(RedisError) -> Int? {
         let reply = try await redis.run(
             QueueScripts.sweep,
-            keys: [keys.lease, keys.meta] + keys.ready + [keys.wake, keys.sweepGate, keys.stat, keys.workers, keys.workerInfo],
-            arguments: [.int(Self.sweptAtOnce), .int(Self.sweepGate), .int(Self.workerSilence)])
+            keys: [keys.lease, keys.meta] + keys.ready + [
+                keys.wake, keys.sweepGate, keys.stat, keys.workers, keys.workerInfo,
+            ],
+            arguments: [.int(Self.sweptAtOnce), .int(Self.sweepGate), .int(Self.workerSilence)]
+        )
         guard let swept = reply.int else { throw Self.unexpected("sweep") }
         return swept < 0 ? nil : swept
     }

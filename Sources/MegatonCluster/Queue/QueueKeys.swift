@@ -12,8 +12,8 @@ public struct QueueKeys: Sendable, Hashable {
         prefix = "megaton:{\(queue)}:"
     }
 
-    /// Pattern of all of them, for SCAN.
-    public var pattern: String { prefix + "*" }
+    /// Pattern of the keys of all queues, for SCAN; those of the cache have no brace there.
+    public static let patternOfAll = "megaton:{*"
 
     // MARK: Intake
 

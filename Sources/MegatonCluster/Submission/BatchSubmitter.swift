@@ -52,8 +52,13 @@ public actor BatchSubmitter {
             do throws(RedisError) {
                 // The number of the first job makes the repetition harmless.
                 submitted = try await queue.submit(
-                    pending, to: batch, first: submitted, isLast: isLast, keepsLedger: keepsLedger,
-                    submitter: submitter)
+                    pending,
+                    to: batch,
+                    first: submitted,
+                    isLast: isLast,
+                    keepsLedger: keepsLedger,
+                    submitter: submitter
+                )
                 pending = []
                 pendingBytes = 0
                 return

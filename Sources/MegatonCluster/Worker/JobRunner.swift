@@ -36,7 +36,9 @@ struct JobRunner: Sendable {
         }
     }
 
-    private func deliver(_ responses: [ImageResponse], _ job: Job) async throws(ImagePipeline.Error) -> [JobOutcome.Output] {
+    private func deliver(_ responses: [ImageResponse], _ job: Job) async throws(ImagePipeline.Error) -> [JobOutcome
+        .Output]
+    {
         let template: OutputTemplate?
         do throws(JobError) {
             template = try job.output.map { text throws(JobError) in try OutputTemplate(text) }
@@ -49,15 +51,23 @@ struct JobRunner: Sendable {
         if template != nil {
             guard Set(paths).count == paths.count else {
                 throw ImagePipeline.Error(
-                    .forbidden, "Two renditions have the same output path; {name} in the template tells them apart.")
+                    .forbidden,
+                    "Two renditions have the same output path; {name} in the template tells them apart."
+                )
             }
             try await output.write(zip(paths, responses).map { ($0 ?? "", $1.data) })
         }
         return zip(paths, responses).map { path, response in
             JobOutcome.Output(
-                name: response.rendition.name, path: path, width: response.size.width, height: response.size.height,
-                format: response.rendition.format, bytes: response.data.count,
-                sha256: response.checksum ?? CacheEntry.sha256(response.data), from: response.source)
+                name: response.rendition.name,
+                path: path,
+                width: response.size.width,
+                height: response.size.height,
+                format: response.rendition.format,
+                bytes: response.data.count,
+                sha256: response.checksum ?? CacheEntry.sha256(response.data),
+                from: response.source
+            )
         }
     }
 

@@ -53,8 +53,12 @@ struct LeaseKeeper: Sendable {
         let sent = ContinuousClock.now
         do {
             let (lost, cancelled) = try await queue.renew(
-                entries.map { ($0.job.id, $0.job.attempt) }, worker: worker, lease: lease, info: info,
-                timeout: interval)
+                entries.map { ($0.job.id, $0.job.attempt) },
+                worker: worker,
+                lease: lease,
+                info: info,
+                timeout: interval
+            )
             let (lostIDs, cancelledIDs) = (Set(lost), Set(cancelled))
             for entry in entries {
                 if lostIDs.contains(entry.job.id) {

@@ -7,20 +7,31 @@ internal import NIOCore
 extension Worker {
     /// What the workers of a cluster share, where there is a cache Redis.
     static func sharedCache(
-        _ configuration: Configuration, _ name: String, _ group: any EventLoopGroup, _ logger: Logger,
+        _ configuration: Configuration,
+        _ name: String,
+        _ group: any EventLoopGroup,
+        _ logger: Logger,
         _ statistics: StatisticsRecorder
     ) -> (RedisClient?, InFlightLock?) {
         guard let address = configuration.cache, configuration.cachePolicy != .none else { return (nil, nil) }
         let client = RedisClient(address, role: "cache", group: group, logger: logger)
         let cache = RedisDataCache(.init(), redis: client, logger: logger, statistics: statistics)
         let lock = InFlightLock(
-            cache: cache, owner: name, lease: configuration.flightLease, negatives: NegativePolicy(), group: group,
-            logger: logger, statistics: statistics)
+            cache: cache,
+            owner: name,
+            lease: configuration.flightLease,
+            negatives: NegativePolicy(),
+            group: group,
+            logger: logger,
+            statistics: statistics
+        )
         return (client, lock)
     }
 
     static func pipeline(
-        _ configuration: Configuration, flights: InFlightLock?, logger: Logger
+        _ configuration: Configuration,
+        flights: InFlightLock?,
+        logger: Logger
     ) throws -> ImagePipeline {
         var loader = DataLoader.Configuration()
         loader.addressPolicy = configuration.addressPolicy
@@ -54,7 +65,9 @@ extension Worker {
         ImagePipeline.Error(
             .renderFailed,
             "\(job.stalls) workers died or fell silent with this job; it is set aside. Look at its source before it is "
-                + "requeued.", isRetryable: false)
+                + "requeued.",
+            isRetryable: false
+        )
     }
 
     /// What an attempt adds to its batch.

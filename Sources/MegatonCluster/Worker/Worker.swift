@@ -36,8 +36,12 @@ public final class Worker: Sendable {
     ///   - onHungRender: called when a codec hangs: the process must end, as no thread can be told to stop.
     /// - Throws: where libvips cannot be used.
     public init(
-        _ configuration: Configuration, name: String, group: any EventLoopGroup, leaseGroup: any EventLoopGroup,
-        logger: Logger, onHungRender: @escaping @Sendable () -> Void
+        _ configuration: Configuration,
+        name: String,
+        group: any EventLoopGroup,
+        leaseGroup: any EventLoopGroup,
+        logger: Logger,
+        onHungRender: @escaping @Sendable () -> Void
     ) throws {
         var logger = logger
         logger[metadataKey: LogKey.worker] = "\(name)"
@@ -57,11 +61,19 @@ public final class Worker: Sendable {
         runner = JobRunner(
             pipeline: pipeline,
             output: FileOutput(access: FileAccess(roots: configuration.roots), threads: files),
-            statistics: statistics, worker: name)
+            statistics: statistics,
+            worker: name
+        )
         keeper = LeaseKeeper(
-            queue: JobQueue(leases, keys: configuration.keys), worker: name, info: Self.info(configuration),
-            running: running, lease: configuration.lease, interval: configuration.renewInterval,
-            statistics: statistics, logger: logger)
+            queue: JobQueue(leases, keys: configuration.keys),
+            worker: name,
+            info: Self.info(configuration),
+            running: running,
+            lease: configuration.lease,
+            interval: configuration.renewInterval,
+            statistics: statistics,
+            logger: logger
+        )
     }
 
     /// Connects and checks that the Redis is fit to hold jobs.
@@ -111,7 +123,7 @@ public final class Worker: Sendable {
                             for entry in claimed { jobs.addTask { await self.work(on: entry) } }
                             if claimed.isEmpty { try await idle() }
                         }
-                    } catch where signal.level > .none || Task.isCancelled {
+                    } catch  where signal.level > .none || Task.isCancelled {
                         break
                     } catch {
                         logger.warning("cannot claim", metadata: [LogKey.error: "\(error)"])
@@ -147,7 +159,11 @@ public final class Worker: Sendable {
         guard free > 0 else { return [] }
         let validUntil = ContinuousClock.now + LeaseKeeper.validity(of: configuration.lease)
         let claimed = try await queue.claim(
-            free, running: running.count, worker: name, lease: configuration.lease)
+            free,
+            running: running.count,
+            worker: name,
+            lease: configuration.lease
+        )
         return claimed.map { job in
             let entry = RunningJobs.Entry(job, validUntil: validUntil)
             running.insert(entry)
@@ -162,7 +178,8 @@ public final class Worker: Sendable {
         } else {
             try await wake.send(
                 ["BLPOP", .string(configuration.keys.wake), .int(Self.idleSeconds)],
-                timeout: .seconds(Self.idleSeconds + 2))
+                timeout: .seconds(Self.idleSeconds + 2)
+            )
         }
     }
 
@@ -201,19 +218,23 @@ public final class Worker: Sendable {
                 statistics.add("late_\(verdict.rawValue)", 1)
                 logger.info(
                     "the job was no longer ours",
-                    metadata: [LogKey.jobID: "\(job.id)", LogKey.verdict: "\(verdict.rawValue)"])
+                    metadata: [LogKey.jobID: "\(job.id)", LogKey.verdict: "\(verdict.rawValue)"]
+                )
             }
         } catch {
             // The lease runs out and the job is done again; its results are in the cache by then.
             logger.warning(
-                "a job's end could not be told", metadata: [LogKey.jobID: "\(job.id)", LogKey.error: "\(error)"])
+                "a job's end could not be told",
+                metadata: [LogKey.jobID: "\(job.id)", LogKey.error: "\(error)"]
+            )
         }
     }
 
     /// Repeats what a connection that broke may have kept from Redis, for as long as the lease is ours: each of these
     /// scripts changes nothing the second time.
     private func untilTold(
-        _ entry: RunningJobs.Entry, _ tell: () async throws(RedisError) -> Verdict?
+        _ entry: RunningJobs.Entry,
+        _ tell: () async throws(RedisError) -> Verdict?
     ) async throws(RedisError) -> Verdict? {
         var backoff = Backoff()
         var isRepeated = false
@@ -231,7 +252,9 @@ public final class Worker: Sendable {
 
     /// Runs the job until it ends or is to stop. Nil: it was stopped, and `entry.reason` says why.
     private func attempt(
-        _ entry: RunningJobs.Entry, _ parsed: Result<Job, JobError>, _ metrics: PipelineMetrics
+        _ entry: RunningJobs.Entry,
+        _ parsed: Result<Job, JobError>,
+        _ metrics: PipelineMetrics
     ) async -> JobRunner.Result? {
         let claimed = entry.job
         if claimed.isCancelled {
@@ -260,8 +283,11 @@ public final class Worker: Sendable {
 
     /// - Returns: nil where nothing may be said about the job any more.
     private func settle(
-        _ entry: RunningJobs.Entry, _ parsed: Result<Job, JobError>, _ result: JobRunner.Result?,
-        _ metrics: PipelineMetrics, _ seconds: Double
+        _ entry: RunningJobs.Entry,
+        _ parsed: Result<Job, JobError>,
+        _ result: JobRunner.Result?,
+        _ metrics: PipelineMetrics,
+        _ seconds: Double
     ) async throws(RedisError) -> Verdict? {
         let job = entry.job
         // What cannot be read is shown as it stands.
@@ -269,7 +295,12 @@ public final class Worker: Sendable {
             (try? parsed.get().source).map { String($0.prefix(JobOutcome.maximumSource)) }
             ?? String(decoding: job.json.prefix(256), as: UTF8.self)
         var outcome = JobOutcome(
-            source: source, status: .done, attempts: job.attempt, seconds: seconds, worker: name)
+            source: source,
+            status: .done,
+            attempts: job.attempt,
+            seconds: seconds,
+            worker: name
+        )
         let counters = Self.counters(metrics.counts, result)
         switch result {
         case .done(let outputs):
@@ -278,15 +309,25 @@ public final class Worker: Sendable {
         case .failed(let error):
             let attempts = (try? parsed.get().attempts) ?? 1  // Unreadable today is unreadable tomorrow.
             if let delay = configuration.retry.delay(after: job.attempt, of: attempts, error: error) {
-                return try await queue.retry(job, worker: name, after: delay, countsAttempt: error.code != .waitTimedOut,
-                    counters: counters)
+                return try await queue.retry(
+                    job,
+                    worker: name,
+                    after: delay,
+                    countsAttempt: error.code != .waitTimedOut,
+                    counters: counters
+                )
             }
             outcome.status = .failed
             let code = job.stalls > configuration.maximumStalls ? "poison" : error.code.rawValue
             outcome.error = .init(code: code, message: error.message, retryable: error.isRetryable)
             let dead = DeadJob(
-                code: code, message: error.message, attempts: job.attempt, worker: name,
-                batch: job.batch.isEmpty ? nil : job.batch, job: String(decoding: job.json, as: UTF8.self))
+                code: code,
+                message: error.message,
+                attempts: job.attempt,
+                worker: name,
+                batch: job.batch.isEmpty ? nil : job.batch,
+                job: String(decoding: job.json, as: UTF8.self)
+            )
             return try await queue.settle(job, worker: name, outcome: outcome, dead: dead, counters: counters)
         case nil:
             switch entry.reason {

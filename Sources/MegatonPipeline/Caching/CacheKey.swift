@@ -41,7 +41,8 @@ extension CacheKey {
         let headers = request.headers.map { "\($0.key.lowercased()):\($0.value)" }.sorted()
         return CacheKey(
             .original,
-            ["GET", request.imageID ?? request.url.absoluteString, request.credentialScope ?? "", revision] + headers)
+            ["GET", request.imageID ?? request.url.absoluteString, request.credentialScope ?? "", revision] + headers
+        )
     }
 
     /// The key of a rendition of this original.

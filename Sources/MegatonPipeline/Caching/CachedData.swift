@@ -18,8 +18,13 @@ public struct CachedData: Sendable, Equatable {
         public var lifetime: Double
 
         public init(
-            type: String? = nil, etag: String? = nil, lastModified: String? = nil, width: Int? = nil,
-            height: Int? = nil, stored: Double? = nil, lifetime: Double
+            type: String? = nil,
+            etag: String? = nil,
+            lastModified: String? = nil,
+            width: Int? = nil,
+            height: Int? = nil,
+            stored: Double? = nil,
+            lifetime: Double
         ) {
             self.type = type
             self.etag = etag

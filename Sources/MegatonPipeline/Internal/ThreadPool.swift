@@ -20,7 +20,10 @@ public final class ThreadPool: @unchecked Sendable {
     ///   - stackSize: bytes. 1 MiB is enough for our own code; codecs want more.
     ///   - onThreadExit: called on each thread as its last act.
     public init(
-        name: String, count: Int, stackSize: Int = 1 << 20, onThreadExit: @escaping @Sendable () -> Void = {}
+        name: String,
+        count: Int,
+        stackSize: Int = 1 << 20,
+        onThreadExit: @escaping @Sendable () -> Void = {}
     ) {
         precondition(count > 0, "a pool needs a thread")
         for index in 0..<count {

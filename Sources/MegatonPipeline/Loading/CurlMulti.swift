@@ -94,7 +94,8 @@ final class CurlMulti: @unchecked Sendable {
             curl_easy_cleanup(easy)
             transfer.releaseLists()
             transfer.finish(
-                ImagePipeline.Error(.unreachable, "This libcurl cannot be told which protocols are safe; 7.85 can."))
+                ImagePipeline.Error(.unreachable, "This libcurl cannot be told which protocols are safe; 7.85 can.")
+            )
             return
         }
         curl_multi_add_handle(multi, easy)
@@ -105,7 +106,8 @@ final class CurlMulti: @unchecked Sendable {
         for (easy, transfer) in transfers where transfer.isCancelled { remove(easy, transfer, from: multi) }
     }
 
-    private func remove(_ easy: UnsafeMutableRawPointer, _ transfer: CurlTransfer, from multi: UnsafeMutableRawPointer) {
+    private func remove(_ easy: UnsafeMutableRawPointer, _ transfer: CurlTransfer, from multi: UnsafeMutableRawPointer)
+    {
         curl_multi_remove_handle(multi, easy)
         curl_easy_cleanup(easy)
         transfer.releaseLists()

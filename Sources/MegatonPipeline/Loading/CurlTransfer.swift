@@ -31,7 +31,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private static let headerLimit = 64 * 1024
 
     init(
-        request: URLRequest, configuration: DataLoader.Configuration,
+        request: URLRequest,
+        configuration: DataLoader.Configuration,
         didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
         completion: @escaping @Sendable ((any Error)?) -> Void
     ) {
@@ -83,7 +84,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         megaton_curl_setopt_long(easy, CURLOPT_TIMEOUT_MS, configuration.timeout.wholeMilliseconds)
         megaton_curl_setopt_long(easy, CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)
         megaton_curl_setopt_long(
-            easy, CURLOPT_LOW_SPEED_TIME, max(1, configuration.lowSpeedTime.wholeMilliseconds / 1000))
+            easy,
+            CURLOPT_LOW_SPEED_TIME,
+            max(1, configuration.lowSpeedTime.wholeMilliseconds / 1000)
+        )
         megaton_curl_setopt_long(easy, CURLOPT_BUFFERSIZE, 256 * 1024)
         for (name, value) in request.allHTTPHeaderFields ?? [:] {
             headerList = curl_slist_append(headerList, "\(name): \(value)")
@@ -106,7 +110,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             megaton_curl_setopt_opensocket(easy) { context, _, address in
                 guard let address, let transfer = CurlTransfer.from(context) else { return curl_socket_t(-1) }
                 return transfer.openSocket(address)
-            })
+            }
+        )
         return safety.allSatisfy { $0 == CURLE_OK }
     }
 
@@ -150,7 +155,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private func receiveHeader(_ line: UnsafeRawBufferPointer) -> Bool {
         headerBytes += line.count
         guard headerBytes <= Self.headerLimit else {
-            failure = ImagePipeline.Error(.dataTooLarge, "\(target) sent more than \(Self.headerLimit) bytes of header.")
+            failure = ImagePipeline.Error(
+                .dataTooLarge,
+                "\(target) sent more than \(Self.headerLimit) bytes of header."
+            )
             return false
         }
         let text = String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
@@ -187,7 +195,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     private func refuseSize(_ what: String) -> Bool {
         failure = ImagePipeline.Error(
-            .dataTooLarge, "\(target) \(what) than the limit of \(configuration.maximumBodySize) bytes.")
+            .dataTooLarge,
+            "\(target) \(what) than the limit of \(configuration.maximumBodySize) bytes."
+        )
         return false
     }
 

@@ -40,7 +40,11 @@ public final class DataLoader: DataLoading {
         completion: @escaping @Sendable ((any Error)?) -> Void
     ) -> any Cancellable {
         let transfer = CurlTransfer(
-            request: request, configuration: configuration, didReceiveData: didReceiveData, completion: completion)
+            request: request,
+            configuration: configuration,
+            didReceiveData: didReceiveData,
+            completion: completion
+        )
         multi.start(transfer)
         return transfer
     }

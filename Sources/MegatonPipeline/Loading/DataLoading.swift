@@ -22,7 +22,8 @@ extension DataLoading {
     /// - Parameter limit: bytes, counted while they stream.
     /// - Throws: `ImagePipeline.Error`; an error of another type becomes `.unreachable`.
     func data(
-        for request: URLRequest, limit: Int
+        for request: URLRequest,
+        limit: Int
     ) async throws(ImagePipeline.Error) -> (data: Data, response: URLResponse?) {
         let body = BodyCollector(limit: limit)
         let result: Result<(Data, URLResponse?), ImagePipeline.Error> = await withTaskCancellationHandler {
@@ -32,7 +33,9 @@ extension DataLoading {
                 body.attach(load)
             }
         } onCancel: {
-            body.fail(ImagePipeline.Error(.cancelled, "The fetch of \(request.url?.absoluteString ?? "") was cancelled."))
+            body.fail(
+                ImagePipeline.Error(.cancelled, "The fetch of \(request.url?.absoluteString ?? "") was cancelled.")
+            )
         }
         return try result.get()
     }

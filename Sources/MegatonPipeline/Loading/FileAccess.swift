@@ -45,7 +45,9 @@ public struct FileAccess: Sendable {
     public func read(_ file: File, limit: Int) throws(ImagePipeline.Error) -> Data {
         guard file.size <= limit else {
             throw ImagePipeline.Error(
-                .dataTooLarge, "\(file.path) has \(file.size) bytes; the limit is \(limit).")
+                .dataTooLarge,
+                "\(file.path) has \(file.size) bytes; the limit is \(limit)."
+            )
         }
         // The last component was resolved: if it is a link now, somebody swapped it since.
         let descriptor = open(file.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
@@ -124,7 +126,8 @@ public struct FileAccess: Sendable {
         let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
         throw ImagePipeline.Error(
             .forbidden,
-            "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); --allow-root adds one.")
+            "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); --allow-root adds one."
+        )
     }
 
     private static func components(_ path: String) -> [String] {

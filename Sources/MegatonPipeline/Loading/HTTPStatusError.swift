@@ -13,8 +13,11 @@ enum HTTPStatusError {
         let isRetryable = [408, 425, 429].contains(status) || (500..<600).contains(status)
         let type = headers["content-type"].map { ", \($0)" } ?? ""
         return ImagePipeline.Error(
-            code, "\(url) answered \(status)\(type).", isRetryable: isRetryable,
-            retryAfter: headers["retry-after"].flatMap { retryAfter($0, now: Date()) })
+            code,
+            "\(url) answered \(status)\(type).",
+            isRetryable: isRetryable,
+            retryAfter: headers["retry-after"].flatMap { retryAfter($0, now: Date()) }
+        )
     }
 
     /// Seconds: a number, or a date of RFC 9110 section 5.6.7. At most a day is believed.

@@ -69,7 +69,8 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         case (0xFF, _): return "multicast (RFC 4291)"
         case (0x01, 0x00) where bytes[2..<8].allSatisfy({ $0 == 0 }): return "a discard address (RFC 6666)"
         case (0x20, 0x01) where bytes[2] == 0x0D && bytes[3] == 0xB8: return "for documentation (RFC 3849)"
-        case (0x20, 0x01) where bytes[2] < 2 && (bytes[2] != 0 || bytes[3] != 0): return "for protocol assignments (RFC 2928)"
+        case (0x20, 0x01) where bytes[2] < 2 && (bytes[2] != 0 || bytes[3] != 0):
+            return "for protocol assignments (RFC 2928)"
         case (0x3F, 0xFF) where bytes[2] < 0x10: return "for documentation (RFC 9637)"
         case (0x5F, 0x00): return "of segment routing (RFC 9602)"
         default: return nil

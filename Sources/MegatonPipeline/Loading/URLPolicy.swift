@@ -15,7 +15,9 @@ public struct URLPolicy: Sendable, Equatable {
         }
         guard schemes.contains(scheme) else {
             throw ImagePipeline.Error(
-                .forbidden, "\(scheme): is not among the schemes allowed (\(schemes.sorted().joined(separator: ", "))).")
+                .forbidden,
+                "\(scheme): is not among the schemes allowed (\(schemes.sorted().joined(separator: ", ")))."
+            )
         }
         guard scheme == "http" || scheme == "https" else { return }
         guard let host = url.host(), !host.isEmpty else {

@@ -1,5 +1,5 @@
-public import Logging
 internal import Foundation
+public import Logging
 
 extension ImagePipeline {
     /// What a pipeline is made of, and its limits.

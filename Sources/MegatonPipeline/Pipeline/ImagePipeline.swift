@@ -30,10 +30,16 @@ public final class ImagePipeline: Sendable {
     public init(_ configuration: Configuration = Configuration()) throws(Error) {
         self.configuration = configuration
         renderer = Renderer(
-            engine: try VipsEngine(), limits: configuration.renderLimits, types: configuration.types,
+            engine: try VipsEngine(),
+            limits: configuration.renderLimits,
+            types: configuration.types,
             threads: ThreadPool(
-                name: "megaton-render", count: configuration.renderConcurrency, stackSize: 8 << 20,
-                onThreadExit: VipsRuntime.endThread))
+                name: "megaton-render",
+                count: configuration.renderConcurrency,
+                stackSize: 8 << 20,
+                onThreadExit: VipsRuntime.endThread
+            )
+        )
         files = ThreadPool(name: "megaton-file", count: Self.fileThreads)
         fetchSlots = AsyncSemaphore(configuration.fetchConcurrency)
     }
@@ -56,7 +62,9 @@ public final class ImagePipeline: Sendable {
     /// - Throws: the first thing that went wrong; nothing is thrown for a single rendition alone, as all of them come
     ///   from one decode.
     public func renditions(
-        _ renditions: [Rendition], for request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()
+        _ renditions: [Rendition],
+        for request: ImageRequest,
+        metrics: PipelineMetrics = PipelineMetrics()
     ) async throws(Error) -> [ImageResponse] {
         let source = try await source(of: request)
         let keys = renditions.map { source.key.rendition($0) }
@@ -94,7 +102,9 @@ public final class ImagePipeline: Sendable {
 
     /// Settles keys that nobody else in this process is working on.
     private func lead(
-        _ open: [(key: CacheKey, rendition: Rendition)], _ source: Source, _ metrics: PipelineMetrics
+        _ open: [(key: CacheKey, rendition: Rendition)],
+        _ source: Source,
+        _ metrics: PipelineMetrics
     ) async -> [CacheKey: Result<ImageResponse, Error>] {
         let deadline = ContinuousClock.now + configuration.waitBudget
         var settled: [CacheKey: Result<ImageResponse, Error>] = [:]
@@ -127,14 +137,17 @@ public final class ImagePipeline: Sendable {
             settled[key] = .failure(
                 Task.isCancelled
                     ? Error(.cancelled, "The request for \(source) was cancelled.")
-                    : Error(.waitTimedOut, "\(source) was being made elsewhere for too long; try later."))
+                    : Error(.waitTimedOut, "\(source) was being made elsewhere for too long; try later.")
+            )
         }
         return settled
     }
 
     /// Makes renditions whose flights are ours, and ends the flights whatever happens.
     private func make(
-        _ led: [(lead: FlightLead, rendition: Rendition)], _ source: Source, _ metrics: PipelineMetrics
+        _ led: [(lead: FlightLead, rendition: Rendition)],
+        _ source: Source,
+        _ metrics: PipelineMetrics
     ) async -> [CacheKey: Result<ImageResponse, Error>] {
         do throws(Error) {
             let original = try await original(source, metrics)
@@ -143,7 +156,10 @@ public final class ImagePipeline: Sendable {
             let images: [EncodedImage]
             do throws(Error) {
                 images = try await renderer.render(
-                    led.map(\.rendition), from: original.data, context: source.description)
+                    led.map(\.rendition),
+                    from: original.data,
+                    context: source.description
+                )
             } catch {
                 await stored
                 throw error
@@ -154,11 +170,13 @@ public final class ImagePipeline: Sendable {
             await configuration.flights.finish(
                 zip(led, images).map { led, image in
                     (led.lead, lifetime.map { CachedData(image, led.rendition.format, lifetime: $0) })
-                })
+                }
+            )
             return Dictionary(
                 uniqueKeysWithValues: zip(led, images).map { led, image in
                     (led.lead.key, .success(ImageResponse(led.rendition, image)))
-                })
+                }
+            )
         } catch {
             await configuration.flights.fail(led.map(\.lead), error: error)
             return Dictionary(uniqueKeysWithValues: led.map { ($0.lead.key, .failure(error)) })
@@ -183,7 +201,9 @@ public final class ImagePipeline: Sendable {
     }
 
     private func remoteOriginal(
-        _ source: Source, _ request: URLRequest, _ metrics: PipelineMetrics
+        _ source: Source,
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics
     ) async throws(Error) -> Original {
         for _ in 0..<Self.roundLimit {
             let (led, joined) = originalFlights.enter([source.key])
@@ -205,7 +225,9 @@ public final class ImagePipeline: Sendable {
     }
 
     private func leadOriginal(
-        _ source: Source, _ request: URLRequest, _ metrics: PipelineMetrics
+        _ source: Source,
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics
     ) async -> Result<Original, Error> {
         let deadline = ContinuousClock.now + configuration.waitBudget
         for _ in 0..<Self.roundLimit {
@@ -230,7 +252,9 @@ public final class ImagePipeline: Sendable {
     }
 
     private func fetch(
-        _ lead: FlightLead, _ request: URLRequest, _ metrics: PipelineMetrics
+        _ lead: FlightLead,
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics
     ) async -> Result<Original, Error> {
         do throws(Error) {
             let (data, response) = try await fetchSlots.withPlace { () throws(Error) in
@@ -242,11 +266,13 @@ public final class ImagePipeline: Sendable {
             guard !data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
             let headers = (response as? HTTPURLResponse)?.lowercasedHeaders ?? [:]
             let lifetime = HTTPFreshness(headers: headers).lifetime
-            let keeps = configuration.cachePolicy.keepsOriginals && AssetType(data).map(configuration.types.contains) == true
+            let keeps =
+                configuration.cachePolicy.keepsOriginals && AssetType(data).map(configuration.types.contains) == true
             let entry = keeps ? lifetime.map { CachedData(data, headers: headers, lifetime: $0) } : nil
             let flights = configuration.flights
             return .success(
-                Original(data: data, lifetime: lifetime) { await flights.finish([(lead, entry)]) })
+                Original(data: data, lifetime: lifetime) { await flights.finish([(lead, entry)]) }
+            )
         } catch {
             await configuration.flights.fail([lead], error: error)
             return .failure(error)
@@ -270,16 +296,24 @@ public final class ImagePipeline: Sendable {
                 [access = configuration.fileAccess] () throws(Error) in try access.file(at: path)
             }
             return Source(
-                place: .file(file), key: .original(of: request, revision: "\(file.size) \(file.modified)"),
-                description: path)
+                place: .file(file),
+                key: .original(of: request, revision: "\(file.size) \(file.modified)"),
+                description: path
+            )
         case "data":
             return Source(
-                place: .inline(try DataURL.decode(request.url)), key: .original(of: request), description: "a data: URL")
+                place: .inline(try DataURL.decode(request.url)),
+                key: .original(of: request),
+                description: "a data: URL"
+            )
         default:
             var urlRequest = URLRequest(url: request.url)
             for (name, value) in request.headers { urlRequest.setValue(value, forHTTPHeaderField: name) }
             return Source(
-                place: .remote(urlRequest), key: .original(of: request), description: request.url.absoluteString)
+                place: .remote(urlRequest),
+                key: .original(of: request),
+                description: request.url.absoluteString
+            )
         }
     }
 

@@ -33,7 +33,12 @@ extension CachedData {
         self.init(
             data: image.data,
             metadata: Metadata(
-                type: format.mediaType, width: image.size.width, height: image.size.height, lifetime: lifetime))
+                type: format.mediaType,
+                width: image.size.width,
+                height: image.size.height,
+                lifetime: lifetime
+            )
+        )
     }
 
     /// - Parameter headers: of the origin's answer, names in lower case.
@@ -41,8 +46,12 @@ extension CachedData {
         self.init(
             data: data,
             metadata: Metadata(
-                type: headers["content-type"], etag: headers["etag"], lastModified: headers["last-modified"],
-                lifetime: lifetime))
+                type: headers["content-type"],
+                etag: headers["etag"],
+                lastModified: headers["last-modified"],
+                lifetime: lifetime
+            )
+        )
     }
 }
 

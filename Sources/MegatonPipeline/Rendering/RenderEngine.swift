@@ -9,7 +9,9 @@ protocol RenderEngine: Sendable {
     ///
     /// - Parameter deadline: asked again and again whether the work is to end.
     func execute(
-        _ plan: RenderPlan, _ data: Data, deadline: RenderDeadline
+        _ plan: RenderPlan,
+        _ data: Data,
+        deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage]
 }
 

@@ -22,7 +22,9 @@ public struct RenderLimits: Sendable, Equatable {
         }
         if probe.width * probe.height > pixels {
             throw ImagePipeline.Error(
-                .imageTooLarge, "\(size) is \(probe.width * probe.height) pixels; the limit is \(pixels).")
+                .imageTooLarge,
+                "\(size) is \(probe.width * probe.height) pixels; the limit is \(pixels)."
+            )
         }
         if probe.bands > bands {
             throw ImagePipeline.Error(.imageTooLarge, "\(probe.bands) channels; the limit is \(bands).")

@@ -44,7 +44,9 @@ struct RenderPlan: Equatable {
             return Step(rendition: rendition, scaled: size(source, scale, scale))
         case .fill:
             return Step(
-                rendition: rendition, scaled: size(source, min(horizontal ?? 1, 1), min(vertical ?? 1, 1)))
+                rendition: rendition,
+                scaled: size(source, min(horizontal ?? 1, 1), min(vertical ?? 1, 1))
+            )
         case .contain:
             let scale = min(horizontal ?? .infinity, vertical ?? .infinity, 1)
             let canvas = PixelSize(width: rendition.width ?? 1, height: rendition.height ?? 1)
@@ -60,10 +62,14 @@ struct RenderPlan: Equatable {
     private static func cover(_ rendition: Rendition, _ source: PixelSize, _ scale: Double) -> Step {
         let wanted = PixelSize(width: rendition.width ?? 1, height: rendition.height ?? 1)
         let shrink = min(
-            1, Double(source.width) / Double(wanted.width), Double(source.height) / Double(wanted.height))
+            1,
+            Double(source.width) / Double(wanted.width),
+            Double(source.height) / Double(wanted.height)
+        )
         let crop = PixelSize(
             width: max(1, Int((Double(wanted.width) * shrink).rounded())),
-            height: max(1, Int((Double(wanted.height) * shrink).rounded())))
+            height: max(1, Int((Double(wanted.height) * shrink).rounded()))
+        )
         var scaled = size(source, min(scale, 1), min(scale, 1))
         // Rounding must not leave the scaled picture a pixel short of what is cut out of it.
         scaled.width = max(scaled.width, crop.width)
@@ -74,6 +80,7 @@ struct RenderPlan: Equatable {
     private static func size(_ source: PixelSize, _ horizontal: Double, _ vertical: Double) -> PixelSize {
         PixelSize(
             width: max(1, Int((Double(source.width) * horizontal).rounded())),
-            height: max(1, Int((Double(source.height) * vertical).rounded())))
+            height: max(1, Int((Double(source.height) * vertical).rounded()))
+        )
     }
 }

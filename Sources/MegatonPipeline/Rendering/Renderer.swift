@@ -28,7 +28,9 @@ final class Renderer: Sendable {
 
     /// - Parameter context: URL, status and media type, for messages.
     func render(
-        _ renditions: [Rendition], from data: Data, context: String
+        _ renditions: [Rendition],
+        from data: Data,
+        context: String
     ) async throws(ImagePipeline.Error) -> [EncodedImage] {
         let cancellation = Cancellation()
         do {
@@ -45,7 +47,10 @@ final class Renderer: Sendable {
     }
 
     private func renderNow(
-        _ renditions: [Rendition], _ data: Data, _ context: String, _ cancellation: Cancellation
+        _ renditions: [Rendition],
+        _ data: Data,
+        _ context: String,
+        _ cancellation: Cancellation
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
         let id = nextID.add(1, ordering: .relaxed).newValue
         let start = ContinuousClock.now
@@ -76,14 +81,16 @@ final class Renderer: Sendable {
         throw ImagePipeline.Error(
             .unsupportedFormat,
             "\(context): the bytes are \(type?.description ?? "of no known kind") (they begin \(Self.excerpt(data))); "
-                + "images of these kinds are read: \(known).")
+                + "images of these kinds are read: \(known)."
+        )
     }
 
     /// The first bytes for people: text where it is text, else hex.
     private static func excerpt(_ data: Data) -> String {
         let head = data.prefix(24)
         if head.allSatisfy({ (32..<127).contains($0) || $0 == 10 || $0 == 13 || $0 == 9 }) {
-            return "\"" + String(decoding: head, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ") + "\""
+            return "\""
+                + String(decoding: head, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ") + "\""
         }
         return head.prefix(12).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: " ")
     }

@@ -8,7 +8,10 @@ struct VipsEngine: RenderEngine {
         try withBytes(of: data, failing: .corruptImage, "the header cannot be read") { bytes throws(VipsError) in
             let image = try VipsImage.open(bytes)
             return ImageProbe(
-                type: type, width: image.width, height: image.height, bands: image.bands,
+                type: type,
+                width: image.width,
+                height: image.height,
+                bands: image.bands,
                 frames: image.integer("n-pages", default: 1),
                 orientation: image.orientation,
                 isProgressive: image.integer("jpeg-multiscan", default: 0) == 1
@@ -18,7 +21,9 @@ struct VipsEngine: RenderEngine {
     }
 
     func execute(
-        _ plan: RenderPlan, _ data: Data, deadline: RenderDeadline
+        _ plan: RenderPlan,
+        _ data: Data,
+        deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
         let limit = VipsImage.Stop(deadline)
         do throws(ImagePipeline.Error) {
@@ -33,7 +38,9 @@ struct VipsEngine: RenderEngine {
     }
 
     private func render(
-        _ plan: RenderPlan, _ bytes: UnsafeRawBufferPointer, _ limit: VipsImage.Stop
+        _ plan: RenderPlan,
+        _ bytes: UnsafeRawBufferPointer,
+        _ limit: VipsImage.Stop
     ) throws(VipsError) -> [EncodedImage] {
         let first = try VipsImage.open(bytes, options: Self.loadOptions(plan)).thumbnail(plan.base)
         let base = plan.steps.count > 1 ? try first.inMemory(stop: limit) : first
@@ -45,7 +52,9 @@ struct VipsEngine: RenderEngine {
             encoded.append(
                 EncodedImage(
                     data: try image.encode(rendition.format, quality: rendition.quality, stop: limit),
-                    size: PixelSize(width: image.width, height: image.height)))
+                    size: PixelSize(width: image.width, height: image.height)
+                )
+            )
         }
         return encoded
     }
@@ -55,7 +64,9 @@ struct VipsEngine: RenderEngine {
     private static func loadOptions(_ plan: RenderPlan) -> String {
         let source = plan.probe.uprightSize
         let shrink = min(
-            Double(source.width) / Double(plan.base.width), Double(source.height) / Double(plan.base.height))
+            Double(source.width) / Double(plan.base.width),
+            Double(source.height) / Double(plan.base.height)
+        )
         switch plan.probe.type {
         case .jpeg: return [8, 4, 2].first { shrink >= Double($0 * 2) }.map { "shrink=\($0)" } ?? ""
         case .webp: return shrink > 2 ? "scale=\(2 / shrink)" : ""
@@ -83,7 +94,9 @@ struct VipsEngine: RenderEngine {
     }
 
     private func withBytes<Value>(
-        of data: Data, failing code: ImagePipeline.Error.Code, _ what: String,
+        of data: Data,
+        failing code: ImagePipeline.Error.Code,
+        _ what: String,
         _ body: (UnsafeRawBufferPointer) throws(VipsError) -> Value
     ) throws(ImagePipeline.Error) -> Value {
         let result: Result<Value, VipsError> = data.withUnsafeBytes { bytes in

@@ -45,15 +45,26 @@ final class VipsImage {
     func crop(centre size: PixelSize) throws(VipsError) -> VipsImage {
         try Self.make {
             megaton_vips_extract(
-                pointer, Int32((width - size.width) / 2), Int32((height - size.height) / 2), Int32(size.width),
-                Int32(size.height), $0)
+                pointer,
+                Int32((width - size.width) / 2),
+                Int32((height - size.height) / 2),
+                Int32(size.width),
+                Int32(size.height),
+                $0
+            )
         }
     }
 
     func pad(to size: PixelSize, background: [Double]) throws(VipsError) -> VipsImage {
         try Self.make {
             megaton_vips_pad(
-                pointer, Int32(size.width), Int32(size.height), background, Int32(background.count), $0)
+                pointer,
+                Int32(size.width),
+                Int32(size.height),
+                background,
+                Int32(background.count),
+                $0
+            )
         }
     }
 
@@ -117,7 +128,9 @@ final class VipsImage {
                         guard let context else { return 0 }
                         return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().mustEnd ? 1 : 0
                     },
-                    context: Unmanaged.passUnretained(deadline).toOpaque()))
+                    context: Unmanaged.passUnretained(deadline).toOpaque()
+                )
+            )
         }
 
         deinit { pointer.deallocate() }

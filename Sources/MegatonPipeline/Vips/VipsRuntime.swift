@@ -12,7 +12,9 @@ public enum VipsRuntime {
             return .failure(
                 ImagePipeline.Error(
                     .renderFailed,
-                    "libvips \(version) cannot block untrusted loaders; 8.13 or later is needed. Update the system."))
+                    "libvips \(version) cannot block untrusted loaders; 8.13 or later is needed. Update the system."
+                )
+            )
         }
         guard megaton_vips_start("megaton") == 0 else {
             return .failure(ImagePipeline.Error(.renderFailed, "libvips did not start: \(takeErrorText())"))

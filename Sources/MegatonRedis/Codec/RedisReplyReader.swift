@@ -44,7 +44,8 @@ final class RedisReplyReader {
     }
 
     private static func makeReader(
-        _ functions: UnsafeMutablePointer<redisReplyObjectFunctions>, _ limits: Limits
+        _ functions: UnsafeMutablePointer<redisReplyObjectFunctions>,
+        _ limits: Limits
     ) -> UnsafeMutablePointer<redisReader> {
         guard let reader = redisReaderCreateWithFunctions(functions) else {
             preconditionFailure("out of memory for a reply reader")

@@ -61,7 +61,8 @@ final class ReplyNode {
     /// The root is handed to the reader with one retain; a child belongs to its parent, and the reader only holds its
     /// address while the parent lives.
     private static func attach(
-        _ node: ReplyNode, to task: UnsafePointer<redisReadTask>
+        _ node: ReplyNode,
+        to task: UnsafePointer<redisReadTask>
     ) -> UnsafeMutableRawPointer? {
         guard let parent = task.pointee.parent?.pointee.obj else {
             return Unmanaged.passRetained(node).toOpaque()

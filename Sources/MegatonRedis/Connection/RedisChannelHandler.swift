@@ -98,7 +98,9 @@ final class RedisChannelHandler: ChannelInboundHandler {
             self.overdueCheck = nil
             if let first = self.pending.first, first.deadline <= .now() {
                 self.fail(
-                    RedisError(.timeout, "Redis did not answer in time; the connection was closed."), context: context)
+                    RedisError(.timeout, "Redis did not answer in time; the connection was closed."),
+                    context: context
+                )
             } else {
                 self.scheduleOverdueCheck(context)
             }

@@ -20,19 +20,26 @@ final class RedisConnection: Sendable {
     ///
     /// - Parameter name: shown by CLIENT LIST: `megaton:<role>`.
     static func connect(
-        _ configuration: RedisConfiguration, name: String, on group: any EventLoopGroup
+        _ configuration: RedisConfiguration,
+        name: String,
+        on group: any EventLoopGroup
     ) async throws(RedisError) -> RedisConnection {
         let loop = group.next()
         let connection: RedisConnection
         do {
             let channel = try await bootstrap(configuration, on: loop).get()
             let handler = try await loop.submit {
-                NIOLoopBound(try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self), eventLoop: loop)
+                NIOLoopBound(
+                    try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self),
+                    eventLoop: loop
+                )
             }.get()
             connection = RedisConnection(channel: channel, handler: handler)
         } catch {
             throw RedisError(
-                .unreachable, "No Redis at \(configuration): \(describe(error)). Is it running, and is the URL right?")
+                .unreachable,
+                "No Redis at \(configuration): \(describe(error)). Is it running, and is the URL right?"
+            )
         }
         do throws(RedisError) {
             try await connection.greet(configuration, name: name)
@@ -44,7 +51,8 @@ final class RedisConnection: Sendable {
     }
 
     private static func bootstrap(
-        _ configuration: RedisConfiguration, on loop: any EventLoop
+        _ configuration: RedisConfiguration,
+        on loop: any EventLoop
     ) throws -> EventLoopFuture<any Channel> {
         let timeout = TimeAmount(configuration.connectTimeout)
         var tls: (context: NIOSSLContext, host: String)?
@@ -60,7 +68,8 @@ final class RedisConnection: Sendable {
                     // A literal address cannot be a server name (RFC 6066 section 3); the certificate is still checked.
                     let name = (try? SocketAddress(ipAddress: secured.host, port: 0)) == nil ? secured.host : nil
                     try channel.pipeline.syncOperations.addHandler(
-                        NIOSSLClientHandler(context: secured.context, serverHostname: name))
+                        NIOSSLClientHandler(context: secured.context, serverHostname: name)
+                    )
                 }
                 try channel.pipeline.syncOperations.addHandler(RedisChannelHandler())
             }
@@ -111,7 +120,8 @@ final class RedisConnection: Sendable {
 
     /// Turns the connection into a subscriber's: from now on every reply goes to `onPush`, on the event loop.
     func subscribe(
-        to channels: [String], onPush: @escaping @Sendable ([RedisValue]) -> Void
+        to channels: [String],
+        onPush: @escaping @Sendable ([RedisValue]) -> Void
     ) async throws(RedisError) {
         channel.eventLoop.execute { [handler] in handler.value.onPush = onPush }
         let command = RedisCommand(["SUBSCRIBE"] + channels.map { .string($0) })

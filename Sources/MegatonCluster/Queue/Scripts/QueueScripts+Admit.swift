@@ -45,7 +45,8 @@ extension QueueScripts {
         end
         if #staged > 0 then redis.call('SADD', KEYS[4], ARGV[2]) end
         return staged
-        """)
+        """
+    )
 
     /// Puts what an earlier leader staged and never admitted back into the stage of this one.
     ///
@@ -65,7 +66,8 @@ extension QueueScripts {
         if moved > 0 then redis.call('SADD', KEYS[4], ARGV[2]) end
         if redis.call('EXISTS', KEYS[5]) == 0 then redis.call('SREM', KEYS[4], ARGV[3]) end
         return moved
-        """)
+        """
+    )
 
     /// Turns the first jobs of the stage into jobs that can be claimed, or into dead ones.
     ///
@@ -121,5 +123,6 @@ extension QueueScripts {
         for _ = 1, tokens do redis.call('LPUSH', KEYS[9], '1') end
         if tokens > 0 then redis.call('LTRIM', KEYS[9], 0, tonumber(ARGV[3]) - 1) end
         return result
-        """)
+        """
+    )
 }

@@ -46,7 +46,8 @@ extension QueueScripts {
           end
         end
         return taken
-        """)
+        """
+    )
 
     /// Prolongs a worker's leases, and is its sign of life.
     ///
@@ -75,7 +76,8 @@ extension QueueScripts {
         redis.call('ZADD', KEYS[3], t, ARGV[1])
         redis.call('HSET', KEYS[4], ARGV[1], ARGV[3] .. ' ' .. ARGV[4])
         return {lost, gone}
-        """)
+        """
+    )
 
     /// Gives jobs back that were not begun or will not be finished: the attempt does not count.
     ///
@@ -104,7 +106,8 @@ extension QueueScripts {
           redis.call('HDEL', KEYS[8], ARGV[1])
         end
         return given
-        """)
+        """
+    )
 
     /// Makes jobs ready again whose lease has run out, and forgets workers that have been silent for long.
     ///
@@ -139,5 +142,6 @@ extension QueueScripts {
           redis.call('HDEL', KEYS[10], worker)
         end
         return #ids
-        """)
+        """
+    )
 }

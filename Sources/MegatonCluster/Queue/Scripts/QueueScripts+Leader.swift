@@ -17,7 +17,8 @@ extension QueueScripts {
         if leader then return {0, redis.call('PTTL', KEYS[1])} end
         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
         return {1, redis.call('INCR', KEYS[2])}
-        """)
+        """
+    )
 
     /// Gives the lead up.
     ///
@@ -29,5 +30,6 @@ extension QueueScripts {
         """
         if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
         return 0
-        """)
+        """
+    )
 }

@@ -28,7 +28,8 @@ extension QueueScripts {
           finish(KEYS[7], KEYS[8], ARGV[4], ARGV[5])
         end
         return 'ok'
-        """)
+        """
+    )
 
     /// Puts a job off to be tried again.
     ///
@@ -52,5 +53,6 @@ extension QueueScripts {
           for i = 6, #ARGV, 2 do redis.call('HINCRBY', KEYS[5], ARGV[i], ARGV[i + 1]) end
         end
         return 'ok'
-        """)
+        """
+    )
 }

@@ -10,7 +10,8 @@ extension QueueScripts {
     /// cancelled takes no more.
     /// Not `allow-oom`: a full Redis refuses new work.
     static let submit = script(
-        "submit", allowsOutOfMemory: false,
+        "submit",
+        allowsOutOfMemory: false,
         """
         if redis.call('HSETNX', KEYS[2], 'submitter', ARGV[5]) == 0 and
            redis.call('HGET', KEYS[2], 'submitter') ~= ARGV[5] then
@@ -39,7 +40,8 @@ extension QueueScripts {
           close(KEYS[2])
         end
         return have
-        """)
+        """
+    )
 
     /// Drops what has not been staged of a batch, and marks the rest as no longer wanted.
     ///
@@ -63,7 +65,8 @@ extension QueueScripts {
         end
         close(KEYS[2])
         return dropped
-        """)
+        """
+    )
 
     /// Reads a ledger and forgets what its reader has.
     ///
@@ -82,5 +85,6 @@ extension QueueScripts {
           redis.call('HSET', KEYS[2], 'read', kept)
         end
         return redis.call('LRANGE', KEYS[1], 0, tonumber(ARGV[2]) - 1)
-        """)
+        """
+    )
 }

@@ -1,0 +1,191 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+import Testing
+
+/// Redis, a coordinator and workers started by hand, as on a fleet.
+@Suite(.timeLimit(.minutes(3))) struct ClusterTests {
+    private let keys = QueueKeys()
+
+    /// Runs the body with a coordinator and so many workers, and ends them with SIGTERM.
+    private func withCluster(
+        workers count: Int,
+        options: [String] = [],
+        _ body: (RedisServerProcess, TestDirectory, [ProgramUnderTest]) async throws -> Void
+    ) async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let directory = try TestDirectory()
+            let redis = ["--redis", server.url]
+            let coordinator = try ProgramUnderTest.megaton(["coordinator"] + redis)
+            let workers = try (0..<count).map { _ in
+                try ProgramUnderTest.megaton(
+                    ["worker", "--allow-root", directory.path, "--allow-private", "--render-threads", "1"] + redis
+                        + options
+                )
+            }
+            try await server.wait(forChangesOf: ["megaton:{default}:workers", "megaton:{default}:leader"]) { client in
+                let workers = try await client.send(["ZCARD", "megaton:{default}:workers"]).int
+                let leaders = try await client.send(["EXISTS", "megaton:{default}:leader"]).int
+                return workers == count && leaders == 1
+            }
+            try await body(server, directory, workers)
+            for process in workers + [coordinator] { process.send(SIGTERM) }
+            for process in workers + [coordinator] {
+                let code = await process.ending().code
+                #expect(code == 0 || code == 128 + SIGKILL, "\(process.errors)")
+            }
+        }
+    }
+
+    private func megaton(_ arguments: [String], _ server: RedisServerProcess) async throws -> ProgramUnderTest.Ending {
+        await (try ProgramUnderTest.megaton(arguments + ["--redis", server.url])).ending()
+    }
+
+    @Test func aJobFromRedisCLIIsDoneAndCounted() async throws {
+        try await withCluster(workers: 2) { (server, directory, _) async throws in
+            let image = try directory.write(TestImage.quarters(width: 100, height: 100), to: "a.png")
+            let job = #"{"source":"file://\#(image)","output":"file://\#(directory.path)/out/{stem}-{name}.{ext}"}"#
+            for pushed in ["{nonsense", job] {
+                let push = try ProgramUnderTest(
+                    program: "/usr/bin/redis-cli",
+                    arguments: ["-s", server.socket, "LPUSH", "megaton:{default}:jobs", pushed]
+                )
+                #expect(await push.ending().code == 0)
+            }
+            try await server.wait(forChangesOf: ["megaton:{default}:stat"]) { client in
+                try await client.send(["HGET", "megaton:{default}:stat", "done"]).int == 1
+            }
+            #expect(directory.files.contains("out/a-256x256.jpg"))
+            let status = try await megaton(["status", "--json"], server)
+            let json = try #require(
+                try JSONSerialization.jsonObject(with: Data(status.output.utf8)) as? [String: Any]
+            )
+            #expect(json["done"] as? Int == 1 && json["failed"] as? Int == 1 && json["dead"] as? Int == 1)
+            #expect((json["workers"] as? [Any])?.count == 2)
+            let client = server.client()
+            defer { client.close() }
+            let dead = try await client.send(["HVALS", "megaton:{default}:deadinfo"]).array?.first?.string ?? ""
+            #expect(dead.contains("invalid_job") && dead.contains("{nonsense"))
+            let table = try await megaton(["status"], server)
+            #expect(table.code == 0 && table.output.contains("done        1"))
+            let doctor = try await megaton(["doctor"], server)
+            #expect(doctor.code == 0 && doctor.output.contains("appendonly is off"), "\(doctor.output)")
+        }
+    }
+
+    @Test func aBatchIsWaitedForAndItsCacheIsCounted() async throws {
+        let image = TestImage.quarters(width: 100, height: 100)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            try await withCluster(workers: 2) { (server, directory, workers) async throws in
+                let urls = (0..<30).map { origin.url("/\($0 % 3).png").absoluteString }
+                let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
+                let ledger = directory.path + "/ledger.jsonl"
+                let submit = try await megaton(
+                    ["submit", list, "--batch", "spring", "--wait", "--json", "--ledger", ledger],
+                    server
+                )
+                #expect(submit.code == 0, "\(submit.errors)")
+                let json = try #require(
+                    try JSONSerialization.jsonObject(with: Data(submit.output.utf8)) as? [String: Any]
+                )
+                #expect(
+                    json["done"] as? Int == 30 && json["origin_fetches"] as? Int == 3 && json["renders"] as? Int == 3
+                )
+                #expect(try String(contentsOfFile: ledger, encoding: .utf8).split(separator: "\n").count == 30)
+                let again = try await megaton(["submit", list, "--batch", "spring"], server)
+                #expect(again.code == 64 && again.errors.contains("--batch"))
+                // Workers add what they counted when they stop, at the latest.
+                for worker in workers { worker.send(SIGTERM) }
+                for worker in workers { #expect(await worker.ending().code == 0) }
+                let stats = try await megaton(["stats", "--json"], server)
+                let numbers = try #require(
+                    try JSONSerialization.jsonObject(with: Data(stats.output.utf8)) as? [String: Any]
+                )
+                #expect(numbers["origin_fetches"] as? Int == 3 && numbers["renders"] as? Int == 3)
+                #expect(numbers["distinct_originals"] as? Int == 3)
+                let table = try await megaton(["stats"], server)
+                #expect(table.output.contains("127.0.0.1") && table.output.contains("fetches per original    1.00"))
+                let prometheus = try await megaton(["stats", "--prometheus"], server)
+                #expect(prometheus.output.contains("megaton_cache_origin_fetches_total 3"))
+            }
+        }
+    }
+
+    @Test func aKilledWorkersJobsAreDoneByTheOthersAndCountedOnce() async throws {
+        let image = TestImage.quarters(width: 64, height: 64)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            try await withCluster(workers: 2, options: ["--lease", "2"]) { (server, directory, workers) async throws in
+                let urls = (0..<100).map { origin.url("/\($0).png").absoluteString }
+                let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
+                origin.hold()
+                let submit = try ProgramUnderTest.megaton([
+                    "submit", list, "--wait", "--json", "--redis", server.url, "--output", directory.path + "/out",
+                ])
+                // In the middle of jobs that wait for their origin.
+                await origin.waitForRequests("/0.png", count: 1)
+                try await server.wait(forChangesOf: ["megaton:{default}:lease"]) { client in
+                    try await client.send(["ZCARD", "megaton:{default}:lease"]).int == 32
+                }
+                workers[0].send(SIGKILL)
+                origin.release()
+                let ending = await submit.ending()
+                #expect(ending.code == 0, "\(ending.errors)")
+                let json = try #require(
+                    try JSONSerialization.jsonObject(with: Data(ending.output.utf8)) as? [String: Any]
+                )
+                #expect(json["done"] as? Int == 100 && json["failed"] as? Int == 0 && json["jobs"] as? Int == 100)
+                #expect(directory.files.count { $0.hasPrefix("out/") } == 100)
+                let client = server.client()
+                defer { client.close() }
+                #expect(try await client.send(["HGET", "megaton:{default}:stat", "done"]).int == 100)
+                #expect(try await client.send(["HGET", "megaton:{default}:stat", "stalled"]).int ?? 0 > 0)
+                for key in ["lease", "delay", "dead", "ready:normal", "body", "meta"] {
+                    #expect(try await client.send(["EXISTS", .string("megaton:{default}:\(key)")]).int == 0, "\(key)")
+                }
+            }
+        }
+    }
+
+    @Test func aStoppedWorkerGivesBackWhatItCannotFinish() async throws {
+        let image = TestImage.quarters(width: 64, height: 64)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            try await withCluster(workers: 1) { (server, directory, workers) async throws in
+                origin.hold()
+                let client = server.client()
+                defer { client.close() }
+                let job = #"{"id":"a","source":"\#(origin.url("/a.png").absoluteString)"}"#
+                try await client.send(["LPUSH", "megaton:{default}:jobs", .string(job)])
+                await origin.waitForRequests("/a.png", count: 1)
+                workers[0].send(SIGTERM)
+                workers[0].send(SIGTERM)
+                #expect(await workers[0].ending().code == 0)
+                #expect(
+                    try await client.send(["LRANGE", "megaton:{default}:ready:normal", "0", "-1"]).array?.count == 1
+                )
+                #expect(
+                    try await client.send(["HGET", "megaton:{default}:meta", "a"]).string?.hasPrefix("0|0||") == true
+                )
+                #expect(try await client.send(["ZCARD", "megaton:{default}:workers"]).int == 0)
+            }
+        }
+    }
+
+    @Test(arguments: ["redis-control.conf", "redis-cache.conf"])
+    func theRedisConfigurationsOfTheRepositoryStart(_ name: String) async throws {
+        let options = RedisServerProcess.Options(file: Repository.root + "/deploy/" + name)
+        try await RedisServerProcess.run(options) { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            let policy = try await client.send(["CONFIG", "GET", "maxmemory-policy"]).dictionary["maxmemory-policy"]
+            let appends = try await client.send(["CONFIG", "GET", "appendonly"]).dictionary["appendonly"]
+            if name == "redis-control.conf" {
+                #expect(policy == "noeviction" && appends == "yes")
+                try await ControlRedisCheck.run(client)
+            } else {
+                #expect(policy == "allkeys-lru" && appends == "no")
+            }
+        }
+    }
+}
