@@ -38,7 +38,11 @@ import Testing
         /// The pictures, without the ledger.
         var outputs: [String] {
             let all = FileManager.default.enumerator(atPath: output)?.compactMap { $0 as? String } ?? []
-            return all.filter { $0.contains(".") && !$0.hasSuffix(".jsonl") }.sorted()
+            return all.filter { name in
+                var isDirectory: ObjCBool = false
+                let isThere = FileManager.default.fileExists(atPath: "\(output)/\(name)", isDirectory: &isDirectory)
+                return isThere && !isDirectory.boolValue && !name.hasSuffix(".jsonl")
+            }.sorted()
         }
     }
 

@@ -48,6 +48,25 @@ import Testing
         }
     }
 
+    @Test func differentSourcesOfOneHostAreFetchedSideBySide() async throws {
+        let image = TestImage.quarters(width: 64, height: 64)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            let pipeline = try pipeline()
+            origin.hold()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for number in 0..<8 {
+                    group.addTask {
+                        _ = try await pipeline.renditions([small], for: .init(url: origin.url("/\(number)")))
+                    }
+                }
+                for number in 0..<8 { await origin.waitForRequests("/\(number)", count: 1) }
+                origin.release()
+                try await group.waitForAll()
+            }
+            #expect(origin.total == 8)
+        }
+    }
+
     @Test func severalRenditionsComeFromOneFetch() async throws {
         let image = TestImage.quarters(width: 400, height: 300)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in

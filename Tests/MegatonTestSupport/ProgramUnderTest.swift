@@ -2,6 +2,9 @@ import Foundation
 import Synchronization
 
 /// A process that a test started: signalled by its own id, and ended with the object.
+///
+/// Spawned and waited for by hand: Foundation's `Process` hears of an end through a socket that other children inherit,
+/// so that it may not hear of it while they live.
 public final class ProgramUnderTest: Sendable {
     /// How it ended, and what it said.
     public struct Ending: Sendable {
@@ -9,6 +12,14 @@ public final class ProgramUnderTest: Sendable {
         public let code: Int32
         public let output: String
         public let errors: String
+    }
+
+    /// The process could not be started.
+    public struct CannotStart: Error {
+        /// Which program.
+        public let program: String
+        /// Of posix_spawn.
+        public let code: Int32
     }
 
     /// Waits for the process' end and tells those who ask.
@@ -37,31 +48,43 @@ public final class ProgramUnderTest: Sendable {
         }
     }
 
-    private let process: Mutex<Process>
     private let end = End()
     private let files: TestDirectory
     public let pid: Int32
 
     /// - Parameter environment: added to the test's own.
-    public init(program: String, arguments: [String], environment: [String: String] = [:], directory: String? = nil)
-        throws
-    {
+    public init(
+        program: String,
+        arguments: [String],
+        environment: [String: String] = [:],
+        directory: String? = nil
+    ) throws {
         files = try TestDirectory()
-        let child = Process()
-        child.executableURL = URL(fileURLWithPath: program)
-        child.arguments = arguments
-        child.environment = ProcessInfo.processInfo.environment.merging(environment) { _, new in new }
-        if let directory { child.currentDirectoryURL = URL(fileURLWithPath: directory) }
-        child.standardInput = FileHandle.nullDevice
-        child.standardOutput = try Self.file(files.path + "/out")
-        child.standardError = try Self.file(files.path + "/err")
-        process = Mutex(child)
-        let end = end
-        child.terminationHandler = { child in
-            end.land(child.terminationReason == .exit ? child.terminationStatus : 128 + child.terminationStatus)
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+        let create = O_WRONLY | O_CREAT | O_APPEND
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, files.path + "/out", create, 0o600)
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, files.path + "/err", create, 0o600)
+        let variables = ProcessInfo.processInfo.environment.merging(environment) { _, new in new }
+        // `env -C` starts it elsewhere, and becomes it.
+        let command = directory.map { ["/usr/bin/env", "-C", $0, program] } ?? [program]
+        var argv = (command + arguments).map { strdup($0) } + [nil]
+        var envp = variables.map { strdup("\($0.key)=\($0.value)") } + [nil]
+        defer { for pointer in argv + envp { free(pointer) } }
+        var child: pid_t = 0
+        let code = posix_spawn(&child, command[0], &actions, nil, &argv, &envp)
+        guard code == 0 else { throw CannotStart(program: program, code: code) }
+        pid = child
+        let (pid, end) = (pid, end)
+        let thread = Thread {
+            var status: Int32 = 0
+            while waitpid(pid, &status, 0) < 0 && errno == EINTR {}
+            let signal = status & 0x7F
+            end.land(signal == 0 ? status >> 8 & 0xFF : 128 + signal)
         }
-        try child.run()
-        pid = child.processIdentifier
+        thread.start()
     }
 
     /// The program that is built beside the tests.
@@ -90,17 +113,11 @@ public final class ProgramUnderTest: Sendable {
 
     /// Waits for its end.
     public func ending() async -> Ending {
-        let code = await end.wait()
-        return Ending(code: code, output: output, errors: errors)
+        Ending(code: await end.wait(), output: output, errors: errors)
     }
 
     /// What it has written to standard output so far.
     public var output: String { (try? String(contentsOfFile: files.path + "/out", encoding: .utf8)) ?? "" }
     /// What it has written to standard error so far.
     public var errors: String { (try? String(contentsOfFile: files.path + "/err", encoding: .utf8)) ?? "" }
-
-    private static func file(_ path: String) throws -> FileHandle {
-        _ = FileManager.default.createFile(atPath: path, contents: nil)
-        return try FileHandle(forWritingTo: URL(fileURLWithPath: path))
-    }
 }

@@ -60,10 +60,13 @@ public struct FileOutput: Sendable {
         }
     }
 
+    /// O_TMPFILE of open(2), which is a macro that Swift cannot read.
+    private static let unnamedFile = O_DIRECTORY | 0o20000000
+
     private static func write(_ data: Data, directory: String, name: String) throws(ImagePipeline.Error) {
         let path = "\(directory)/\(name)"
         // Where no name is needed none is given; EOPNOTSUPP and EISDIR say that the file system cannot do that.
-        let unnamed = open(directory, O_WRONLY | O_CLOEXEC | O_DIRECTORY | 0o20000000 /* O_TMPFILE */, 0o666)
+        let unnamed = open(directory, O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
         if unnamed >= 0 {
             defer { close(unnamed) }
             try fill(unnamed, data, path)

@@ -79,7 +79,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         megaton_curl_setopt_long(easy, CURLOPT_FOLLOWLOCATION, 1)
         megaton_curl_setopt_long(easy, CURLOPT_MAXREDIRS, configuration.maximumRedirects)
         megaton_curl_setopt_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
-        megaton_curl_setopt_long(easy, CURLOPT_PIPEWAIT, 1)
+        // Over TLS the handshake tells whether a connection can be shared (HTTP/2): worth the wait. In plain HTTP only a
+        // whole answer would tell, and requests would go to an origin one after the other.
+        let isTLS = request.url?.scheme?.lowercased() == "https"
+        megaton_curl_setopt_long(easy, CURLOPT_PIPEWAIT, isTLS ? 1 : 0)
         megaton_curl_setopt_long(easy, CURLOPT_CONNECTTIMEOUT_MS, configuration.connectTimeout.wholeMilliseconds)
         megaton_curl_setopt_long(easy, CURLOPT_TIMEOUT_MS, configuration.timeout.wholeMilliseconds)
         megaton_curl_setopt_long(easy, CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)

@@ -50,6 +50,13 @@ final class RedisConnection: Sendable {
         return connection
     }
 
+    // Linux' numbers for options that NIO has no name for (tcp(7)): seconds, seconds, probes, milliseconds.
+    private static let tcp: SocketOptionLevel = 6
+    private static let keepIdle: SocketOptionName = 4
+    private static let keepInterval: SocketOptionName = 5
+    private static let keepCount: SocketOptionName = 6
+    private static let userTimeout: SocketOptionName = 18
+
     private static func bootstrap(
         _ configuration: RedisConfiguration,
         on loop: any EventLoop
@@ -83,10 +90,10 @@ final class RedisConnection: Sendable {
                 bootstrap
                 .channelOption(.tcpOption(.tcp_nodelay), value: 1)
                 .channelOption(.socketOption(.so_keepalive), value: 1)
-                .channelOption(.socket(6, 4 /* IPPROTO_TCP, TCP_KEEPIDLE in s */), value: 15)
-                .channelOption(.socket(6, 5 /* TCP_KEEPINTVL in s */), value: 5)
-                .channelOption(.socket(6, 6 /* TCP_KEEPCNT */), value: 3)
-                .channelOption(.socket(6, 18 /* TCP_USER_TIMEOUT in ms */), value: 10_000)
+                .channelOption(.socket(tcp, keepIdle), value: 15)
+                .channelOption(.socket(tcp, keepInterval), value: 5)
+                .channelOption(.socket(tcp, keepCount), value: 3)
+                .channelOption(.socket(tcp, userTimeout), value: 10_000)
                 .connect(host: host, port: port)
         }
     }
