@@ -151,14 +151,14 @@ import Testing
     @Test func aStoppedWorkerGivesBackWhatItCannotFinish() async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
-            try await withCluster(workers: 1) { (server, directory, workers) async throws in
+            let options = ["--drain-timeout", "0"]
+            try await withCluster(workers: 1, options: options) { (server, directory, workers) async throws in
                 origin.hold()
                 let client = server.client()
                 defer { client.close() }
                 let job = #"{"id":"a","source":"\#(origin.url("/a.png").absoluteString)"}"#
                 try await client.send(["LPUSH", "megaton:{default}:jobs", .string(job)])
                 await origin.waitForRequests("/a.png", count: 1)
-                workers[0].send(SIGTERM)
                 workers[0].send(SIGTERM)
                 #expect(await workers[0].ending().code == 0)
                 #expect(

@@ -17,7 +17,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
     private let reader = RedisReplyReader()
     private var pending = CircularBuffer<Batch>()
-    private var overdueCheck: Scheduled<Void>?
+    private var overdueCheck: (timer: Scheduled<Void>, at: NIODeadline)?
     private var context: ChannelHandlerContext?
     private var failure: RedisError?
     /// Set once the connection has become a subscriber's: nothing is pending from then on.
@@ -66,6 +66,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
         if pending[pending.startIndex].missing == 0 {
             let batch = pending.removeFirst()
             batch.promise.succeed(batch.replies)
+            if let context { scheduleOverdueCheck(context) }
         }
     }
 
@@ -82,7 +83,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
     private func fail(_ error: RedisError, context: ChannelHandlerContext) {
         guard failure == nil else { return }
         failure = error
-        overdueCheck?.cancel()
+        overdueCheck?.timer.cancel()
         let batches = pending
         pending.removeAll()
         context.close(promise: nil)
@@ -90,10 +91,14 @@ final class RedisChannelHandler: ChannelInboundHandler {
     }
 
     /// One timer for the first in line is enough: replies come in order, so whoever is overdue waits behind it or is
-    /// it. A later batch with an earlier deadline fires when it has become the first.
+    /// it. The timer is moved only for a first whose deadline is earlier, so that most commands cost none.
     private func scheduleOverdueCheck(_ context: ChannelHandlerContext) {
-        guard overdueCheck == nil, let first = pending.first else { return }
-        overdueCheck = context.eventLoop.assumeIsolated().scheduleTask(deadline: first.deadline) { [weak self] in
+        guard let first = pending.first else { return }
+        if let overdueCheck {
+            if overdueCheck.at <= first.deadline { return }
+            overdueCheck.timer.cancel()
+        }
+        let timer = context.eventLoop.assumeIsolated().scheduleTask(deadline: first.deadline) { [weak self] in
             guard let self, let context = self.context else { return }
             self.overdueCheck = nil
             if let first = self.pending.first, first.deadline <= .now() {
@@ -105,5 +110,6 @@ final class RedisChannelHandler: ChannelInboundHandler {
                 self.scheduleOverdueCheck(context)
             }
         }
+        overdueCheck = (timer, first.deadline)
     }
 }
