@@ -181,7 +181,11 @@ struct RunCommand: AsyncParsableCommand {
         let threads = max(1, ProcessInfo.processInfo.activeProcessorCount / count)
         return WorkerFleet(
             count: count,
-            arguments: ["--queue", redis.queue, "--render-threads", String(threads)] + roots + worker.arguments
+            // They see what becomes of the batch sooner than a fleet must, and end when it has ended: nothing that is still
+            // running then is waited for.
+            arguments: [
+                "--queue", redis.queue, "--render-threads", String(threads), "--lease", "9", "--drain-timeout", "2",
+            ] + roots + worker.arguments
                 + ["--log-level", verbose ? "info" : "warning"],
             environment: [
                 "MEGATON_REDIS": redis.controlURL ?? control.description,

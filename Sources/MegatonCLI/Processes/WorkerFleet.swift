@@ -37,7 +37,12 @@ struct WorkerFleet: Sendable {
             throw Failure.unavailable("the program's own path is not known: /proc is not mounted?")
         }
         let log = logs.map { "\($0.path)/worker-\(number).log" }
-        let child = ChildProcess(command: [program, "worker"] + arguments, environment: environment, log: log)
+        let child = ChildProcess(
+            command: [program, "worker"] + arguments,
+            environment: environment,
+            log: log,
+            patience: .seconds(10)
+        )
         var deaths = 0
         while deaths < Self.deathLimit {
             let birth = ContinuousClock.now
