@@ -40,8 +40,8 @@ final class RunningJobs: Sendable {
     }
 
     private let entries = Mutex<[String: Entry]>([:])
-    /// Fired each time one ends.
-    let ended = Trigger()
+    /// Fired each time one ends, and when something else says that it is worth looking again.
+    let changed = Trigger()
 
     var count: Int { entries.withLock { $0.count } }
     var all: [Entry] { entries.withLock { Array($0.values) } }
@@ -53,7 +53,7 @@ final class RunningJobs: Sendable {
     func remove(_ entry: Entry) {
         // The same id may have been claimed again after its lease was lost: only this attempt goes.
         entries.withLock { if $0[entry.job.id] === entry { $0[entry.job.id] = nil } }
-        ended.fire()
+        changed.fire()
     }
 
     /// Stops what can no longer be sure of its lease.

@@ -22,6 +22,8 @@ public final class Worker: Sendable {
     private let runner: JobRunner
     private let keeper: LeaseKeeper
     private let running = RunningJobs()
+    /// Fired when the worker is idle.
+    private let listening = Trigger()
     private let statistics = StatisticsRecorder()
     private let logger: Logger
     private let onHungRender: @Sendable () -> Void
@@ -106,8 +108,9 @@ public final class Worker: Sendable {
                 // Whoever sleeps must notice: the wake connection is of no use after this.
                 await signal.wait(for: .drain)
                 self.wake.close()
-                self.running.ended.fire()
+                self.running.changed.fire()
             }
+            watch.addTask { await self.listen() }
             await withDiscardingTaskGroup { jobs in
                 var failures = Backoff()
                 while signal.level == .none && !Task.isCancelled {
@@ -121,7 +124,7 @@ public final class Worker: Sendable {
                             await ends(suspect, signal)
                         } else {
                             for entry in claimed { jobs.addTask { await self.work(on: entry) } }
-                            if claimed.isEmpty { try await idle() }
+                            if claimed.isEmpty { await idle() }
                         }
                     } catch  where signal.level > .none || Task.isCancelled {
                         break
@@ -146,11 +149,11 @@ public final class Worker: Sendable {
     }
 
     private func othersEnd(_ signal: ShutdownSignal) async {
-        while running.count > 1 && signal.level == .none && !Task.isCancelled { await running.ended.wait() }
+        while running.count > 1 && signal.level == .none && !Task.isCancelled { await running.changed.wait() }
     }
 
     private func ends(_ entry: RunningJobs.Entry, _ signal: ShutdownSignal) async {
-        while running.contains(entry) && signal.level == .none && !Task.isCancelled { await running.ended.wait() }
+        while running.contains(entry) && signal.level == .none && !Task.isCancelled { await running.changed.wait() }
     }
 
     /// Fills the free places. Empty where there is nothing to do, or no place.
@@ -171,15 +174,31 @@ public final class Worker: Sendable {
         }
     }
 
-    /// Sleeps until there may be something to do.
-    private func idle() async throws(RedisError) {
-        if running.count >= configuration.concurrency {
-            await running.ended.wait()
-        } else {
-            try await wake.send(
-                ["BLPOP", .string(configuration.keys.wake), .int(Self.idleSeconds)],
-                timeout: .seconds(Self.idleSeconds + 2)
-            )
+    /// Sleeps until there may be something to do: a token came, or a job of ours ended and with it our share of what is
+    /// ready has grown.
+    private func idle() async {
+        if running.count < configuration.concurrency { listening.fire() }
+        await running.changed.wait()
+    }
+
+    /// Takes a token whenever the worker is idle, on a connection of its own, so that the end of a job can wake the worker
+    /// meanwhile.
+    private func listen() async {
+        var failures = Backoff()
+        while !Task.isCancelled {
+            await listening.wait()
+            if Task.isCancelled { return }
+            do {
+                try await wake.send(
+                    ["BLPOP", .string(configuration.keys.wake), .int(Self.idleSeconds)],
+                    timeout: .seconds(Self.idleSeconds + 2)
+                )
+                failures.reset()
+            } catch {
+                // The claim that follows meets the same failure and tells of it.
+                try? await Task.sleep(for: failures.next())
+            }
+            running.changed.fire()
         }
     }
 
@@ -192,7 +211,7 @@ public final class Worker: Sendable {
             group.addTask { await signal.wait(for: .abort) }
             group.addTask { try? await Task.sleep(for: self.configuration.drainTimeout) }
             group.addTask {
-                while self.running.count > 0 && !Task.isCancelled { await self.running.ended.wait() }
+                while self.running.count > 0 && !Task.isCancelled { await self.running.changed.wait() }
             }
             await group.next()
             group.cancelAll()
