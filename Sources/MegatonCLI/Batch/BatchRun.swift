@@ -85,6 +85,8 @@ final class BatchRun: Sendable {
             )
         }
         let progress = progress.withLock { $0 }
+        // A signal that came when all was done has interrupted nothing.
+        let isWhole = progress.isComplete && counters["cancelled"] == 0 && counters.ended >= progress.submitted
         let summary = RunSummary(
             batch: batch,
             counters: counters,
@@ -96,7 +98,7 @@ final class BatchRun: Sendable {
             summary: summary,
             errors: tally.table,
             skipped: progress.skipped,
-            wasInterrupted: shutdown.level > .none && !(progress.isComplete && counters["cancelled"] == 0)
+            wasInterrupted: shutdown.level > .none && !isWhole
         )
     }
 

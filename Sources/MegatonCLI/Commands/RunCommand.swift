@@ -41,6 +41,7 @@ struct RunCommand: AsyncParsableCommand {
     var verbose = false
 
     mutating func validate() throws {
+        if output.isEmpty { throw ValidationError("--output is empty; it names a directory.") }
         if let workers, !(1...256).contains(workers) { throw ValidationError("--workers is 1 to 256.") }
         if !(64...1_048_576).contains(cacheSize) { throw ValidationError("--cache-size is 64 to 1048576 MiB.") }
         if redis.cacheURL != nil && redis.controlURL == nil {
@@ -199,6 +200,11 @@ struct RunCommand: AsyncParsableCommand {
 
     private func prepareOutput() throws -> String {
         let path = URL(fileURLWithPath: output).standardizedFileURL.path
+        for input in batch.inputs where URL(fileURLWithPath: input).standardizedFileURL.path == path {
+            throw Failure.usage(
+                "--output \(output) is an input too: the next run would take what this one made. Name another directory."
+            )
+        }
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {
@@ -215,6 +221,9 @@ struct RunCommand: AsyncParsableCommand {
     /// elsewhere needs an --allow-root.
     private func inputRoots() -> [String] {
         var roots: [String] = []
+        // A list that is written here names, as a rule, what is here.
+        let hasList = batch.inputs.contains { $0 == "-" || $0.hasSuffix(".txt") || $0.hasSuffix(".jsonl") }
+        if hasList { roots.append(FileManager.default.currentDirectoryPath) }
         for input in batch.inputs where input != "-" && !InputReader.isURL(input) {
             let path = URL(fileURLWithPath: input).standardizedFileURL.path
             var isDirectory: ObjCBool = false
@@ -237,6 +246,9 @@ struct RunCommand: AsyncParsableCommand {
         } else {
             Terminal.error("megaton: \(summary.line)")
             Terminal.error("megaton: the ledger is \(summary.ledger ?? "")")
+        }
+        if summary.jobs == 0 && !result.wasInterrupted {
+            Terminal.error("megaton: there was nothing to do: no image was found in what was named.")
         }
         let code = summary.exitCode(interrupted: result.wasInterrupted)
         if code != 0 { throw ExitCode(code) }

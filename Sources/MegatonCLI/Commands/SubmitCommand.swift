@@ -40,7 +40,15 @@ struct SubmitCommand: AsyncParsableCommand {
             let shutdown = ShutdownSignal()
             let name = batch ?? Identity.batch("submit")
             let control = try redis.control()
-            try await InspectorSession.run(redis) { _ in }
+            try await InspectorSession.run(redis) { inspector in
+                let status = try await inspector.status()
+                if status.leader == nil || status.workers.isEmpty {
+                    Terminal.error(
+                        "megaton: the jobs will wait: the cluster has \(status.leader == nil ? "no coordinator" : "no worker") "
+                            + "now. Start megaton \(status.leader == nil ? "coordinator" : "worker")."
+                    )
+                }
+            }
             let place = output.map { URL(fileURLWithPath: $0).standardizedFileURL.path }
             let path = options.ledger.map { URL(fileURLWithPath: $0).standardizedFileURL.path }
             let ledger = wait ? try Ledger(path) : nil

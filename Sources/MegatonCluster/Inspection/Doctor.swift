@@ -22,6 +22,9 @@ public struct Doctor: Sendable {
     private let isShared: Bool
     private let keys: QueueKeys
 
+    /// Seconds: three times as long as a worker takes between two signs with its default lease.
+    private static let silence: Double = 15
+
     /// - Parameter cache: the control's again where one Redis serves both.
     public init(control: RedisClient, cache: RedisClient, keys: QueueKeys) {
         self.control = control
@@ -134,12 +137,20 @@ public struct Doctor: Sendable {
         do {
             let status = try await Inspector(queue: JobQueue(control, keys: keys), cache: cache).status()
             let waiting = status.intake + status.staged
+            let silent = status.workers.count { $0.silent > Self.silence }
             return [
                 Finding(
                     level: status.leader != nil || waiting == 0 ? .ok : .warning,
                     subject: "coordinator",
                     message: status.leader.map { "\($0) leads" }
                         ?? "none leads; \(waiting) jobs wait to be admitted. Start megaton coordinator."
+                ),
+                Finding(
+                    level: silent == 0 ? .ok : .warning,
+                    subject: "silent workers",
+                    message: silent == 0
+                        ? "none"
+                        : "\(silent) have given no sign of life for \(Int(Self.silence)) s: they died or hang. Their jobs go to others."
                 ),
                 Finding(
                     level: !status.workers.isEmpty || status.ready + waiting == 0 ? .ok : .warning,

@@ -1,3 +1,4 @@
+import Foundation
 import NIOCore
 import NIOPosix
 import NIOSSL
@@ -146,8 +147,8 @@ final class RedisConnection: Sendable {
     private static func describe(_ error: any Error) -> String {
         switch error {
         case let error as NIOConnectionError:
-            error.connectionErrors.first.map { "\($0.error)" } ?? "the name \(error.host) has no address"
-        case let error as IOError: error.description
+            error.connectionErrors.first.map { describe($0.error) } ?? "the name \(error.host) has no address"
+        case let error as IOError: String(cString: strerror(error.errnoCode))
         case ChannelError.connectTimeout: "no answer in time"
         default: "\(error)"
         }
