@@ -127,7 +127,7 @@ struct Intake: Sendable {
             case .invalid(let dead):
                 let outcome = candidate.outcome(.failed, code: dead.code, message: dead.message)
                 arguments += [
-                    "x", batch, isOwn, .buffer(ByteBuffer(bytes: JobQueue.json(dead))),
+                    "x", batch, isOwn, .buffer(ByteBuffer(bytes: WireJSON.data(dead))),
                     .buffer(ByteBuffer(bytes: outcome.json())),
                 ]
             }

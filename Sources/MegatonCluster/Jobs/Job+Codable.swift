@@ -100,15 +100,7 @@ extension Job {
     }
 
     /// The wire form, with sorted fields.
-    public func json() -> Data {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        do {
-            return try encoder.encode(self)
-        } catch {
-            preconditionFailure("strings and integers always encode: \(error)")
-        }
-    }
+    public func json() -> Data { WireJSON.data(self) }
 }
 
 /// A job that cannot be accepted.

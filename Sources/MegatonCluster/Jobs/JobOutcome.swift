@@ -71,13 +71,5 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     }
 
     /// One line, without its end.
-    public func json() -> Data {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        do {
-            return try encoder.encode(self)
-        } catch {
-            preconditionFailure("strings and finite numbers always encode: \(error)")
-        }
-    }
+    public func json() -> Data { WireJSON.data(self) }
 }

@@ -122,7 +122,8 @@ public struct JobQueue: Sendable {
             ],
             arguments: [
                 .string(job.id), .string(worker), .int(job.attempt), .string(outcome.status.rawValue),
-                .buffer(ByteBuffer(bytes: outcome.json())), .buffer(ByteBuffer(bytes: dead.map(Self.json) ?? Data())),
+                .buffer(ByteBuffer(bytes: outcome.json())),
+                .buffer(ByteBuffer(bytes: dead.map { WireJSON.data($0) } ?? Data())),
             ] + Self.pairs(counters)
         )
         return try Self.verdict(reply)
@@ -223,14 +224,6 @@ public struct JobQueue: Sendable {
 
     private static func pairs(_ counters: [String: Int]) -> [RedisArgument] {
         counters.filter { $0.value != 0 }.flatMap { [.string($0.key), .int($0.value)] }
-    }
-
-    static func json(_ value: DeadJob) -> Data {
-        do {
-            return try JSONEncoder().encode(value)
-        } catch {
-            preconditionFailure("strings and integers always encode: \(error)")
-        }
     }
 }
 

@@ -6,7 +6,6 @@ struct JobRunner: Sendable {
     let pipeline: ImagePipeline
     let output: FileOutput
     let statistics: StatisticsRecorder
-    let worker: String
 
     /// How an attempt ended.
     enum Result: Sendable {

@@ -54,11 +54,7 @@ extension Worker {
             "started": String(Int(Date().timeIntervalSince1970)), "concurrency": String(configuration.concurrency),
             "version": Megaton.version,
         ]
-        do {
-            return String(decoding: try JSONEncoder().encode(fields), as: UTF8.self)
-        } catch {
-            preconditionFailure("strings always encode: \(error)")
-        }
+        return WireJSON.text(fields)
     }
 
     static func poison(_ job: ClaimedJob) -> ImagePipeline.Error {

@@ -1,0 +1,156 @@
+internal import Logging
+internal import MegatonRedis
+
+/// Fills the worker's free places with claimed jobs, sleeps while there are none, and drains at the end.
+final class ClaimLoop: Sendable {
+    private let queue: JobQueue
+    private let wake: RedisClient
+    private let handler: JobHandler
+    private let running: RunningJobs
+    private let concurrency: Int
+    private let lease: Duration
+    private let drainTimeout: Duration
+    private let logger: Logger
+    /// Fired when the worker is idle.
+    private let listening = Trigger()
+
+    /// How long an idle worker sleeps at the most before it looks by itself, seconds: a lost token costs no more.
+    private static let idleSeconds = 2
+
+    /// - Parameter wake: a connection that nothing else uses.
+    init(
+        _ configuration: Worker.Configuration,
+        queue: JobQueue,
+        wake: RedisClient,
+        handler: JobHandler,
+        running: RunningJobs,
+        logger: Logger
+    ) {
+        self.queue = queue
+        self.wake = wake
+        self.handler = handler
+        self.running = running
+        concurrency = configuration.concurrency
+        lease = configuration.lease
+        drainTimeout = configuration.drainTimeout
+        self.logger = logger
+    }
+
+    /// Claims and does jobs until the signal, then lets what runs end.
+    func run(until signal: ShutdownSignal) async {
+        await withTaskGroup(of: Void.self) { watch in
+            watch.addTask {
+                // Whoever sleeps must notice: the wake connection is of no use after this.
+                await signal.wait(for: .drain)
+                self.wake.close()
+                self.running.changed.fire()
+            }
+            watch.addTask { await self.listen() }
+            await withDiscardingTaskGroup { jobs in
+                var failures = Backoff()
+                while signal.level == .none && !Task.isCancelled {
+                    do {
+                        let claimed = try await claimFree()
+                        failures.reset()
+                        if let suspect = claimed.first(where: { $0.job.stalls > 0 }) {
+                            try await giveBack(claimed.filter { $0 !== suspect })
+                            await othersEnd(signal)
+                            jobs.addTask { await self.handler.handle(suspect) }
+                            await ends(suspect, signal)
+                        } else {
+                            for entry in claimed { jobs.addTask { await self.handler.handle(entry) } }
+                            if claimed.isEmpty { await idle() }
+                        }
+                    } catch  where signal.level > .none || Task.isCancelled {
+                        break
+                    } catch {
+                        logger.warning("cannot claim", metadata: [LogKey.error: "\(error)"])
+                        try? await Task.sleep(for: failures.next())  // Cancelled: the loop's condition ends it.
+                    }
+                }
+                await drain(signal)
+            }
+            watch.cancelAll()
+        }
+    }
+
+    // A job whose worker died or fell silent may be what killed it. It runs alone in its process, so that only the
+    // guilty one gathers stalls and not what was in hand beside it.
+
+    private func giveBack(_ entries: [RunningJobs.Entry]) async throws(RedisError) {
+        for entry in entries { running.remove(entry) }
+        if entries.isEmpty { return }
+        try await queue.release(entries.map { ($0.job.id, $0.job.attempt) }, worker: handler.worker, leaves: false)
+    }
+
+    private func othersEnd(_ signal: ShutdownSignal) async {
+        while running.count > 1 && signal.level == .none && !Task.isCancelled { await running.changed.wait() }
+    }
+
+    private func ends(_ entry: RunningJobs.Entry, _ signal: ShutdownSignal) async {
+        while running.contains(entry) && signal.level == .none && !Task.isCancelled { await running.changed.wait() }
+    }
+
+    /// Fills the free places. Empty where there is nothing to do, or no place.
+    private func claimFree() async throws(RedisError) -> [RunningJobs.Entry] {
+        let free = concurrency - running.count
+        guard free > 0 else { return [] }
+        let validUntil = ContinuousClock.now + LeaseKeeper.validity(of: lease)
+        let claimed = try await queue.claim(
+            free,
+            running: running.count,
+            worker: handler.worker,
+            lease: lease
+        )
+        return claimed.map { job in
+            let entry = RunningJobs.Entry(job, validUntil: validUntil)
+            running.insert(entry)
+            return entry
+        }
+    }
+
+    /// Sleeps until there may be something to do: a token came, or a job of ours ended and with it our share of what is
+    /// ready has grown.
+    private func idle() async {
+        if running.count < concurrency { listening.fire() }
+        await running.changed.wait()
+    }
+
+    /// Takes a token whenever the worker is idle, on a connection of its own, so that the end of a job can wake the worker
+    /// meanwhile.
+    private func listen() async {
+        var failures = Backoff()
+        while !Task.isCancelled {
+            await listening.wait()
+            if Task.isCancelled { return }
+            do {
+                try await wake.send(
+                    ["BLPOP", .string(queue.keys.wake), .int(Self.idleSeconds)],
+                    timeout: .seconds(Self.idleSeconds + 2)
+                )
+                failures.reset()
+            } catch {
+                // The claim that follows meets the same failure and tells of it.
+                try? await Task.sleep(for: failures.next())
+            }
+            running.changed.fire()
+        }
+    }
+
+    /// Lets what runs end; what does not in time, or at the second signal, is stopped and goes back.
+    private func drain(_ signal: ShutdownSignal) async {
+        if running.count > 0 {
+            logger.info("draining", metadata: [LogKey.count: "\(running.count)"])
+        }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await signal.wait(for: .abort) }
+            group.addTask { try? await Task.sleep(for: self.drainTimeout) }
+            group.addTask {
+                while self.running.count > 0 && !Task.isCancelled { await self.running.changed.wait() }
+            }
+            await group.next()
+            group.cancelAll()
+        }
+        for entry in running.all { entry.stop(.shutdown) }
+    }
+}
