@@ -17,7 +17,7 @@ import Testing
                     to: "b",
                     first: 0,
                     isLast: false,
-                    keepsLedger: true,
+                    policy: .init(keepsLedger: true),
                     submitter: "me"
                 ) == 3
             )
@@ -27,12 +27,19 @@ import Testing
                     to: "b",
                     first: 0,
                     isLast: false,
-                    keepsLedger: true,
+                    policy: .init(keepsLedger: true),
                     submitter: "me"
                 ) == 3
             )
             #expect(
-                try await queue.submit(jobs(1..<5), to: "b", first: 1, isLast: true, keepsLedger: true, submitter: "me")
+                try await queue.submit(
+                    jobs(1..<5),
+                    to: "b",
+                    first: 1,
+                    isLast: true,
+                    policy: .init(keepsLedger: true),
+                    submitter: "me"
+                )
                     == 5
             )
             #expect(try await fixture.count("LLEN", fixture.keys.jobs(batch: "b")) == 5)
@@ -42,7 +49,7 @@ import Testing
                     to: "b",
                     first: 7,
                     isLast: false,
-                    keepsLedger: true,
+                    policy: .init(keepsLedger: true),
                     submitter: "me"
                 )
             }
@@ -51,7 +58,7 @@ import Testing
 
     @Test func endsOnceWhenAllItsJobsHave() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b", keepsLedger: true)
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b", policy: .init(keepsLedger: true))
             for job in jobs(0..<3) { try await submitter.add(job) }
             try await submitter.flush()
             try await fixture.admit()
@@ -82,7 +89,7 @@ import Testing
                 to: "b",
                 first: 0,
                 isLast: true,
-                keepsLedger: false,
+                policy: .init(keepsLedger: false),
                 submitter: "me"
             )
             #expect(try await !fixture.batch("b").isFinished)
@@ -98,7 +105,14 @@ import Testing
 
     @Test func anEmptyBatchEndsAtOnce() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            _ = try await fixture.queue.submit([], to: "b", first: 0, isLast: true, keepsLedger: true, submitter: "me")
+            _ = try await fixture.queue.submit(
+                [],
+                to: "b",
+                first: 0,
+                isLast: true,
+                policy: .init(keepsLedger: true),
+                submitter: "me"
+            )
             #expect(try await fixture.batch("b").isFinished)
         }
     }
@@ -111,7 +125,7 @@ import Testing
                 to: "b",
                 first: 0,
                 isLast: true,
-                keepsLedger: true,
+                policy: .init(keepsLedger: true),
                 submitter: "me"
             )
             #expect(try await fixture.admit() == .admitted(.init(admitted: 1, invalid: 2)))
@@ -144,7 +158,7 @@ import Testing
                 to: "b",
                 first: 0,
                 isLast: false,
-                keepsLedger: true,
+                policy: .init(keepsLedger: true),
                 submitter: "me"
             )
             try await fixture.admit()
@@ -154,10 +168,10 @@ import Testing
                 to: "b",
                 first: 2,
                 isLast: true,
-                keepsLedger: true,
+                policy: .init(keepsLedger: true),
                 submitter: "me"
             )
-            _ = try await fixture.intake.admit(epoch: fixture.epoch, window: 1000, chunk: 1)
+            _ = try await fixture.admit(chunk: 1)
             try await fixture.queue.cancel(batch: "b")
             for job in try await fixture.claim(10) {
                 #expect(job.isCancelled)

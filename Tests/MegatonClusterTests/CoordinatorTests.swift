@@ -42,7 +42,7 @@ import Testing
                     fixture.keys.leader, fixture.keys.epoch, fixture.keys.stage(epoch: 1), fixture.keys.stages,
                     fixture.keys.intakes, fixture.keys.jobs,
                 ],
-                arguments: ["leader", "1", "10", ""]
+                arguments: ["leader", "1", "10", "", "1"]
             )
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: 1)) == 2)
             try await fixture.redis.send(["DEL", .string(fixture.keys.leader)])
@@ -50,11 +50,29 @@ import Testing
             let epoch = try await other.tryToLead() ?? -1
             let intake = Intake(queue: fixture.queue, name: "other", validator: JobValidator(presets: [:]))
             try await intake.replay(epoch: epoch)
-            #expect(try await intake.admit(epoch: epoch, window: 10, chunk: 10) == .admitted(.init(admitted: 2)))
-            #expect(try await intake.admit(epoch: epoch, window: 10, chunk: 10) == .empty)
+            var window = AdmissionWindow(limit: 10)
+            #expect(try await intake.admit(epoch: epoch, window: &window, chunk: 10) == .admitted(.init(admitted: 2)))
+            #expect(try await intake.admit(epoch: epoch, window: &window, chunk: 10) == .empty)
             #expect(try await fixture.batch("b")["total"] == 1)
             #expect(try await fixture.claim(5).map(\.id).sorted() == ["a", "c"])
             #expect(try await fixture.redis.send(["SMEMBERS", .string(fixture.keys.stages)]).array?.count == 1)
+        }
+    }
+
+    @Test func aReserveGivesWayToACoordinatorAndIsFenced() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.leadership.resign()
+            let reserve = Leadership(queue: fixture.queue, name: "w", lease: .seconds(60), isReserve: true)
+            let epoch = try #require(try await reserve.tryToLead())
+            let other = Leadership(queue: fixture.queue, name: "v", lease: .seconds(60), isReserve: true)
+            #expect(try await other.tryToLead() == nil, "a reserve does not push another out")
+            #expect(try await fixture.leadership.tryToLead() == epoch + 1)
+            #expect(try await reserve.tryToLead() == nil)
+            let intake = Intake(queue: fixture.queue, name: reserve.holder, validator: JobValidator(presets: [:]))
+            var window = AdmissionWindow(limit: 10)
+            await #expect { _ = try await intake.admit(epoch: epoch, window: &window, chunk: 10) } throws: {
+                "\($0)".contains("NOTLEADER")
+            }
         }
     }
 
@@ -84,7 +102,7 @@ import Testing
                 to: "many",
                 first: 0,
                 isLast: true,
-                keepsLedger: false,
+                policy: .init(keepsLedger: false),
                 submitter: "me"
             )
             let few = (0..<5).map { QueueFixture.job("few\($0)", batch: "few") }
@@ -93,10 +111,10 @@ import Testing
                 to: "few",
                 first: 0,
                 isLast: true,
-                keepsLedger: false,
+                policy: .init(keepsLedger: false),
                 submitter: "me"
             )
-            _ = try await fixture.intake.admit(epoch: fixture.epoch, window: 1000, chunk: 30)
+            _ = try await fixture.admit(chunk: 30)
             #expect(try await fixture.batch("few")["total"] == 5)
             #expect(try await fixture.batch("many")["total"] == 25)
         }
@@ -106,7 +124,7 @@ import Testing
         let validator = JobValidator(presets: ["web": [Rendition(name: "s", width: 9)]])
         func job(_ json: String) throws -> Job {
             let candidate = validator.examine(Data(json.utf8), batch: "")
-            guard case .valid(let job) = candidate.verdict else { throw JobError("\(candidate.verdict)") }
+            guard case .valid(let job, _) = candidate.verdict else { throw JobError("\(candidate.verdict)") }
             #expect(job.id == candidate.id)
             return job
         }

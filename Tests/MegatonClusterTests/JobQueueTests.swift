@@ -186,7 +186,7 @@ import Testing
                     to: "b",
                     first: 0,
                     isLast: true,
-                    keepsLedger: false,
+                    policy: .init(keepsLedger: false),
                     submitter: "me"
                 )
             } throws: { ($0 as? RedisError)?.code == .outOfMemory }

@@ -51,8 +51,14 @@ struct QueueFixture: Sendable {
     }
 
     @discardableResult
-    func admit(window: Int = 1000) async throws -> Intake.Round {
-        try await intake.admit(epoch: epoch, window: window, chunk: 100)
+    func admit(window: Int = 1000, chunk: Int = 100) async throws -> Intake.Round {
+        var window = AdmissionWindow(limit: window)
+        return try await intake.admit(epoch: epoch, window: &window, chunk: chunk)
+    }
+
+    /// Submits a whole batch.
+    func submit(_ jobs: [Data], to batch: String, policy: BatchPolicy = .init()) async throws {
+        _ = try await queue.submit(jobs, to: batch, first: 0, isLast: true, policy: policy, submitter: "me")
     }
 
     func claim(_ limit: Int = 1, worker: String = "w1", lease: Duration = .seconds(60)) async throws -> [ClaimedJob] {

@@ -134,7 +134,7 @@ final class BatchRun: Sendable {
     // MARK: - In
 
     private func submit(unbounded: Bool = false) async throws {
-        let submitter = BatchSubmitter(queue: queue, batch: batch, keepsLedger: ledger != nil)
+        let submitter = BatchSubmitter(queue: queue, batch: batch, policy: options.policy(keepsLedger: ledger != nil))
         let reader = ReadingThread(options.inputs, excluding: output)
         defer { reader.stop() }
         var maker = try options.jobMaker(batch: batch, output: output)

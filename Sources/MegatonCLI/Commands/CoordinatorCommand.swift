@@ -15,8 +15,8 @@ struct CoordinatorCommand: AsyncParsableCommand {
     @OptionGroup var redis: RedisOptions
     @OptionGroup var log: LogOptions
 
-    @Option(name: .long, help: "Jobs that are ready or running at a time; the rest waits in the intake.")
-    var window = 4096
+    @Option(name: .long, help: "Jobs that are admitted at a time, at the most; the rest waits in the intake.")
+    var window = 16_384
 
     @Option(
         name: .long,

@@ -22,6 +22,12 @@ struct BatchOptions: ParsableArguments {
     @Option(name: .long, help: "high, normal or bulk.")
     var priority = "normal"
 
+    @Option(name: .long, help: "The batch's share beside other batches, 1 to 100.")
+    var weight = 1
+
+    @Flag(name: .long, help: "Do what has the same source, renditions and output only once.")
+    var deduplicate = false
+
     @Option(
         name: .long,
         help: ArgumentHelp("Where the ledger goes: a JSON line for each job.", valueName: "file.jsonl")
@@ -34,10 +40,18 @@ struct BatchOptions: ParsableArguments {
     mutating func validate() throws {
         if inputs.isEmpty { throw ValidationError("Name at least one input.") }
         if !(1...100).contains(attempts) { throw ValidationError("--attempts is 1 to 100.") }
+        if !(1...BatchPolicy.maximumWeight).contains(weight) {
+            throw ValidationError("--weight is 1 to \(BatchPolicy.maximumWeight).")
+        }
         if Job.Priority(rawValue: priority) == nil {
             throw ValidationError("--priority is high, normal or bulk, not \"\(priority)\".")
         }
         if inputs.filter({ $0 == "-" }).count > 1 { throw ValidationError("Standard input can be read once only.") }
+    }
+
+    /// What is asked of the batch.
+    func policy(keepsLedger: Bool) -> BatchPolicy {
+        BatchPolicy(keepsLedger: keepsLedger, deduplicates: deduplicate, weight: weight)
     }
 
     /// Turns inputs into jobs.

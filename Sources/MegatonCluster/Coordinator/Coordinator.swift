@@ -1,7 +1,9 @@
+internal import Foundation
 public import Logging
 public import MegatonPipeline
 public import MegatonRedis
 public import NIOCore
+import Synchronization
 
 /// Takes jobs in: the leader among the coordinators stages what was pushed, validates it, and admits it into a bounded
 /// window of jobs that can be claimed. The others stand by.
@@ -11,29 +13,40 @@ public final class Coordinator: Sendable {
     /// Limits and times.
     public struct Configuration: Sendable {
         public var keys = QueueKeys()
-        /// Jobs that are ready or running at a time; the rest waits in the intake, where a job costs its JSON only.
-        public var window = 4096
+        /// Jobs that are admitted at a time, at the most; the rest waits in the intake, where a job costs its JSON only.
+        /// As a rule it is two seconds of work.
+        public var window = 16_384
         /// Jobs that one round stages.
-        public var chunk = 256
+        public var chunk = 512
         /// How long a leader that falls silent stays the leader.
         public var leaderLease: Duration = .seconds(10)
         /// How often the leader says that it is there.
         public var renewInterval: Duration = .seconds(3)
         /// Lists of renditions by name, for jobs that name one.
         public var presets: [String: [Rendition]] = [:]
+        /// How long a batch that has ended is known.
+        public var batchRetention: Duration = .seconds(7 * 24 * 3600)
+        /// Nil for a coordinator. Else it leads only after the cluster has had no leader for so long, with the presets
+        /// of the last one, and gives way to any coordinator: what a worker has beside its jobs.
+        public var reserve: Duration?
 
         public init() {}
     }
 
     private let configuration: Configuration
-    private let intake: Intake
     private let leadership: Leadership
     private let watch: IntakeWatch
     private let queue: JobQueue
     private let logger: Logger
+    /// Since when nobody leads, as a reserve has seen it.
+    private let leaderless = Mutex<ContinuousClock.Instant?>(nil)
 
     /// How soon it looks again while jobs wait and the window is full.
-    private static let fullWait: Duration = .milliseconds(20)
+    private static let fullWait: Duration = .milliseconds(5)
+    /// How often it is looked who works, and whether the queue is still held up.
+    private static let lookInterval: Duration = .seconds(1)
+    private static let trimInterval: Duration = .seconds(60)
+    private static let trimmedAtOnce = 100
 
     /// - Parameter name: `host:pid:random`.
     public init(
@@ -50,8 +63,8 @@ public final class Coordinator: Sendable {
         let control = RedisClient(redis, role: "coordinator", group: group, logger: logger)
         watch = IntakeWatch(redis, keys: configuration.keys, group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
-        leadership = Leadership(queue: queue, name: name, lease: configuration.leaderLease)
-        intake = Intake(queue: queue, name: name, validator: JobValidator(presets: configuration.presets))
+        let isReserve = configuration.reserve != nil
+        leadership = Leadership(queue: queue, name: name, lease: configuration.leaderLease, isReserve: isReserve)
     }
 
     /// Connects and checks that the Redis is fit to hold jobs.
@@ -76,10 +89,10 @@ public final class Coordinator: Sendable {
         var failures = Backoff()
         while !Task.isCancelled {
             do {
-                if let epoch = try await leadership.tryToLead() {
+                if try await isWanted(), let epoch = try await leadership.tryToLead() {
                     try await lead(epoch)
                 } else {
-                    try await Task.sleep(for: configuration.renewInterval)
+                    try await Task.sleep(for: isReserve ? Self.lookInterval : configuration.renewInterval)
                 }
                 failures.reset()
             } catch is CancellationError {
@@ -98,26 +111,59 @@ public final class Coordinator: Sendable {
         logger.info("coordinator stopped")
     }
 
+    private var isReserve: Bool { configuration.reserve != nil }
+
+    /// A reserve waits until nobody has led for a while: a coordinator that restarts is to be the leader again.
+    private func isWanted() async throws(RedisError) -> Bool {
+        guard let patience = configuration.reserve else { return true }
+        let since = try await leadership.hasLeader() ? nil : leaderless.withLock { $0 } ?? .now
+        leaderless.withLock { $0 = since }
+        return since.map { $0.duration(to: .now) >= patience } ?? false
+    }
+
+    /// The leader's presets, for a reserve that may have to take its place.
+    private func presets() async throws -> [String: [Rendition]] {
+        let key = RedisArgument.string(configuration.keys.presets)
+        guard isReserve else {
+            try await queue.redis.send(["SET", key, .string(WireJSON.text(configuration.presets))])
+            return configuration.presets
+        }
+        guard let json = try await queue.redis.send(["GET", key]).string else { return [:] }
+        return try JSONDecoder().decode([String: [Rendition]].self, from: Data(json.utf8))
+    }
+
     /// Leads for as long as it is the leader.
     private func lead(_ epoch: Int) async throws {
         logger.info("leading", metadata: [LogKey.epoch: "\(epoch)"])
+        let intake = Intake(
+            queue: queue,
+            name: leadership.holder,
+            validator: JobValidator(presets: try await presets())
+        )
         try await intake.replay(epoch: epoch)
-        var nextRenewal = ContinuousClock.now + configuration.renewInterval
+        var window = AdmissionWindow(limit: configuration.window)
+        var renewal = Regularly(configuration.renewInterval)
+        var look = Regularly(Self.lookInterval, isDueAtOnce: true)
+        var trim = Regularly(Self.trimInterval, isDueAtOnce: true)
         while !Task.isCancelled {
-            if ContinuousClock.now >= nextRenewal {
+            if renewal.isDue(at: .now) {
                 guard try await leadership.tryToLead() == epoch else {
                     logger.warning("somebody else leads now", metadata: [LogKey.epoch: "\(epoch)"])
                     return
                 }
-                nextRenewal = ContinuousClock.now + configuration.renewInterval
                 try await queue.sweep()
             }
-            switch try await intake.admit(epoch: epoch, window: configuration.window, chunk: configuration.chunk) {
+            if look.isDue(at: .now) { window.observe(slots: try await intake.slots()) }
+            if trim.isDue(at: .now) {
+                try await queue.forgetBatches(endedFor: configuration.batchRetention, limit: Self.trimmedAtOnce)
+            }
+            switch try await intake.admit(epoch: epoch, window: &window, chunk: configuration.chunk) {
             case .admitted(let counts):
                 if counts.invalid > 0 {
                     logger.info("jobs were invalid", metadata: [LogKey.count: "\(counts.invalid)"])
                 }
             case .full: try await Task.sleep(for: Self.fullWait)
+            case .draining: try await Task.sleep(for: Self.lookInterval)
             case .empty: await watch.wait()
             }
         }

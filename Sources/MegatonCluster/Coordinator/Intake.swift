@@ -16,6 +16,8 @@ struct Intake: Sendable {
         case full
         /// Nothing waits.
         case empty
+        /// Nothing may be admitted until the queue is resumed.
+        case draining
     }
 
     /// How many of a round went where.
@@ -29,8 +31,8 @@ struct Intake: Sendable {
     /// Batches whose intakes one round asks.
     private static let intakesAtOnce = 64
     private static let replayedAtOnce = 1000
-    /// How many windows of jobs may be put off at a time.
-    private static let delayedWindows = 16
+    /// How many of the largest windows of jobs may be put off at a time.
+    private static let delayedWindows = 8
 
     /// Takes over what earlier leaders left staged.
     func replay(epoch: Int) async throws(RedisError) {
@@ -54,47 +56,71 @@ struct Intake: Sendable {
     /// One round.
     ///
     /// - Parameters:
-    ///   - window: how many jobs may be ready or running.
+    ///   - window: how many jobs may be ready or running; it learns from what has ended.
     ///   - chunk: how many to take at the most.
-    func admit(epoch: Int, window: Int, chunk: Int) async throws(RedisError) -> Round {
+    func admit(epoch: Int, window: inout AdmissionWindow, chunk: Int) async throws(RedisError) -> Round {
         let keys = queue.keys
         let state = try await queue.redis.pipeline(
             [
                 ["HLEN", .string(keys.body)], ["ZCARD", .string(keys.delay)], ["ZCARD", .string(keys.workers)],
                 // At random, so that none of many is left out for long.
-                ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce)],
+                ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
+                ["HGET", .string(keys.control), .string(JobQueue.Brake.drain.rawValue)],
+                ["HMGET", .string(keys.stat), "done", "failed", "cancelled"],
             ])
         for case .error(let text) in state { throw RedisError(reply: text) }
-        guard state.count == 4, let alive = state[0].int, let delayed = state[1].int, let workers = state[2].int else {
+        guard state.count == 6, let alive = state[0].int, let delayed = state[1].int, let workers = state[2].int else {
             throw JobQueue.unexpected("HLEN")
         }
+        if state[4].string == "1" { return .draining }
+        window.observe(ended: (state[5].array ?? []).reduce(0) { $0 + ($1.int ?? 0) }, at: .now)
         // What is put off does not fill the window: a failing origin must not stop the others.
         // There is a limit to that too: what is put off is no longer in the intake, where it is cheap.
-        let room = min(window - (alive - delayed), Self.delayedWindows * window - alive)
+        let room = min(window.size - (alive - delayed), Self.delayedWindows * window.limit - alive)
         guard room > 0 else { return .full }
-        let batches = (state[3].array ?? []).compactMap(\.string)
-        let staged = try await stage(batches, epoch: epoch, limit: min(room, chunk))
+        let staged = try await stage(state[3].dictionary, epoch: epoch, limit: min(room, chunk))
         if staged.isEmpty { return .empty }
         let candidates = staged.map { validator.examine($0.json, batch: $0.batch) }
         return .admitted(try await admit(candidates, epoch: epoch, workers: workers))
     }
 
+    /// Places in all workers that have signed on.
+    func slots() async throws(RedisError) -> Int {
+        let infos = try await queue.redis.send(["HVALS", .string(queue.keys.workerInfo)]).array ?? []
+        return infos.reduce(0) { $0 + (WorkerInfo(stored: $1.string ?? "")?.concurrency ?? 0) }
+    }
+
     private func stage(
-        _ batches: [String],
+        _ weights: [String: String],
         epoch: Int,
         limit: Int
     ) async throws(RedisError) -> [(batch: String, json: Data)] {
         let keys = queue.keys
+        let batches = weights.keys.sorted()
         let reply = try await queue.redis.run(
             QueueScripts.stage,
             keys: [keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.stages, keys.intakes, keys.jobs]
                 + batches.map(keys.jobs(batch:)),
-            arguments: [.string(name), .int(epoch), .int(limit), ""] + batches.map { .string($0) }
+            arguments: [.string(name), .int(epoch), .int(limit), "", "1"]
+                + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]))] }
         )
         return (reply.array ?? []).compactMap { entry in
             guard let bytes = entry.buffer?.readableBytesView, let end = bytes.firstIndex(of: 0) else { return nil }
             return (String(decoding: bytes[..<end], as: UTF8.self), Data(bytes[(end + 1)...]))
         }
+    }
+
+    private static func weight(_ score: String?) -> Int {
+        min(max(score.flatMap(Double.init).map { Int($0) } ?? 1, 1), BatchPolicy.maximumWeight)
+    }
+
+    /// Which of the batches admit the same job only once.
+    private func deduplicating(_ batches: [String]) async throws(RedisError) -> Set<String> {
+        let replies = try await queue.redis.pipeline(
+            batches.map { ["HGET", .string(queue.keys.batch($0)), "deduplicate"] }
+        )
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        return Set(zip(batches, replies).filter { $1.string == "1" }.map(\.0))
     }
 
     private func admit(
@@ -105,6 +131,7 @@ struct Intake: Sendable {
         let keys = queue.keys
         let batches = Array(Set(candidates.map(\.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
+        let deduplicating = try await deduplicating(batches)
         var arguments: [RedisArgument] = [.string(name), .int(epoch), .int(max(1, workers)), .int(batches.count)]
         arguments += batches.map { .string($0) }
         for candidate in candidates {
@@ -112,23 +139,17 @@ struct Intake: Sendable {
             let batch = RedisArgument.int(number[candidate.batch] ?? 0)
             let isOwn: RedisArgument = candidate.isOwn ? "1" : "0"
             switch candidate.verdict {
-            case .valid(let job):
+            case .valid(let job, let json):
                 let priority = (Job.Priority.allCases.firstIndex(of: job.priority) ?? 1) + 1
-                let outcome = candidate.outcome(
-                    .cancelled,
-                    code: "not_admitted",
-                    message: "The batch was cancelled, or a job with this id is alive already."
-                )
+                let digest = deduplicating.contains(candidate.batch) ? candidate.digest : nil
                 arguments += [
-                    .int(priority), batch, isOwn, .buffer(ByteBuffer(bytes: job.json())),
-                    // Without a batch there is nobody to be told.
-                    .buffer(ByteBuffer(bytes: candidate.batch.isEmpty ? Data() : outcome.json())),
+                    .int(priority), batch, isOwn, .buffer(ByteBuffer(bytes: json)),
+                    .buffer(ByteBuffer(bytes: digest ?? Data())),
                 ]
             case .invalid(let dead):
-                let outcome = candidate.outcome(.failed, code: dead.code, message: dead.message)
                 arguments += [
                     "x", batch, isOwn, .buffer(ByteBuffer(bytes: WireJSON.data(dead))),
-                    .buffer(ByteBuffer(bytes: outcome.json())),
+                    .buffer(ByteBuffer(bytes: candidate.outcome(dead).json())),
                 ]
             }
         }
@@ -138,7 +159,7 @@ struct Intake: Sendable {
                 keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta,
             ] + keys.ready + [
                 keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled,
-            ] + batches.flatMap { [keys.batch($0), keys.results($0)] },
+            ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.seen($0)] },
             arguments: arguments
         )
         guard let counts = reply.array?.compactMap(\.int), counts.count == 4 else {

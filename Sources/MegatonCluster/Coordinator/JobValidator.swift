@@ -1,3 +1,4 @@
+internal import Crypto
 internal import Foundation
 internal import MegatonPipeline
 
@@ -15,22 +16,29 @@ struct JobValidator: Sendable {
         let verdict: Verdict
 
         enum Verdict: Sendable {
-            case valid(Job)
+            /// The job, and the JSON in its full form.
+            case valid(Job, json: Data)
             case invalid(DeadJob)
         }
 
-        /// For the ledger, where the job is not admitted.
-        func outcome(_ status: JobOutcome.Status, code: String, message: String) -> JobOutcome {
-            let source =
-                switch verdict {
-                case .valid(let job): String(job.source.prefix(JobOutcome.maximumSource))
-                case .invalid(let dead): String(dead.job.prefix(256))
-                }
-            return JobOutcome(
-                source: source,
-                status: status,
-                error: .init(code: code, message: message, retryable: false)
+        /// For the ledger, where it is invalid.
+        func outcome(_ dead: DeadJob) -> JobOutcome {
+            JobOutcome(
+                id: id,
+                source: String(dead.job.prefix(256)),
+                status: .failed,
+                error: .init(code: dead.code, message: dead.message, retryable: false)
             )
+        }
+
+        /// Tells jobs of a batch apart that have the same source, renditions and output: 16 bytes.
+        var digest: Data? {
+            guard case .valid(var job, _) = verdict else { return nil }
+            job.id = nil
+            job.batch = nil
+            job.priority = .normal
+            job.attempts = 1
+            return Data(SHA256.hash(data: job.json()).prefix(16))
         }
     }
 
@@ -55,11 +63,18 @@ struct JobValidator: Sendable {
             if let credential = job.credential {
                 throw JobError("the workers of this version know no credentials, so not \"\(credential)\" either")
             }
+            // Most jobs come in their full form: what was pushed is what is kept then, and nothing is encoded again.
+            let isFull = job.id != nil && job.preset == nil && (job.kind == .fetch || job.renditions != nil)
             job.renditions = try renditions(of: job)
             job.preset = nil
             let id = job.id ?? Self.newID()
             job.id = id
-            return Candidate(id: id, batch: job.batch ?? "", isOwn: !batch.isEmpty, verdict: .valid(job))
+            return Candidate(
+                id: id,
+                batch: job.batch ?? "",
+                isOwn: !batch.isEmpty,
+                verdict: .valid(job, json: isFull ? json : job.json())
+            )
         } catch {
             let text = String(decoding: json.prefix(Self.excerpt), as: UTF8.self)
             let dead = DeadJob(

@@ -9,6 +9,16 @@ struct Leadership: Sendable {
     let queue: JobQueue
     let name: String
     let lease: Duration
+    /// Gives way to whoever is no reserve.
+    var isReserve = false
+
+    /// The name that the lease has.
+    var holder: String { isReserve ? "reserve:\(name)" : name }
+
+    /// Whether anybody leads.
+    func hasLeader() async throws(RedisError) -> Bool {
+        try await queue.redis.send(["EXISTS", .string(queue.keys.leader)]).int == 1
+    }
 
     /// Takes or keeps the lead.
     ///
@@ -17,7 +27,7 @@ struct Leadership: Sendable {
         let reply = try await queue.redis.run(
             QueueScripts.lead,
             keys: [queue.keys.leader, queue.keys.epoch],
-            arguments: [.string(name), .int(lease.wholeMilliseconds)]
+            arguments: [.string(holder), .int(lease.wholeMilliseconds)]
         )
         guard let fields = reply.array, fields.count == 2, let number = fields[1].int else {
             throw JobQueue.unexpected("lead")
@@ -27,6 +37,6 @@ struct Leadership: Sendable {
 
     /// Gives the lead up, so that a stand-by need not wait for the lease's end.
     func resign() async throws(RedisError) {
-        try await queue.redis.run(QueueScripts.resign, keys: [queue.keys.leader], arguments: [.string(name)])
+        try await queue.redis.run(QueueScripts.resign, keys: [queue.keys.leader], arguments: [.string(holder)])
     }
 }

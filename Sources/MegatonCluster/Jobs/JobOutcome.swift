@@ -6,6 +6,8 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// Where it ended.
     public enum Status: String, Sendable, Codable {
         case done, failed, cancelled
+        /// The batch has the same job already, or a job with its id is alive.
+        case deduplicated
     }
 
     /// A rendition that was made or found.
@@ -41,6 +43,8 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// Characters of a source that an outcome repeats: a `data:` URL may be long.
     public static let maximumSource = 2048
 
+    /// Nil only for what was no job at all.
+    public var id: String?
     public var source: String
     public var status: Status
     public var outputs: [Output]
@@ -51,8 +55,15 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public var seconds: Double
     /// Who ended it: `host:pid:random`; nil where no worker did.
     public var worker: String?
+    /// The whole job, where it failed: what `megaton run --retry-failed` submits again. Left out above
+    /// `maximumJobSize` bytes.
+    public var job: Job?
+
+    /// Bytes of a job's JSON that an outcome repeats.
+    public static let maximumJobSize = 16 * 1024
 
     public init(
+        id: String? = nil,
         source: String,
         status: Status,
         outputs: [Output] = [],
@@ -61,6 +72,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         seconds: Double = 0,
         worker: String? = nil
     ) {
+        self.id = id
         self.source = source
         self.status = status
         self.outputs = outputs

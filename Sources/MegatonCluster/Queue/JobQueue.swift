@@ -13,58 +13,6 @@ public struct JobQueue: Sendable {
         self.keys = keys
     }
 
-    // MARK: - Submitting
-
-    /// Pushes jobs to a batch's intake. Safe to repeat: `first` says which jobs these are.
-    ///
-    /// - Parameter submitter: who alone may submit to the batch.
-    /// - Returns: how many jobs of the batch are submitted now.
-    func submit(
-        _ jobs: [Data],
-        to batch: String,
-        first: Int,
-        isLast: Bool,
-        keepsLedger: Bool,
-        submitter: String
-    ) async throws(RedisError) -> Int {
-        let reply = try await redis.run(
-            QueueScripts.submit,
-            keys: [
-                keys.jobs(batch: batch), keys.batch(batch), keys.batches, keys.intakes, keys.intakeWake, keys.cancelled,
-            ],
-            arguments: [.string(batch), .int(first), isLast ? "1" : "0", keepsLedger ? "1" : "0", .string(submitter)]
-                + jobs.map { .buffer(ByteBuffer(bytes: $0)) }
-        )
-        guard let submitted = reply.int else { throw Self.unexpected("submit") }
-        return submitted
-    }
-
-    /// Stops a batch. Its running jobs end when their workers renew next.
-    func cancel(batch: String) async throws(RedisError) {
-        try await redis.run(
-            QueueScripts.cancelBatch,
-            keys: [keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes],
-            arguments: [.string(batch)]
-        )
-    }
-
-    /// The counters of a batch.
-    func batch(_ name: String) async throws(RedisError) -> [String: String] {
-        try await redis.send(["HGETALL", .string(keys.batch(name))]).dictionary
-    }
-
-    /// Reads a batch's ledger, oldest first, and forgets what its reader has. Safe to repeat.
-    ///
-    /// - Parameter kept: how many outcomes the reader has in all.
-    func results(of batch: String, kept: Int, limit: Int) async throws(RedisError) -> [Data] {
-        let reply = try await redis.run(
-            QueueScripts.results,
-            keys: [keys.results(batch), keys.batch(batch)],
-            arguments: [.int(kept), .int(limit)]
-        )
-        return (reply.array ?? []).compactMap { $0.buffer.map { Data($0.readableBytesView) } }
-    }
-
     // MARK: - Working
 
     /// Takes jobs; see the script.
@@ -114,19 +62,33 @@ public struct JobQueue: Sendable {
         dead: DeadJob?,
         counters: [String: Int]
     ) async throws(RedisError) -> Verdict {
-        let reply = try await redis.run(
+        let end = JobEnd(job: job, outcome: outcome, dead: dead, counters: counters)
+        return try await settle([end], worker: worker)[0]
+    }
+
+    /// Ends several jobs in one round trip, each by itself: one that is refused does not keep the others.
+    func settle(_ ends: [JobEnd], worker: String) async throws(RedisError) -> [Verdict] {
+        let replies = try await redis.run(
             QueueScripts.settle,
-            keys: [
-                keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.batch(job.batch),
-                keys.results(job.batch),
-            ],
-            arguments: [
-                .string(job.id), .string(worker), .int(job.attempt), .string(outcome.status.rawValue),
-                .buffer(ByteBuffer(bytes: outcome.json())),
-                .buffer(ByteBuffer(bytes: dead.map { WireJSON.data($0) } ?? Data())),
-            ] + Self.pairs(counters)
+            calls: ends.map { end in
+                let (job, outcome) = (end.job, end.outcome)
+                let keys = [
+                    keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.batch(job.batch),
+                    keys.results(job.batch), keys.seen(job.batch),
+                ]
+                let arguments: [RedisArgument] =
+                    [
+                        .string(job.id), .string(worker), .int(job.attempt), .string(outcome.status.rawValue),
+                        .buffer(ByteBuffer(bytes: job.batch.isEmpty ? Data() : outcome.json())),
+                        .buffer(ByteBuffer(bytes: end.dead.map { WireJSON.data($0) } ?? Data())),
+                    ] + Self.pairs(end.counters)
+                return (keys, arguments)
+            }
         )
-        return try Self.verdict(reply)
+        return try replies.map { reply throws(RedisError) in
+            if case .error(let text) = reply { throw RedisError(reply: text) }
+            return try Self.verdict(reply)
+        }
     }
 
     /// Puts a job off.

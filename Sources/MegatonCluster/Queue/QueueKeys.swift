@@ -21,7 +21,7 @@ public struct QueueKeys: Sendable, Hashable {
     public var jobs: String { prefix + "jobs" }
     /// LIST, a batch's own intake.
     public func jobs(batch: String) -> String { prefix + "jobs:\(batch)" }
-    /// ZSET, batches that have an intake of their own, by when it was made (ms).
+    /// ZSET, batches that have an intake of their own, by their weight.
     var intakes: String { prefix + "intakes" }
     /// LIST of at most one token: something came in.
     var intakeWake: String { prefix + "intakewake" }
@@ -59,6 +59,8 @@ public struct QueueKeys: Sendable, Hashable {
     var batches: String { prefix + "batches" }
     /// SET of batches whose jobs are no longer wanted.
     var cancelled: String { prefix + "cancelled" }
+    /// SET of digests of the jobs that a deduplicating batch has; gone when the batch has ended.
+    func seen(_ batch: String) -> String { prefix + "seen:\(batch)" }
     /// LIST of outcomes as JSON, where the batch keeps a ledger.
     func results(_ batch: String) -> String { prefix + "results:\(batch)" }
 
@@ -72,8 +74,10 @@ public struct QueueKeys: Sendable, Hashable {
     var workers: String { prefix + "workers" }
     /// HASH, worker to `<running> <about it, JSON>`.
     var workerInfo: String { prefix + "workerinfo" }
-    /// HASH: paused.
+    /// HASH: paused (nothing is claimed), drain (nothing is admitted).
     var control: String { prefix + "control" }
+    /// STRING: the last leader's presets, JSON.
+    var presets: String { prefix + "presets" }
     /// STRING with a time-out: somebody is sweeping.
     var sweepGate: String { prefix + "sweepgate" }
 

@@ -7,7 +7,7 @@ public import MegatonRedis
 public actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
-    private let keepsLedger: Bool
+    private let policy: BatchPolicy
     /// A batch of this name that somebody else submitted is not taken for ours.
     private let submitter = String(UInt64.random(in: .min ... .max), radix: 16)
     private var pending: [Data] = []
@@ -21,11 +21,11 @@ public actor BatchSubmitter {
     /// How long a push is tried while Redis is away or full.
     private static let patience: Duration = .seconds(60)
 
-    /// - Parameter keepsLedger: the outcomes are kept for a reader.
-    public init(queue: JobQueue, batch: String, keepsLedger: Bool) {
+    /// - Parameter policy: what is asked of the batch.
+    public init(queue: JobQueue, batch: String, policy: BatchPolicy = BatchPolicy()) {
         self.queue = queue
         self.batch = batch
-        self.keepsLedger = keepsLedger
+        self.policy = policy
     }
 
     /// Adds a job; it is pushed when a chunk is full, or at `flush`.
@@ -56,7 +56,7 @@ public actor BatchSubmitter {
                     to: batch,
                     first: submitted,
                     isLast: isLast,
-                    keepsLedger: keepsLedger,
+                    policy: policy,
                     submitter: submitter
                 )
                 pending = []

@@ -109,6 +109,7 @@ struct JobHandler: Sendable {
             (try? parsed.get().source).map { String($0.prefix(JobOutcome.maximumSource)) }
             ?? String(decoding: job.json.prefix(256), as: UTF8.self)
         var outcome = JobOutcome(
+            id: job.id,
             source: source,
             status: .done,
             attempts: job.attempt,
@@ -132,6 +133,7 @@ struct JobHandler: Sendable {
                 )
             }
             outcome.status = .failed
+            if job.json.count <= JobOutcome.maximumJobSize { outcome.job = try? parsed.get() }
             let code = job.stalls > maximumStalls ? "poison" : error.code.rawValue
             outcome.error = .init(code: code, message: error.message, retryable: error.isRetryable)
             let dead = DeadJob(

@@ -11,7 +11,7 @@ internal import MegatonRedis
 struct LeaseKeeper: Sendable {
     let queue: JobQueue
     let worker: String
-    let info: String
+    let info: WorkerInfo
     let running: RunningJobs
     let lease: Duration
     let interval: Duration
@@ -56,7 +56,7 @@ struct LeaseKeeper: Sendable {
                 entries.map { ($0.job.id, $0.job.attempt) },
                 worker: worker,
                 lease: lease,
-                info: info,
+                info: info.json,
                 timeout: interval
             )
             let (lostIDs, cancelledIDs) = (Set(lost), Set(cancelled))

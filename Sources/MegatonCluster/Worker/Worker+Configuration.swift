@@ -24,6 +24,8 @@ extension Worker {
         /// After so many deaths of its worker a job is poison.
         public var maximumStalls = 3
         public var retry = RetryPolicy()
+        /// After so long without a leader the worker admits jobs by itself, until a coordinator is there; nil never.
+        public var selfAdmitAfter: Duration? = .seconds(5)
         public var flightLease: Duration = .seconds(10)
         /// Directories beneath which `file:` sources are read and outputs written.
         public var roots: [String] = []

@@ -47,14 +47,15 @@ extension Worker {
     }
 
     /// About the worker, for `megaton status`.
-    static func info(_ configuration: Configuration) -> String {
+    static func info(_ configuration: Configuration) -> WorkerInfo {
         let process = ProcessInfo.processInfo
-        let fields: [String: String] = [
-            "host": process.hostName, "pid": String(process.processIdentifier),
-            "started": String(Int(Date().timeIntervalSince1970)), "concurrency": String(configuration.concurrency),
-            "version": Megaton.version,
-        ]
-        return WireJSON.text(fields)
+        return WorkerInfo(
+            host: process.hostName,
+            pid: Int(process.processIdentifier),
+            started: Int(Date().timeIntervalSince1970),
+            concurrency: configuration.concurrency,
+            version: Megaton.version
+        )
     }
 
     static func poison(_ job: ClaimedJob) -> ImagePipeline.Error {

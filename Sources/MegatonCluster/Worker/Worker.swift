@@ -20,6 +20,8 @@ public final class Worker: Sendable {
     private let pipeline: ImagePipeline
     private let files: ThreadPool
     private let claims: ClaimLoop
+    /// Leads where no coordinator does.
+    private let reserve: Coordinator?
     private let keeper: LeaseKeeper
     private let running = RunningJobs()
     private let statistics = StatisticsRecorder()
@@ -78,6 +80,12 @@ public final class Worker: Sendable {
             running: running,
             logger: logger
         )
+        reserve = configuration.selfAdmitAfter.map { patience in
+            var settings = Coordinator.Configuration()
+            settings.keys = configuration.keys
+            settings.reserve = patience
+            return Coordinator(settings, redis: configuration.control, group: group, name: name, logger: logger)
+        }
         keeper = LeaseKeeper(
             queue: JobQueue(leases, keys: configuration.keys),
             worker: name,
@@ -105,6 +113,7 @@ public final class Worker: Sendable {
             group.addTask { await self.sweep() }
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
+            if let reserve { group.addTask { await reserve.run() } }
             await claims.run(until: signal)
             group.cancelAll()
         }

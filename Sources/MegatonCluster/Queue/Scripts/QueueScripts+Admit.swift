@@ -2,13 +2,15 @@ extension QueueScripts {
     /// Takes jobs from the intakes into the leader's stage, where nobody else touches them.
     ///
     /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6… intakes, the public one first
-    /// ARGV 1 who · 2 epoch · 3 how many at the most · 4… the batch of each intake, `` for the public one
+    /// ARGV 1 who · 2 epoch · 3 how many at the most, then for each intake two: its batch, `` for the public one ·
+    ///      its weight
     /// Returns the stage as it is then, oldest first, each `<batch>\\0<json>`; or the error NOTLEADER.
     /// After: a job is in exactly one of intake and stage. Whatever the stage held already comes first, so that a
     /// leader which failed between `stage` and `admit` goes on where it was.
     /// A job of more than 1 MiB is cut, and marked by a first byte 1: it will be invalid. No more than 4 MiB are returned
     /// at once, so that nothing that was pushed can make the reply too large to be read.
-    /// Intakes are asked in turn, so that none starves another; an own intake that is empty is forgotten.
+    /// Weighted round robin: in each turn an intake gives as many as its weight is of all weights, one at least, so
+    /// that none starves another. An own intake that is empty is forgotten.
     static let stage = script(
         "stage",
         """
@@ -16,24 +18,26 @@ extension QueueScripts {
           return redis.error_reply('NOTLEADER somebody else leads')
         end
         local want = tonumber(ARGV[3]) - redis.call('LLEN', KEYS[3])
-        local open = #KEYS - 5
-        local share = math.max(1, math.floor(want / math.max(1, open)))
+        local weights = 0
+        for i = 5, #ARGV, 2 do weights = weights + tonumber(ARGV[i]) end
+        local turn = want / math.max(1, weights)
         local found = true
         while want > 0 and found do
           found = false
           for k = 6, #KEYS do
-            for _ = 1, math.min(share, want) do
+            local at = 4 + 2 * (k - 6)
+            for _ = 1, math.min(math.max(1, math.floor(turn * tonumber(ARGV[at + 1]))), want) do
               local job = redis.call('RPOP', KEYS[k])
               if not job then break end
               if #job > 1048576 then job = '\\1' .. string.sub(job, 1, 1024) end
-              redis.call('RPUSH', KEYS[3], ARGV[k - 2] .. '\\0' .. job)
+              redis.call('RPUSH', KEYS[3], ARGV[at] .. '\\0' .. job)
               want = want - 1
               found = true
             end
           end
         end
         for k = 7, #KEYS do
-          if redis.call('EXISTS', KEYS[k]) == 0 then redis.call('ZREM', KEYS[5], ARGV[k - 2]) end
+          if redis.call('EXISTS', KEYS[k]) == 0 then redis.call('ZREM', KEYS[5], ARGV[4 + 2 * (k - 6)]) end
         end
         local staged, bytes = {}, 0
         for i = 0, tonumber(ARGV[3]) - 1 do
@@ -72,13 +76,16 @@ extension QueueScripts {
     /// Turns the first jobs of the stage into jobs that can be claimed, or into dead ones.
     ///
     /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
-    ///      11 deadinfo · 12 stat · 13 batches · 14 cancelled, then for each batch concerned: batch:<b>, results:<b>
+    ///      11 deadinfo · 12 stat · 13 batches · 14 cancelled, then for each batch concerned: batch:<b>, results:<b>,
+    ///      seen:<b>
     /// ARGV 1 who · 2 epoch · 3 wake tokens at the most · 4 number of batches · their names, then for each job six:
     ///      id · `1`-`3` its priority, or `x`: invalid · number of its batch, 0 for none · `1` if it came through its
-    ///      batch's own intake · its JSON, or its `DeadJob` · its outcome if it is not admitted
+    ///      batch's own intake · its JSON, or its `DeadJob` · what tells it from others, where its batch admits the same
+    ///      only once, else ``; or the outcome of an invalid one
     /// Returns {admitted, invalid, duplicates, cancelled}, or the error NOTLEADER.
     /// Before: the jobs are the first of the stage, in order. After: they are there no more, and each is in exactly one
-    /// of ready, dead and ended; its batch's `total` counts it. An id that is alive already is a duplicate.
+    /// of ready, dead and ended; its batch's `total` counts it. An id that is alive already is a duplicate, as is what a
+    /// deduplicating batch has seen.
     static let admit = script(
         "admit",
         """
@@ -88,12 +95,12 @@ extension QueueScripts {
         local batches = tonumber(ARGV[4])
         local result = {0, 0, 0, 0}
         for i = 5 + batches, #ARGV, 6 do
-          local id, kind, number, json, outcome = ARGV[i], ARGV[i+1], tonumber(ARGV[i+2]), ARGV[i+4], ARGV[i+5]
+          local id, kind, number, json, extra = ARGV[i], ARGV[i+1], tonumber(ARGV[i+2]), ARGV[i+4], ARGV[i+5]
           if not redis.call('LPOP', KEYS[3]) then break end
-          local name, batch, results = '', nil, nil
+          local name, batch, results, seen = '', nil, nil, nil
           if number > 0 then
             name = ARGV[4 + number]
-            batch, results = KEYS[13 + 2 * number], KEYS[14 + 2 * number]
+            batch, results, seen = KEYS[12 + 3 * number], KEYS[13 + 3 * number], KEYS[14 + 3 * number]
             redis.call('HINCRBY', batch, 'total', 1)
             if ARGV[i+3] == '1' then redis.call('HINCRBY', batch, 'own', 1) end
             if redis.call('ZADD', KEYS[13], 'NX', now(), name) == 1 then redis.call('HSETNX', batch, 'created', now()) end
@@ -101,15 +108,24 @@ extension QueueScripts {
           if kind == 'x' then
             bury(KEYS[10], KEYS[11], id, json)
             redis.call('HINCRBY', KEYS[12], 'failed', 1)
-            if batch then finish(batch, results, 'failed', outcome) end
+            if batch then finish(batch, results, seen, 'failed', extra) end
             result[2] = result[2] + 1
           elseif batch and redis.call('SISMEMBER', KEYS[14], name) == 1 then
             redis.call('HINCRBY', KEYS[12], 'cancelled', 1)
-            finish(batch, results, 'cancelled', outcome)
+            finish(batch, results, seen, 'cancelled',
+                   refused(id, json, 'cancelled', 'cancelled', 'The batch was cancelled before the job began.'))
             result[4] = result[4] + 1
           elseif redis.call('HEXISTS', KEYS[4], id) == 1 then
             redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
-            if batch then finish(batch, results, 'deduplicated', outcome) end
+            if batch then
+              finish(batch, results, seen, 'deduplicated',
+                     refused(id, json, 'deduplicated', 'duplicate_id', 'A job with this id is alive already.'))
+            end
+            result[3] = result[3] + 1
+          elseif extra ~= '' and redis.call('SADD', seen, extra) == 0 then
+            redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
+            finish(batch, results, seen, 'deduplicated',
+                   refused(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.'))
             result[3] = result[3] + 1
           else
             redis.call('HSET', KEYS[4], id, json)

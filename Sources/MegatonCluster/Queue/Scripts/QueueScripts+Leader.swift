@@ -5,7 +5,7 @@ extension QueueScripts {
     /// ARGV 1 who · 2 lease, ms
     /// Returns {1, epoch} to the leader, {0, ms left of the other's lease} to the others.
     /// After: the epoch has grown by one where the leader is a new one, so that what the one before still sends is
-    /// refused by `stage` and `admit`.
+    /// refused by `stage` and `admit`. A leader whose name begins with `reserve:` gives way to anybody whose does not.
     static let lead = script(
         "lead",
         """
@@ -14,7 +14,8 @@ extension QueueScripts {
           redis.call('PEXPIRE', KEYS[1], ARGV[2])
           return {1, tonumber(redis.call('GET', KEYS[2]) or '0')}
         end
-        if leader then return {0, redis.call('PTTL', KEYS[1])} end
+        local gives = leader and string.sub(leader, 1, 8) == 'reserve:' and string.sub(ARGV[1], 1, 8) ~= 'reserve:'
+        if leader and not gives then return {0, redis.call('PTTL', KEYS[1])} end
         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
         return {1, redis.call('INCR', KEYS[2])}
         """

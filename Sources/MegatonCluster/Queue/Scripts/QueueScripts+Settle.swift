@@ -1,8 +1,8 @@
 extension QueueScripts {
     /// Ends a job for good.
     ///
-    /// KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 batch:<b> · 8 results:<b>
-    ///      (7 and 8 may be any names where the job has no batch: they are not touched)
+    /// KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 batch:<b> · 8 results:<b> ·
+    ///      9 seen:<b> (7 to 9 may be any names where the job has no batch: they are not touched)
     /// ARGV 1 id · 2 worker · 3 attempt · 4 `done`, `failed` or `cancelled` · 5 the outcome, JSON ·
     ///      6 the `DeadJob`, JSON, of a failed one · 7… pairs of counter and number, added to the batch
     /// Returns `ok`, or why the caller has no say any more: `gone` (ended already), `fenced` (another attempt runs),
@@ -25,7 +25,7 @@ extension QueueScripts {
         end
         if b ~= '' then
           for i = 7, #ARGV, 2 do redis.call('HINCRBY', KEYS[7], ARGV[i], ARGV[i + 1]) end
-          finish(KEYS[7], KEYS[8], ARGV[4], ARGV[5])
+          finish(KEYS[7], KEYS[8], KEYS[9], ARGV[4], ARGV[5])
         end
         return 'ok'
         """

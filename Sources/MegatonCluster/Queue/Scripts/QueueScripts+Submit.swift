@@ -1,9 +1,10 @@
 extension QueueScripts {
     /// Pushes jobs to a batch's own intake, each exactly once.
     ///
-    /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake · 6 cancelled
+    /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake · 6 cancelled · 7 seen:<batch>
     /// ARGV 1 batch · 2 number of the first job, counted from 0 · 3 `1`: no more will come · 4 `1`: keep a ledger ·
-    ///      5 who submits: one batch is one submitter's · 6… the jobs' JSON
+    ///      5 `1`: admit what is the same only once · 6 the batch's weight · 7 who submits: one batch is one submitter's ·
+    ///      8… the jobs' JSON
     /// Returns how many jobs of the batch are submitted now, or the error BATCHEXISTS.
     /// Before: any. After: `submitted` = first + count, however often the call was repeated: the number of the first
     /// job says which of them are there already. That is what makes it safe to repeat after a lost reply. A batch that was
@@ -13,8 +14,8 @@ extension QueueScripts {
         "submit",
         allowsOutOfMemory: false,
         """
-        if redis.call('HSETNX', KEYS[2], 'submitter', ARGV[5]) == 0 and
-           redis.call('HGET', KEYS[2], 'submitter') ~= ARGV[5] then
+        if redis.call('HSETNX', KEYS[2], 'submitter', ARGV[7]) == 0 and
+           redis.call('HGET', KEYS[2], 'submitter') ~= ARGV[7] then
           return redis.error_reply('BATCHEXISTS a batch of this name has been submitted before')
         end
         if redis.call('SISMEMBER', KEYS[6], ARGV[1]) == 1 then
@@ -26,18 +27,18 @@ extension QueueScripts {
         if redis.call('ZADD', KEYS[3], 'NX', now(), ARGV[1]) == 1 then
           redis.call('HSET', KEYS[2], 'created', now())
         end
-        redis.call('HSET', KEYS[2], 'ledger', ARGV[4])
-        for i = 6 + (have - first), #ARGV do
+        redis.call('HSET', KEYS[2], 'ledger', ARGV[4], 'deduplicate', ARGV[5], 'weight', ARGV[6])
+        for i = 8 + (have - first), #ARGV do
           redis.call('LPUSH', KEYS[1], ARGV[i])
           have = have + 1
         end
         redis.call('HSET', KEYS[2], 'submitted', have)
-        redis.call('ZADD', KEYS[4], 'NX', now(), ARGV[1])
+        redis.call('ZADD', KEYS[4], ARGV[6], ARGV[1])
         redis.call('LPUSH', KEYS[5], '1')
         redis.call('LTRIM', KEYS[5], 0, 0)
         if ARGV[3] == '1' then
           redis.call('HSET', KEYS[2], 'closed', '1')
-          close(KEYS[2])
+          close(KEYS[2], KEYS[7])
         end
         return have
         """
@@ -45,14 +46,15 @@ extension QueueScripts {
 
     /// Drops what has not been staged of a batch, and marks the rest as no longer wanted.
     ///
-    /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes
+    /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 seen:<batch>
     /// ARGV 1 batch
-    /// Returns how many jobs were dropped.
+    /// Returns how many jobs were dropped, or the error NOBATCH.
     /// After: the batch is closed, the dropped jobs count as cancelled; jobs that are ready, delayed or staged end as
     /// cancelled when somebody comes to them, and those that are running when their worker renews next.
     static let cancelBatch = script(
         "cancelBatch",
         """
+        if redis.call('EXISTS', KEYS[2]) == 0 then return redis.error_reply('NOBATCH there is no batch of this name') end
         local dropped = redis.call('LLEN', KEYS[1])
         redis.call('UNLINK', KEYS[1])
         redis.call('SADD', KEYS[3], ARGV[1])
@@ -63,7 +65,7 @@ extension QueueScripts {
           redis.call('HINCRBY', KEYS[2], 'own', dropped)
           redis.call('HINCRBY', KEYS[2], 'cancelled', dropped)
         end
-        close(KEYS[2])
+        close(KEYS[2], KEYS[5])
         return dropped
         """
     )

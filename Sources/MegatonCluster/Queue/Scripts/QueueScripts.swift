@@ -9,10 +9,13 @@ enum QueueScripts {
     ///
     /// - `now()`: ms of Redis' clock.
     /// - `meta(text)`: attempt, stalls, worker, priority, batch.
-    /// - `close(batch)`: marks a batch as finished that is: it is closed, all that its submitter pushed was admitted
-    ///   (`own`), and all of its jobs (`total`, with those of the public list) have ended. Returns 1 once.
-    /// - `finish(batch, results, field, outcome)`: counts a job's end into its batch, hands its outcome to the ledger if
-    ///   the batch keeps one, and closes.
+    /// - `close(batch, seen)`: marks a batch as finished that is: it is closed, all that its submitter pushed was
+    ///   admitted (`own`), and all of its jobs (`total`, with those of the public list) have ended. Returns 1 once, and
+    ///   forgets then what the batch has seen.
+    /// - `finish(batch, results, seen, field, outcome)`: counts a job's end into its batch, hands its outcome to the
+    ///   ledger if the batch keeps one, and closes.
+    /// - `refused(id, json, status, code, message)`: the outcome of a job that is not admitted, as a worker would write
+    ///   it.
     /// - `bury(dead, info, id, json)`: the oldest of 100,000 dead makes room.
     static let prelude = """
         local function now()
@@ -26,26 +29,35 @@ enum QueueScripts {
         local function pack(a, s, w, p, b)
           return a .. '|' .. s .. '|' .. w .. '|' .. p .. '|' .. b
         end
-        local function close(batch)
+        local function close(batch, seen)
           local v = redis.call('HMGET', batch, 'closed', 'submitted', 'own', 'total', 'done', 'failed', 'cancelled',
                                'deduplicated')
           local ended = 0
           for i = 5, 8 do ended = ended + (tonumber(v[i]) or 0) end
           if v[1] == '1' and (tonumber(v[3]) or 0) >= (tonumber(v[2]) or 0) and ended >= (tonumber(v[4]) or 0) then
+            redis.call('UNLINK', seen)
             return redis.call('HSETNX', batch, 'finished', now())
           end
           return 0
         end
-        local function finish(batch, results, field, outcome)
+        local function finish(batch, results, seen, field, outcome)
           redis.call('HINCRBY', batch, field, 1)
-          if outcome ~= '' and redis.call('HGET', batch, 'ledger') == '1' then
+          if redis.call('HGET', batch, 'ledger') == '1' then
             if redis.call('LLEN', results) < 1000000 then
               redis.call('RPUSH', results, outcome)
             else
               redis.call('HINCRBY', batch, 'results_dropped', 1)
             end
           end
-          return close(batch)
+          return close(batch, seen)
+        end
+        local function refused(id, json, status, code, message)
+          local read, job = pcall(cjson.decode, json)
+          local source = read and type(job) == 'table' and type(job.source) == 'string' and job.source or ''
+          if #source > 2048 then source = string.gsub(string.sub(source, 1, 2048), '[\\192-\\255][\\128-\\191]*$', '') end
+          return '{"attempts":0,"error":{"code":"' .. code .. '","message":"' .. message ..
+            '","retryable":false},"id":' .. cjson.encode(id) .. ',"outputs":[],"seconds":0,"source":' ..
+            cjson.encode(source) .. ',"status":"' .. status .. '"}'
         end
         local function bury(dead, info, id, json)
           redis.call('ZADD', dead, now(), id)

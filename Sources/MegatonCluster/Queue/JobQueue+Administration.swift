@@ -1,0 +1,91 @@
+internal import Foundation
+internal import MegatonPipeline
+public import MegatonRedis
+internal import NIOCore
+
+extension JobQueue {
+    /// What holds the whole queue up.
+    public enum Brake: String, Sendable, CaseIterable {
+        /// Nothing is claimed; what runs goes on to its end.
+        case paused
+        /// Nothing is admitted; what is admitted goes on to its end, and what is pushed waits in the intake.
+        case drain
+    }
+
+    /// Sets or clears a brake. It lasts, also over restarts, until it is cleared.
+    public func set(_ brake: Brake, _ isOn: Bool) async throws(RedisError) {
+        try await redis.run(
+            QueueScripts.control,
+            keys: [keys.control, keys.wake, keys.intakeWake, keys.workers],
+            arguments: [.string(brake.rawValue), isOn ? "1" : "0"]
+        )
+    }
+
+    /// Jobs that are admitted and have not ended.
+    public func alive() async throws(RedisError) -> Int {
+        try await redis.send(["HLEN", .string(keys.body)]).int ?? 0
+    }
+
+    // MARK: - Dead letters
+
+    /// Dead jobs, oldest first, a page at a time.
+    ///
+    /// - Parameters:
+    ///   - offset: how many to leave out.
+    ///   - limit: how many to look at.
+    public func dead(offset: Int, limit: Int) async throws(RedisError) -> [DeadLetter] {
+        let reply = try await redis.send([
+            "ZRANGE", .string(keys.dead), .int(offset), .int(offset + limit - 1), "WITHSCORES",
+        ])
+        let fields = reply.array ?? []
+        let entries = stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
+            fields[index].string.map { (id: $0, died: fields[index + 1].string.flatMap(Double.init) ?? 0) }
+        }
+        if entries.isEmpty { return [] }
+        let names = entries.map { RedisArgument.string($0.id) }
+        let infos = try await redis.send(RedisCommand(["HMGET", .string(keys.deadInfo)] + names)).array ?? []
+        return zip(entries, infos).map { entry, info in DeadLetter(id: entry.id, died: entry.died / 1000, json: info) }
+    }
+
+    /// One of them; nil where it is not dead.
+    public func dead(id: String) async throws(RedisError) -> DeadLetter? {
+        let replies = try await redis.pipeline([
+            ["ZSCORE", .string(keys.dead), .string(id)], ["HGET", .string(keys.deadInfo), .string(id)],
+        ])
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        guard replies.count == 2, let died = replies[0].string.flatMap(Double.init) else { return nil }
+        return DeadLetter(id: id, died: died / 1000, json: replies[1])
+    }
+
+    /// Takes dead jobs back to the public intake, without the batch that they died in.
+    ///
+    /// - Returns: how many; one that is no longer dead, or whose JSON was not kept whole, is left out.
+    public func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
+        let pairs = letters.flatMap { letter -> [RedisArgument] in
+            guard var job = try? Job(json: Data(letter.job.job.utf8)) else { return [] }
+            job.id = letter.id
+            job.batch = nil
+            return [.string(letter.id), .buffer(ByteBuffer(bytes: job.json()))]
+        }
+        if pairs.isEmpty { return 0 }
+        let reply = try await redis.run(
+            QueueScripts.requeue,
+            keys: [keys.dead, keys.deadInfo, keys.jobs, keys.stat],
+            arguments: pairs
+        )
+        return reply.int ?? 0
+    }
+
+    /// Forgets dead jobs.
+    ///
+    /// - Returns: how many were there.
+    public func drop(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
+        if letters.isEmpty { return 0 }
+        let reply = try await redis.run(
+            QueueScripts.drop,
+            keys: [keys.dead, keys.deadInfo],
+            arguments: letters.map { .string($0.id) }
+        )
+        return reply.int ?? 0
+    }
+}

@@ -1,0 +1,106 @@
+extension QueueScripts {
+    /// Makes delayed jobs of a cancelled batch ready at once, so that they end when a worker comes to them and not when
+    /// they are due.
+    ///
+    /// KEYS 1 delay · 2 meta · 3-5 ready: high, normal, bulk · 6 wake
+    /// ARGV 1 batch · 2… ids
+    /// Returns how many were made ready. Ids that are not delayed any more, or of another batch, are left alone.
+    static let hasten = script(
+        "hasten",
+        """
+        local moved = 0
+        for i = 2, #ARGV do
+          local m = redis.call('HGET', KEYS[2], ARGV[i])
+          if m then
+            local _, _, _, p, b = meta(m)
+            if b == ARGV[1] and redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
+              redis.call('RPUSH', KEYS[2 + tonumber(p)], ARGV[i])
+              redis.call('LPUSH', KEYS[6], '1')
+              moved = moved + 1
+            end
+          end
+        end
+        if moved > 0 then redis.call('LTRIM', KEYS[6], 0, 255) end
+        return moved
+        """
+    )
+
+    /// Forgets a batch that has ended.
+    ///
+    /// KEYS 1 batch:<b> · 2 results:<b> · 3 seen:<b> · 4 batches · 5 cancelled · 6 jobs:<b>
+    /// ARGV 1 batch · 2 ms since its end
+    /// Returns 1 if it was forgotten, 0 if it has not ended, or not so long ago, or is not there.
+    /// A cancelled batch stays in `cancelled` for as long as it is known: what comes late is refused.
+    static let forgetBatch = script(
+        "forgetBatch",
+        """
+        local ended = redis.call('HGET', KEYS[1], 'finished')
+        if not ended or tonumber(ended) > now() - tonumber(ARGV[2]) then return 0 end
+        if redis.call('EXISTS', KEYS[6]) == 1 then return 0 end
+        redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
+        redis.call('ZREM', KEYS[4], ARGV[1])
+        redis.call('SREM', KEYS[5], ARGV[1])
+        return 1
+        """
+    )
+
+    /// Sets or clears `paused` or `drain`.
+    ///
+    /// KEYS 1 control · 2 wake · 3 intakewake · 4 workers
+    /// ARGV 1 field · 2 `1` or `0`
+    /// Returns the number of workers that were woken.
+    /// After clearing: workers and coordinator look at once, and not when their sleep ends.
+    static let control = script(
+        "control",
+        """
+        redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
+        if ARGV[2] == '1' then return 0 end
+        local workers = math.min(256, redis.call('ZCARD', KEYS[4]))
+        for _ = 1, workers do redis.call('LPUSH', KEYS[2], '1') end
+        if workers > 0 then redis.call('LTRIM', KEYS[2], 0, 255) end
+        redis.call('LPUSH', KEYS[3], '1')
+        redis.call('LTRIM', KEYS[3], 0, 0)
+        return workers
+        """
+    )
+
+    /// Takes dead jobs back to the public intake, where they are looked at like new ones.
+    ///
+    /// KEYS 1 dead · 2 deadinfo · 3 jobs · 4 stat
+    /// ARGV pairs of id and the JSON to push
+    /// Returns how many were requeued: an id that is not dead (any more) is left out, so that nothing is pushed twice.
+    /// They have no batch: the one they died in has counted them as failed, once. Not `allow-oom`: it is new work.
+    static let requeue = script(
+        "requeue",
+        allowsOutOfMemory: false,
+        """
+        local pushed = 0
+        for i = 1, #ARGV, 2 do
+          if redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
+            redis.call('HDEL', KEYS[2], ARGV[i])
+            redis.call('LPUSH', KEYS[3], ARGV[i + 1])
+            pushed = pushed + 1
+          end
+        end
+        if pushed > 0 then redis.call('HINCRBY', KEYS[4], 'requeued', pushed) end
+        return pushed
+        """
+    )
+
+    /// Forgets dead jobs for good.
+    ///
+    /// KEYS 1 dead · 2 deadinfo
+    /// ARGV ids
+    /// Returns how many were there.
+    static let drop = script(
+        "drop",
+        """
+        local dropped = 0
+        for i = 1, #ARGV do
+          dropped = dropped + redis.call('ZREM', KEYS[1], ARGV[i])
+          redis.call('HDEL', KEYS[2], ARGV[i])
+        end
+        return dropped
+        """
+    )
+}

@@ -1,0 +1,5 @@
+/// A batch in a list.
+public struct BatchSummary: Sendable, Equatable {
+    public let name: String
+    public let counters: BatchCounters
+}

@@ -1,0 +1,24 @@
+internal import Foundation
+
+/// What a worker tells the cluster about itself.
+struct WorkerInfo: Sendable, Codable {
+    var host: String
+    var pid: Int
+    /// Seconds since 1970, by the worker's clock: for people.
+    var started: Int
+    /// Jobs in hand at a time.
+    var concurrency: Int
+    var version: String
+
+    var json: String { WireJSON.text(self) }
+}
+
+extension WorkerInfo {
+    /// Reads what `renew` stores: `<running> <JSON>`. Nil where another version of the program wrote it.
+    init?(stored text: String) {
+        guard let space = text.firstIndex(of: " "),
+            let info = try? JSONDecoder().decode(WorkerInfo.self, from: Data(text[space...].utf8))
+        else { return nil }
+        self = info
+    }
+}

@@ -1,0 +1,240 @@
+import Foundation
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+
+/// What people do to a queue by hand, and what it does by itself with what has ended.
+@Suite(.timeLimit(.minutes(2))) struct AdministrationTests {
+    // MARK: - Brakes
+
+    @Test func aPausedQueueGivesNothingOutAndFinishesWhatRuns() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"), QueueFixture.job("b"))
+            try await fixture.admit()
+            let running = try await fixture.claim()[0]
+            try await fixture.queue.set(.paused, true)
+            #expect(try await fixture.claim().isEmpty)
+            #expect(try await fixture.finish(running) == .ok)
+            try await fixture.queue.set(.paused, false)
+            #expect(try await fixture.claim().map(\.id) == ["b"])
+        }
+    }
+
+    @Test func resumingWakesTheIdle() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            _ = try await fixture.queue.renew([], worker: "w1", lease: .seconds(60), info: "{}")
+            try await fixture.queue.set(.paused, true)
+            try await fixture.queue.set(.paused, false)
+            #expect(try await fixture.count("LLEN", fixture.keys.wake) == 1)
+            #expect(try await fixture.count("LLEN", fixture.keys.intakeWake) == 1)
+        }
+    }
+
+    @Test func aDrainingQueueAdmitsNothingAndKeepsWhatIsPushed() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admit()
+            try await fixture.push(QueueFixture.job("b"))
+            try await fixture.queue.set(.drain, true)
+            #expect(try await fixture.admit() == .draining)
+            #expect(try await fixture.claim(5).map(\.id) == ["a"])
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 1)
+            try await fixture.queue.set(.drain, false)
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 1)))
+        }
+    }
+
+    // MARK: - Dead letters
+
+    private func bury(_ ids: [String], _ fixture: QueueFixture) async throws {
+        for id in ids { try await fixture.push(QueueFixture.job(id, batch: "b")) }
+        try await fixture.admit()
+        for job in try await fixture.claim(ids.count) {
+            let dead = DeadJob(
+                code: "not_found",
+                message: "gone",
+                attempts: 1,
+                worker: "w1",
+                batch: "b",
+                job: String(decoding: job.json, as: UTF8.self)
+            )
+            let outcome = JobOutcome(id: job.id, source: "s", status: .failed)
+            _ = try await fixture.queue.settle(job, worker: "w1", outcome: outcome, dead: dead, counters: [:])
+        }
+    }
+
+    @Test func theDeadAreListedWithReasonAndTime() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await bury(["a", "b"], fixture)
+            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            #expect(Set(letters.map(\.id)) == ["a", "b"])
+            #expect(letters.allSatisfy { $0.job.code == "not_found" && $0.job.worker == "w1" && $0.died > 1e9 })
+            #expect(try await fixture.queue.dead(offset: 1, limit: 10).count == 1)
+            #expect(try await fixture.queue.dead(id: "a")?.job.batch == "b")
+            #expect(try await fixture.queue.dead(id: "nobody") == nil)
+        }
+    }
+
+    @Test func aRequeuedJobIsDoneOnceAndItsOldBatchStaysAsItWas() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await bury(["a"], fixture)
+            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            #expect(try await fixture.queue.requeue(letters) == 1)
+            #expect(try await fixture.queue.requeue(letters) == 0, "a repetition pushes nothing")
+            #expect(try await fixture.places("a").isEmpty)
+            try await fixture.admit()
+            let job = try await fixture.claim()[0]
+            #expect(job.id == "a" && job.attempt == 1 && job.batch.isEmpty)
+            #expect(try await fixture.finish(job) == .ok)
+            let batch = try await fixture.batch("b")
+            #expect(batch["total"] == 1 && batch["failed"] == 1 && batch["done"] == 0)
+        }
+    }
+
+    @Test func whatWasNoJobCannotBeRequeuedAndCanBeDropped() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(Data("{".utf8))
+            try await fixture.admit()
+            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            #expect(try await fixture.queue.requeue(letters) == 0)
+            #expect(try await fixture.queue.drop(letters) == 1)
+            #expect(try await fixture.queue.drop(letters) == 0)
+            #expect(try await fixture.count("HLEN", fixture.keys.deadInfo) == 0)
+        }
+    }
+
+    @Test func aFullRedisRefusesNewWorkAndIsWorkedOff() async throws {
+        let options = RedisServerProcess.Options(settings: ["maxmemory-policy noeviction"])
+        try await QueueFixture.run(options) { (fixture) async throws in
+            for id in ["a", "b", "c", "d"] { try await fixture.push(QueueFixture.job(id, batch: "b")) }
+            try await fixture.admit()
+            try await bury(["dead"], fixture)
+            try await fixture.redis.send(["CONFIG", "SET", "maxmemory", "1"])
+            // New work is refused, in words.
+            await #expect { try await fixture.push(QueueFixture.job("e")) } throws: {
+                ($0 as? RedisError)?.code == .outOfMemory
+            }
+            await #expect { try await fixture.submit([QueueFixture.job("x", batch: "c")], to: "c") } throws: {
+                ($0 as? RedisError)?.code == .outOfMemory
+            }
+            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            await #expect { _ = try await fixture.queue.requeue(letters) } throws: {
+                ($0 as? RedisError)?.code == .outOfMemory
+            }
+            // What is there goes its whole way.
+            let jobs = try await fixture.claim(4)
+            let (lost, _) = try await fixture.queue.renew(
+                jobs.map { ($0.id, $0.attempt) },
+                worker: "w1",
+                lease: .seconds(60),
+                info: "{}"
+            )
+            #expect(lost.isEmpty)
+            #expect(try await fixture.finish(jobs[0]) == .ok)
+            #expect(try await fixture.finish(jobs[1], .failed) == .ok)
+            #expect(
+                try await fixture.queue.retry(
+                    jobs[2],
+                    worker: "w1",
+                    after: .zero,
+                    countsAttempt: true,
+                    counters: [:]
+                ) == .ok
+            )
+            try await fixture.queue.release([(jobs[3].id, jobs[3].attempt)], worker: "w1", leaves: true)
+            try await fixture.queue.sweep()
+            for job in try await fixture.claim(4) { #expect(try await fixture.finish(job) == .ok) }
+            #expect(try await fixture.queue.alive() == 0)
+            #expect(try await fixture.queue.drop(letters) == 1)
+            try await fixture.redis.send(["CONFIG", "SET", "maxmemory", "0"])
+            try await fixture.push(QueueFixture.job("e"))
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 1)))
+        }
+    }
+
+    // MARK: - Batches
+
+    @Test func aDeduplicatingBatchDoesTheSameOnce() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            func job(_ id: String, _ source: String, width: Int) -> Data {
+                Job(id: id, source: source, renditions: [Rendition(width: width)], batch: "b").json()
+            }
+            let jobs = [
+                job("1", "https://h/a", width: 10), job("2", "https://h/a", width: 10),
+                job("3", "https://h/a", width: 20), job("4", "https://h/b", width: 10),
+            ]
+            try await fixture.submit(jobs, to: "b", policy: .init(keepsLedger: true, deduplicates: true))
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 3, duplicates: 1)))
+            let outcomes = try await fixture.queue.results(of: "b", kept: 0, limit: 10)
+            let outcome = try JSONDecoder().decode(JobOutcome.self, from: outcomes[0])
+            #expect(outcome.status == .deduplicated && outcome.id == "2" && outcome.source == "https://h/a")
+            for job in try await fixture.claim(3) { _ = try await fixture.finish(job) }
+            let batch = try await fixture.batch("b")
+            #expect(batch.isFinished && batch["done"] == 3 && batch["deduplicated"] == 1 && batch["total"] == 4)
+            #expect(try await fixture.count("EXISTS", fixture.keys.seen("b")) == 0, "what it saw goes with its end")
+            // Another batch has its own memory, and without the wish there is none.
+            try await fixture.submit(
+                jobs.map { Data(String(decoding: $0, as: UTF8.self).replacing(#""b""#, with: #""c""#).utf8) },
+                to: "c"
+            )
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 4)))
+        }
+    }
+
+    @Test func aHeavierBatchGetsMore() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for (name, weight) in [("heavy", 9), ("light", 1)] {
+                let jobs = (0..<100).map { QueueFixture.job("\(name)\($0)", batch: name) }
+                try await fixture.submit(jobs, to: name, policy: .init(weight: weight))
+            }
+            _ = try await fixture.admit(chunk: 44)
+            let (heavy, light) = (try await fixture.batch("heavy")["total"], try await fixture.batch("light")["total"])
+            #expect(heavy + light == 44 && heavy >= 4 * light && light >= 4, "\(heavy) and \(light)")
+        }
+    }
+
+    @Test func aCancelledBatchDoesNotWaitForWhatIsPutOff() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.submit([QueueFixture.job("a", batch: "b")], to: "b")
+            try await fixture.submit([QueueFixture.job("z", batch: "c")], to: "c")
+            try await fixture.admit()
+            for job in try await fixture.claim(2) {
+                let verdict = try await fixture.queue.retry(
+                    job,
+                    worker: "w1",
+                    after: .seconds(600),
+                    countsAttempt: true,
+                    counters: [:]
+                )
+                #expect(verdict == .ok)
+            }
+            try await fixture.queue.cancel(batch: "b")
+            #expect(try await fixture.places("a") == ["ready"])
+            #expect(try await fixture.places("z") == ["delay"], "another batch's job is left alone")
+            let job = try await fixture.claim()[0]
+            #expect(job.isCancelled)
+            _ = try await fixture.finish(job, .cancelled)
+            #expect(try await fixture.batch("b").isFinished)
+            await #expect { try await fixture.queue.cancel(batch: "nobody's") } throws: { "\($0)".contains("NOBATCH") }
+        }
+    }
+
+    @Test func anEndedBatchIsForgottenInTimeAndARunningOneNever() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.submit([QueueFixture.job("a", batch: "b")], to: "b", policy: .init(keepsLedger: true))
+            try await fixture.admit()
+            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10) == 0)
+            for job in try await fixture.claim() { _ = try await fixture.finish(job) }
+            #expect(try await fixture.queue.forgetBatches(endedFor: .seconds(3600), limit: 10) == 0)
+            #expect(try await fixture.queue.batches(limit: 10).map(\.name) == ["b"])
+            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10) == 1)
+            #expect(try await fixture.queue.batches(limit: 10).isEmpty)
+            for key in [fixture.keys.batch("b"), fixture.keys.results("b")] {
+                #expect(try await fixture.count("EXISTS", key) == 0)
+            }
+        }
+    }
+}

@@ -1,0 +1,21 @@
+import Testing
+
+@testable import MegatonCluster
+
+struct AdmissionWindowTests {
+    @Test func isTwoSecondsOfWorkWithinItsLimits() {
+        var window = AdmissionWindow(limit: 1000)
+        #expect(window.size == 64)
+        window.observe(slots: 100)
+        #expect(window.size == 200, "two for each place")
+        let start = ContinuousClock.now
+        window.observe(ended: 5000, at: start)
+        #expect(window.size == 200, "one look says nothing of the rate")
+        window.observe(ended: 5200, at: start + .seconds(1))
+        #expect(window.size == 400)
+        window.observe(ended: 5200, at: start + .seconds(2))
+        #expect(window.size == 360, "a pause does not close it at once")
+        window.observe(ended: 15200, at: start + .seconds(3))
+        #expect(window.size == 1000)
+    }
+}
