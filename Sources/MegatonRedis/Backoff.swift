@@ -15,7 +15,7 @@ public struct Backoff: Sendable {
     public mutating func next() -> Duration {
         let bound = min(cap, first * (1 << min(failures, 16)))
         failures += 1
-        return bound * Double.random(in: 0.5...1)
+        return bound * Double.random(in: 0...1)
     }
 
     /// To be called after a success.

@@ -10,7 +10,7 @@ import Synchronization
 public final class RedisClient: Sendable {
     private enum State {
         case idle
-        case connecting(Task<RedisConnection, any Error>)
+        case connecting(Task<Void, Never>, EventLoopFuture<RedisConnection>)
         case connected(RedisConnection)
         case closed
     }
@@ -22,7 +22,7 @@ public final class RedisClient: Sendable {
     }
 
     public let configuration: RedisConfiguration
-    private let name: String
+    private let connector: RedisConnector
     private let group: any EventLoopGroup
     private let logger: Logger
     private let shared = Mutex(Shared())
@@ -32,7 +32,7 @@ public final class RedisClient: Sendable {
     ///   - group: the event loops to live on. The lease's renewal has one of its own.
     public init(_ configuration: RedisConfiguration, role: String, group: any EventLoopGroup, logger: Logger) {
         self.configuration = configuration
-        self.name = "megaton:\(role)"
+        connector = RedisConnector(configuration, name: "megaton:\(role)", group: group)
         self.group = group
         var logger = logger
         logger[metadataKey: "redis.role"] = "\(role)"
@@ -41,7 +41,7 @@ public final class RedisClient: Sendable {
 
     /// Connects now, or says at once why that is not possible.
     public func connect() async throws(RedisError) {
-        _ = try await attempt().connection()
+        _ = try await attempt().connection(before: nil)
     }
 
     /// Sends one command.
@@ -88,7 +88,7 @@ public final class RedisClient: Sendable {
             defer { shared.state = .closed }
             switch shared.state {
             case .connected(let connection): return connection
-            case .connecting(let task):
+            case .connecting(let task, _):
                 task.cancel()
                 return nil
             case .idle, .closed: return nil
@@ -100,29 +100,47 @@ public final class RedisClient: Sendable {
     // MARK: - The connection
 
     private enum Attempt {
-        case ready(RedisConnection)
-        case running(Task<RedisConnection, any Error>)
+        /// The deadline came before the end of the attempt.
+        static let late = RedisError(.unreachable, "There was no connection to Redis in time; nothing was sent.")
 
-        func connection() async throws(RedisError) -> RedisConnection {
+        case ready(RedisConnection)
+        case running(EventLoopFuture<RedisConnection>)
+
+        /// - Parameter deadline: ends the waiting, not the attempt: others wait for it too.
+        func connection(before deadline: NIODeadline?) async throws(RedisError) -> RedisConnection {
             switch self {
             case .ready(let connection): return connection
-            case .running(let task):
-                switch await task.result {
-                case .success(let connection): return connection
-                case .failure(let error as RedisError): throw error
-                case .failure: throw RedisError(.closed, "The Redis client was closed.")
+            case .running(let future):
+                let promise = future.eventLoop.makePromise(of: RedisConnection.self)
+                future.cascade(to: promise)
+                let timer = deadline.map { deadline in
+                    future.eventLoop.scheduleTask(deadline: deadline) { promise.fail(Self.late) }
+                }
+                defer { timer?.cancel() }
+                do {
+                    return try await promise.futureResult.get()
+                } catch let error as RedisError {
+                    throw error
+                } catch {
+                    throw RedisError(.closed, "The Redis client was closed.")
                 }
             }
         }
     }
 
+    /// Tries until the deadline, each time after a longer pause: a failover, a restart (`.busy`) and a replica that is
+    /// to become the master (`.notWritable`) pass. Nothing has been sent yet, so that this is safe for any command.
     private func connection(before deadline: NIODeadline) async throws(RedisError) -> RedisConnection {
+        var cause: RedisError?
         while true {
             do throws(RedisError) {
-                return try await attempt().connection()
+                return try await attempt().connection(before: deadline)
             } catch {
-                let isHopeless = error.code == .closed || error.code == .authentication
-                if isHopeless || NIODeadline.now() >= deadline || Task.isCancelled { throw error }
+                let isHopeless = [.closed, .authentication, .invalidConfiguration].contains(error.code)
+                if isHopeless || NIODeadline.now() >= deadline || Task.isCancelled {
+                    throw error == Attempt.late ? cause ?? error : error
+                }
+                cause = error
             }
         }
     }
@@ -133,17 +151,18 @@ public final class RedisClient: Sendable {
             switch shared.state {
             case .connected(let connection) where connection.isActive:
                 return .ready(connection)
-            case .connecting(let task):
-                return .running(task)
+            case .connecting(_, let connection):
+                return .running(connection)
             case .closed:
                 return nil
             case .idle, .connected:
                 let delay: Duration = shared.failedBefore ? shared.backoff.next() : .zero
                 // Unstructured because several callers wait for it and none owns it; bounded by the delay and the
                 // connect time-out, and cancelled by `close`.
-                let task = Task { try await self.connectOnce(after: delay) }
-                shared.state = .connecting(task)
-                return .running(task)
+                let promise = group.next().makePromise(of: RedisConnection.self)
+                let task = promise.completeWithTask { try await self.connectOnce(after: delay) }
+                shared.state = .connecting(task, promise.futureResult)
+                return .running(promise.futureResult)
             }
         }
         guard let attempt else { throw RedisError(.closed, "The Redis client was closed.") }
@@ -153,7 +172,7 @@ public final class RedisClient: Sendable {
     private func connectOnce(after delay: Duration) async throws -> RedisConnection {
         do {
             if delay > .zero { try await Task.sleep(for: delay) }
-            let connection = try await RedisConnection.connect(configuration, name: name, on: group)
+            let connection = try await connector.connect()
             let isWanted = shared.withLock { shared in
                 guard case .connecting = shared.state else { return false }
                 shared.state = .connected(connection)

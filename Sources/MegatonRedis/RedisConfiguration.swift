@@ -6,6 +6,8 @@ public struct RedisConfiguration: Sendable, Equatable {
     public enum Address: Sendable, Equatable {
         case tcp(host: String, port: Int)
         case unix(path: String)
+        /// The master of this name, wherever these sentinels say it is.
+        case sentinel(Sentinel)
     }
 
     public var address: Address
@@ -17,7 +19,10 @@ public struct RedisConfiguration: Sendable, Equatable {
     public var password: String?
     /// The database number, 0 by default.
     public var database = 0
-    /// How long a connection attempt may take, seconds.
+    /// Whether a server that is no master is refused, with `.notWritable`: after a failover the old address may be a
+    /// replica's. True by default.
+    public var requiresMaster = true
+    /// How long a connection attempt may take: asking the sentinels, connecting and greeting.
     public var connectTimeout: Duration = .seconds(5)
     /// How long a command may take, waiting for a connection included.
     public var commandTimeout: Duration = .seconds(5)
@@ -25,15 +30,22 @@ public struct RedisConfiguration: Sendable, Equatable {
     /// A configuration for an address without a password.
     public init(address: Address) { self.address = address }
 
-    /// Reads `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem]` or
-    /// `unix://[user:password@]/path/of/socket[?db=number]`.
+    /// Reads `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem]`,
+    /// `unix://[user:password@]/path/of/socket[?db=number]` or
+    /// `redis-sentinel://[user:password@]host[:port],…/name[?db=number&sentinel-username=…&sentinel-password=…]`, where
+    /// user and password before the hosts are those of the Redis itself.
     ///
     /// - Throws: `.invalidConfiguration`, without the password in its message.
     public init(url text: String) throws(RedisError) {
+        if text.lowercased().hasPrefix(Self.sentinelScheme) {
+            try self.init(sentinelURL: text)
+            return
+        }
         guard let url = URLComponents(string: text), let scheme = url.scheme?.lowercased() else {
             throw RedisError(
                 .invalidConfiguration,
-                "A Redis URL must look like redis://host:6379/0, rediss://host:6380 or unix:///path/of/socket."
+                "A Redis URL must look like redis://host:6379/0, rediss://host:6380, unix:///path/of/socket or "
+                    + "redis-sentinel://host:26379,host:26379/name."
             )
         }
         switch scheme {
@@ -55,17 +67,17 @@ public struct RedisConfiguration: Sendable, Equatable {
         default:
             throw RedisError(
                 .invalidConfiguration,
-                "\(scheme): is no scheme for Redis; use redis:, rediss: or unix:."
+                "\(scheme): is no scheme for Redis; use redis://, rediss://, unix:// or redis-sentinel://."
             )
         }
         username = url.user.flatMap { $0.isEmpty ? nil : $0 }
         password = url.password
     }
 
-    private static func database(_ text: String) throws(RedisError) -> Int {
+    static func database(_ text: String) throws(RedisError) -> Int {
         if text.isEmpty { return 0 }
         guard let number = Int(text), number >= 0 else {
-            throw RedisError(.invalidConfiguration, "\"\(text)\" is no database number in the Redis URL.")
+            throw RedisError(.invalidConfiguration, "The database in the Redis URL is no number from 0 up.")
         }
         return number
     }
@@ -79,6 +91,8 @@ extension RedisConfiguration: CustomStringConvertible {
         case .tcp(let host, let port):
             "\(usesTLS ? "rediss" : "redis")://\(host):\(port)" + (number.isEmpty ? "" : "/" + number)
         case .unix(let path): "unix://\(path)" + (number.isEmpty ? "" : "?db=" + number)
+        case .sentinel(let sentinel):
+            Self.sentinelScheme + "\(sentinel)" + (number.isEmpty ? "" : "?db=" + number)
         }
     }
 }

@@ -16,13 +16,14 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         public static let timeout = Code("timeout")
         /// Bytes that are not RESP2, or a reply above the limits.
         public static let protocolError = Code("protocol_error")
-        /// NOAUTH, WRONGPASS or NOPERM.
+        /// NOAUTH, WRONGPASS or NOPERM, or AUTH refused: never tried again.
         public static let authentication = Code("authentication")
         /// OOM: `maxmemory` is reached and nothing may be evicted.
         public static let outOfMemory = Code("out_of_memory")
-        /// LOADING, MASTERDOWN, BUSY, TRYAGAIN, CLUSTERDOWN: wait and try again.
+        /// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: wait and try again.
         public static let busy = Code("busy")
-        /// READONLY, NOREPLICAS or MOVED: this server does not take the write (any more).
+        /// READONLY, MASTERDOWN, UNBLOCKED, NOREPLICAS or MOVED, or a ROLE that is not master: this server does not take
+        /// the write (any more).
         public static let notWritable = Code("not_writable")
         /// NOSCRIPT.
         public static let unknownScript = Code("unknown_script")
@@ -53,11 +54,14 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
             switch prefix {
             case "NOAUTH", "WRONGPASS", "NOPERM": .authentication
             case "OOM": .outOfMemory
-            case "LOADING", "MASTERDOWN", "BUSY", "TRYAGAIN", "CLUSTERDOWN": .busy
-            case "READONLY", "NOREPLICAS", "MOVED", "ASK", "MISCONF": .notWritable
+            case "LOADING", "BUSY", "TRYAGAIN", "CLUSTERDOWN": .busy
+            // MASTERDOWN: a replica without its master. UNBLOCKED: a blocking command that ended without effect because
+            // its server became a replica.
+            case "READONLY", "MASTERDOWN", "UNBLOCKED", "NOREPLICAS", "MOVED", "ASK", "MISCONF": .notWritable
             case "NOSCRIPT": .unknownScript
             // Since Redis 7 an error inside a script keeps its own code, but older ones wrap it.
             case "ERR" where reply.contains("-OOM "): .outOfMemory
+            case "ERR" where reply.contains("-READONLY "): .notWritable
             default: .server
             }
         self.init(code, "Redis answered: \(reply)")

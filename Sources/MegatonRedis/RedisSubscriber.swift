@@ -6,9 +6,8 @@ public import NIOCore
 /// Messages published while it was down are lost: that is what Redis' pub/sub is. Whoever relies on them looks again
 /// when `onSubscribed` is called, and has a timer for the rest.
 public final class RedisSubscriber: Sendable {
-    private let configuration: RedisConfiguration
+    private let connector: RedisConnector
     private let channels: [String]
-    private let group: any EventLoopGroup
     private let logger: Logger
     private let onSubscribed: @Sendable () -> Void
     private let onMessage: @Sendable (_ channel: String, _ message: String) -> Void
@@ -24,9 +23,8 @@ public final class RedisSubscriber: Sendable {
         onSubscribed: @escaping @Sendable () -> Void,
         onMessage: @escaping @Sendable (_ channel: String, _ message: String) -> Void
     ) {
-        self.configuration = configuration
+        connector = RedisConnector(configuration, name: "megaton:subscriber", group: group)
         self.channels = channels
-        self.group = group
         self.logger = logger
         self.onSubscribed = onSubscribed
         self.onMessage = onMessage
@@ -48,7 +46,7 @@ public final class RedisSubscriber: Sendable {
     }
 
     private func listen(onConnected: () -> Void) async throws {
-        let connection = try await RedisConnection.connect(configuration, name: "megaton:subscriber", on: group)
+        let connection = try await connector.connect()
         let expected = channels.count
         let (onMessage, onSubscribed) = (onMessage, onSubscribed)
         try await withTaskCancellationHandler {

@@ -33,9 +33,21 @@ import Testing
         ("NOAUTH Authentication required.", RedisError.Code.authentication), ("WRONGPASS x", .authentication),
         ("OOM command not allowed", .outOfMemory), ("LOADING Redis is loading", .busy), ("BUSY script", .busy),
         ("READONLY You can't write", .notWritable), ("NOREPLICAS x", .notWritable), ("NOSCRIPT No", .unknownScript),
-        ("WRONGTYPE x", .server), ("ERR x", .server),
+        ("MASTERDOWN Link with MASTER is down", .notWritable), ("UNBLOCKED force unblock", .notWritable),
+        ("ERR Error running script: -READONLY You can't", .notWritable), ("WRONGTYPE x", .server), ("ERR x", .server),
     ])
     func sortsErrorReplies(_ reply: String, _ code: RedisError.Code) {
         #expect(RedisError(reply: reply).code == code)
+    }
+
+    @Test(arguments: [
+        ("LOADING x", true, false), ("BUSY x", true, false), ("OOM x", true, false), ("READONLY x", true, true),
+        ("MASTERDOWN x", true, true), ("UNBLOCKED x", true, true), ("NOREPLICAS x", true, true),
+        ("WRONGPASS x", false, false), ("ERR x", false, false),
+    ])
+    func knowsWhatPassesAndWhatEndsTheConnection(_ reply: String, _ isTransient: Bool, _ endsConnection: Bool) {
+        let error = RedisError(reply: reply)
+        #expect(error.isTransient == isTransient)
+        #expect(error.endsConnection == endsConnection)
     }
 }

@@ -3,7 +3,7 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
-/// One connection: greeted, authenticated, and good until the first failure.
+/// One connection, good until the first failure. `RedisConnector` makes those that are greeted and authenticated.
 ///
 /// `Sendable` because its only state, the handler, is bound to the channel's event loop and touched only there.
 final class RedisConnection: Sendable {
@@ -17,38 +17,25 @@ final class RedisConnection: Sendable {
 
     var isActive: Bool { channel.isActive }
 
-    /// Connects, and sends AUTH, SELECT and CLIENT SETNAME.
+    /// Connects; nothing has been said yet.
     ///
-    /// - Parameter name: shown by CLIENT LIST: `megaton:<role>`.
-    static func connect(
-        _ configuration: RedisConfiguration,
-        name: String,
-        on group: any EventLoopGroup
-    ) async throws(RedisError) -> RedisConnection {
-        let loop = group.next()
-        let connection: RedisConnection
-        do {
-            let channel = try await bootstrap(configuration, on: loop).get()
-            let handler = try await loop.submit {
-                NIOLoopBound(
-                    try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self),
-                    eventLoop: loop
-                )
-            }.get()
-            connection = RedisConnection(channel: channel, handler: handler)
-        } catch {
-            throw RedisError(
-                .unreachable,
-                "No Redis at \(configuration): \(describe(error)). Is it running, and is the URL right?"
+    /// - Parameters:
+    ///   - tls: for TCP only.
+    ///   - timeout: of the connect, the look-up of the name included.
+    static func open(
+        _ endpoint: RedisEndpoint,
+        tls: NIOSSLContext?,
+        timeout: TimeAmount,
+        on loop: any EventLoop
+    ) async throws -> RedisConnection {
+        let channel = try await connect(endpoint, tls: tls, timeout: timeout, on: loop).get()
+        let handler = try await loop.submit {
+            NIOLoopBound(
+                try channel.pipeline.syncOperations.handler(type: RedisChannelHandler.self),
+                eventLoop: loop
             )
-        }
-        do throws(RedisError) {
-            try await connection.greet(configuration, name: name)
-        } catch {
-            connection.close()
-            throw error
-        }
-        return connection
+        }.get()
+        return RedisConnection(channel: channel, handler: handler)
     }
 
     // Linux' numbers for options that NIO has no name for (tcp(7)): seconds, seconds, probes, milliseconds.
@@ -58,31 +45,25 @@ final class RedisConnection: Sendable {
     private static let keepCount: SocketOptionName = 6
     private static let userTimeout: SocketOptionName = 18
 
-    private static func bootstrap(
-        _ configuration: RedisConfiguration,
+    private static func connect(
+        _ endpoint: RedisEndpoint,
+        tls: NIOSSLContext?,
+        timeout: TimeAmount,
         on loop: any EventLoop
-    ) throws -> EventLoopFuture<any Channel> {
-        let timeout = TimeAmount(configuration.connectTimeout)
-        var tls: (context: NIOSSLContext, host: String)?
-        if configuration.usesTLS, case .tcp(let host, _) = configuration.address {
-            var settings = TLSConfiguration.makeClientConfiguration()
-            if let file = configuration.certificateAuthority { settings.trustRoots = .file(file) }
-            tls = (try NIOSSLContext(configuration: settings), host)
-        }
-        let secured = tls
+    ) -> EventLoopFuture<any Channel> {
         let bootstrap = ClientBootstrap(group: loop).connectTimeout(timeout).channelInitializer { channel in
             channel.eventLoop.makeCompletedFuture {
-                if let secured {
+                if let tls, case .tcp(let host, _) = endpoint {
                     // A literal address cannot be a server name (RFC 6066 section 3); the certificate is still checked.
-                    let name = (try? SocketAddress(ipAddress: secured.host, port: 0)) == nil ? secured.host : nil
+                    let name = (try? SocketAddress(ipAddress: host, port: 0)) == nil ? host : nil
                     try channel.pipeline.syncOperations.addHandler(
-                        NIOSSLClientHandler(context: secured.context, serverHostname: name)
+                        NIOSSLClientHandler(context: tls, serverHostname: name)
                     )
                 }
                 try channel.pipeline.syncOperations.addHandler(RedisChannelHandler())
             }
         }
-        switch configuration.address {
+        switch endpoint {
         case .unix(let path):
             return bootstrap.connect(unixDomainSocketPath: path)
         case .tcp(let host, let port):
@@ -97,18 +78,6 @@ final class RedisConnection: Sendable {
                 .channelOption(.socket(tcp, userTimeout), value: 10_000)
                 .connect(host: host, port: port)
         }
-    }
-
-    private func greet(_ configuration: RedisConfiguration, name: String) async throws(RedisError) {
-        var commands: [RedisCommand] = []
-        if let password = configuration.password {
-            let user = configuration.username.map { [RedisArgument.string($0)] } ?? []
-            commands.append(RedisCommand(["AUTH"] + user + [.string(password)]))
-        }
-        if configuration.database != 0 { commands.append(["SELECT", .int(configuration.database)]) }
-        commands.append(["CLIENT", "SETNAME", .string(name)])
-        let replies = try await send(commands, deadline: .now() + TimeAmount(configuration.connectTimeout))
-        for case .error(let text) in replies { throw RedisError(reply: text) }
     }
 
     /// Writes the commands in one go and returns their replies, errors among them as values.
@@ -144,7 +113,8 @@ final class RedisConnection: Sendable {
 
     func close() { channel.close(promise: nil) }
 
-    private static func describe(_ error: any Error) -> String {
+    /// Why a connection could not be made, for people.
+    static func describe(_ error: any Error) -> String {
         switch error {
         case let error as NIOConnectionError:
             error.connectionErrors.first.map { describe($0.error) } ?? "the name \(error.host) has no address"

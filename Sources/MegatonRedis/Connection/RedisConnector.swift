@@ -1,0 +1,83 @@
+import NIOCore
+import NIOSSL
+
+/// Makes connections by a configuration: asks the sentinels if it names some, connects, and greets.
+final class RedisConnector: Sendable {
+    private let configuration: RedisConfiguration
+    private let name: String
+    private let group: any EventLoopGroup
+    private let resolver: SentinelResolver?
+
+    /// - Parameter name: shown by CLIENT LIST: `megaton:<role>`.
+    init(_ configuration: RedisConfiguration, name: String, group: any EventLoopGroup) {
+        self.configuration = configuration
+        self.name = name
+        self.group = group
+        switch configuration.address {
+        case .sentinel(let sentinel):
+            resolver = SentinelResolver(sentinel, connectTimeout: configuration.connectTimeout)
+        case .tcp, .unix:
+            resolver = nil
+        }
+    }
+
+    /// One attempt: all of it within the connect time-out, names and sentinels asked anew.
+    func connect() async throws(RedisError) -> RedisConnection {
+        let loop = group.next()
+        let deadline = NIODeadline.now() + TimeAmount(configuration.connectTimeout)
+        let endpoint = try await endpoint(on: loop)
+        do throws(RedisError) {
+            return try await connect(to: endpoint, on: loop, before: deadline)
+        } catch {
+            resolver?.doubtLastAnswer()
+            throw error
+        }
+    }
+
+    private func endpoint(on loop: any EventLoop) async throws(RedisError) -> RedisEndpoint {
+        switch configuration.address {
+        case .tcp(let host, let port): return .tcp(host: host, port: port)
+        case .unix(let path): return .unix(path: path)
+        case .sentinel:
+            guard let resolver else { preconditionFailure("the initialiser makes a resolver for this address") }
+            return try await resolver.resolve(on: loop)
+        }
+    }
+
+    private func connect(
+        to endpoint: RedisEndpoint,
+        on loop: any EventLoop,
+        before deadline: NIODeadline
+    ) async throws(RedisError) -> RedisConnection {
+        let place = resolver == nil ? "\(configuration)" : "\(endpoint) (told by \(configuration))"
+        let connection: RedisConnection
+        do {
+            connection = try await RedisConnection.open(
+                endpoint,
+                tls: configuration.usesTLS ? tlsContext() : nil,
+                timeout: max(.milliseconds(1), deadline - NIODeadline.now()),
+                on: loop
+            )
+        } catch {
+            throw RedisError(
+                .unreachable,
+                "No Redis at \(place): \(RedisConnection.describe(error)). Is it running, and is the URL right?"
+            )
+        }
+        do throws(RedisError) {
+            let greeting = RedisGreeting(configuration, name: name, place: place)
+            let replies = try await connection.send(greeting.commands, deadline: deadline)
+            try greeting.check(replies)
+        } catch {
+            connection.close()
+            throw error
+        }
+        return connection
+    }
+
+    private func tlsContext() throws -> NIOSSLContext {
+        var settings = TLSConfiguration.makeClientConfiguration()
+        if let file = configuration.certificateAuthority { settings.trustRoots = .file(file) }
+        return try NIOSSLContext(configuration: settings)
+    }
+}

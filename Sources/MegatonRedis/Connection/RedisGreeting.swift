@@ -1,0 +1,89 @@
+/// What is said first on every connection, in one round trip, and whether the answers let it be used.
+struct RedisGreeting {
+    private enum Step {
+        case authenticate
+        case select
+        case name
+        case role
+    }
+
+    private let steps: [(step: Step, command: RedisCommand)]
+    private let place: String
+    private let asksSentinels: Bool
+
+    /// - Parameters:
+    ///   - name: shown by CLIENT LIST: `megaton:<role>`.
+    ///   - place: the server, for messages.
+    init(_ configuration: RedisConfiguration, name: String, place: String) {
+        var steps: [(step: Step, command: RedisCommand)] = []
+        if let password = configuration.password {
+            steps.append((.authenticate, Self.authentication(user: configuration.username, password: password)))
+        }
+        if configuration.database != 0 { steps.append((.select, ["SELECT", .int(configuration.database)])) }
+        steps.append((.name, ["CLIENT", "SETNAME", .string(name)]))
+        if configuration.requiresMaster { steps.append((.role, ["ROLE"])) }
+        self.steps = steps
+        self.place = place
+        switch configuration.address {
+        case .sentinel: asksSentinels = true
+        case .tcp, .unix: asksSentinels = false
+        }
+    }
+
+    var commands: [RedisCommand] { steps.map(\.command) }
+
+    /// - Throws: `.authentication` where trying again is in vain; `.notWritable` for a server that is no master.
+    func check(_ replies: [RedisValue]) throws(RedisError) {
+        for ((step, _), reply) in zip(steps, replies) {
+            switch (step, reply) {
+            case (.role, _): try checkRole(reply)
+            case (.authenticate, .error(let text)): throw Self.authenticationError(text)
+            case (_, .error(let text)): throw RedisError(reply: text)
+            default: break
+            }
+        }
+    }
+
+    private func checkRole(_ reply: RedisValue) throws(RedisError) {
+        if case .error(let text) = reply {
+            // An ACL without ROLE, or the command renamed: what is not known is not wrong.
+            if text.hasPrefix("NOPERM") || text.hasPrefix("ERR unknown command") { return }
+            throw RedisError(reply: text)
+        }
+        guard let answer = reply.array, let role = answer.first?.string, role != "master" else { return }
+        throw RedisError(.notWritable, "The Redis at \(place) is \(Self.describe(role, answer)). \(advice(role))")
+    }
+
+    private static func describe(_ role: String, _ answer: [RedisValue]) -> String {
+        switch role {
+        case "slave" where answer.count > 2:
+            "a replica of \(answer[1].string ?? "?"):\(answer[2].string ?? "?") and takes no writes"
+        case "slave": "a replica and takes no writes"
+        case "sentinel": "a sentinel"
+        default: "no master but \"\(role)\""
+        }
+    }
+
+    private func advice(_ role: String) -> String {
+        if asksSentinels { return "A failover may be under way; the next attempt asks the sentinels again." }
+        if role == "sentinel" { return "The URL of sentinels is redis-sentinel://host:26379/name." }
+        return "Give the master's URL, or that of the sentinels that know it: redis-sentinel://host:26379/name."
+    }
+
+    // MARK: - AUTH, of a Redis and of a sentinel
+
+    static func authentication(user: String?, password: String) -> RedisCommand {
+        let user = user.map { [RedisArgument.string($0)] } ?? []
+        return RedisCommand(["AUTH"] + user + [.string(password)])
+    }
+
+    /// Whatever a server has against AUTH, it has again the next time; only a busy one (LOADING, BUSY) may change its
+    /// mind.
+    static func authenticationError(_ text: String) -> RedisError {
+        let error = RedisError(reply: text)
+        guard error.code == .server else { return error }
+        // "unknown command" cites the arguments, in quotes: the password would be among them.
+        let harmless = text.prefix { $0 != "'" && $0 != "`" }
+        return RedisError(.authentication, "Redis refused AUTH: \(harmless)")
+    }
+}

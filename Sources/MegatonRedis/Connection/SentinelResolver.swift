@@ -1,0 +1,95 @@
+import NIOCore
+import Synchronization
+
+/// Asks sentinels where their master is, one after the other and each time anew: an answer is good for one attempt.
+///
+/// https://redis.io/docs/latest/develop/reference/sentinel-clients/
+final class SentinelResolver: Sendable {
+    /// How long one sentinel may take at the most: to connect and to answer.
+    private static let longestPatience: Duration = .seconds(1)
+
+    private let sentinel: RedisConfiguration.Sentinel
+    private let patience: Duration
+    private let first = Mutex(0)
+
+    /// - Parameter connectTimeout: of the whole attempt; one share of it is left for the master itself.
+    init(_ sentinel: RedisConfiguration.Sentinel, connectTimeout: Duration) {
+        self.sentinel = sentinel
+        patience = min(Self.longestPatience, connectTimeout / (sentinel.hosts.count + 1))
+    }
+
+    /// The sentinels in the order in which they are asked: first the one that answered last.
+    var order: [RedisConfiguration.Sentinel.Host] {
+        let start = first.withLock { $0 }
+        return Array(sentinel.hosts[start...] + sentinel.hosts[..<start])
+    }
+
+    /// Asks until one of them knows the name.
+    ///
+    /// - Throws: `.unreachable`, with what each of them said; `.authentication` if all of them refuse the password.
+    func resolve(on loop: any EventLoop) async throws(RedisError) -> RedisEndpoint {
+        var refusals: [(host: RedisConfiguration.Sentinel.Host, error: RedisError)] = []
+        for host in order {
+            do throws(RedisError) {
+                let endpoint = try await ask(host, on: loop)
+                first.withLock { $0 = sentinel.hosts.firstIndex(of: host) ?? 0 }
+                return endpoint
+            } catch {
+                refusals.append((host, error))
+            }
+        }
+        guard !refusals.isEmpty else {
+            throw RedisError(.invalidConfiguration, "The Redis configuration names no sentinel.")
+        }
+        let isAuthentication = refusals.allSatisfy { $0.error.code == .authentication }
+        let said = refusals.map { "\($0.host) (\($0.error.message))" }.joined(separator: ", ")
+        throw RedisError(
+            isAuthentication ? .authentication : .unreachable,
+            "No sentinel told where the Redis \"\(sentinel.name)\" is. Asked: \(said)."
+        )
+    }
+
+    /// Lets another sentinel be asked first the next time: where the answer led to was no master, or not there, and
+    /// who gave it may be cut off from the others.
+    func doubtLastAnswer() {
+        guard !sentinel.hosts.isEmpty else { return }
+        first.withLock { $0 = ($0 + 1) % sentinel.hosts.count }
+    }
+
+    private func ask(
+        _ host: RedisConfiguration.Sentinel.Host,
+        on loop: any EventLoop
+    ) async throws(RedisError) -> RedisEndpoint {
+        let deadline = NIODeadline.now() + TimeAmount(patience)
+        let connection: RedisConnection
+        do {
+            connection = try await RedisConnection.open(
+                .tcp(host: host.host, port: host.port),
+                tls: nil,
+                timeout: TimeAmount(patience),
+                on: loop
+            )
+        } catch {
+            throw RedisError(.unreachable, RedisConnection.describe(error))
+        }
+        defer { connection.close() }
+        var commands: [RedisCommand] = []
+        if let password = sentinel.password {
+            commands.append(RedisGreeting.authentication(user: sentinel.username, password: password))
+        }
+        commands.append(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", .string(sentinel.name)])
+        let replies = try await connection.send(commands, deadline: deadline)
+        if replies.count == 2, case .error(let text) = replies[0] { throw RedisGreeting.authenticationError(text) }
+        guard let answer = replies.last else { throw RedisError(.unexpectedReply, "gave no reply") }
+        return try Self.endpoint(answer)
+    }
+
+    private static func endpoint(_ answer: RedisValue) throws(RedisError) -> RedisEndpoint {
+        if case .error(let text) = answer { throw RedisError(reply: text) }
+        if answer == .null { throw RedisError(.unreachable, "knows no such name") }
+        guard let address = answer.array, address.count == 2, let host = address[0].string, !host.isEmpty,
+            let port = address[1].int
+        else { throw RedisError(.unexpectedReply, "sent what is no address") }
+        return .tcp(host: host, port: port)
+    }
+}

@@ -1,0 +1,90 @@
+import FoundationEssentials
+
+extension RedisConfiguration {
+    static let sentinelScheme = "redis-sentinel://"
+
+    /// Reads `redis-sentinel://[user:password@]host[:port],…/name[?db=…&sentinel-username=…&sentinel-password=…]`.
+    ///
+    /// No message cites the URL: where a password is not percent-encoded, its parts may stand anywhere.
+    init(sentinelURL text: String) throws(RedisError) {
+        let parts = text.dropFirst(Self.sentinelScheme.count)
+        let authority = parts.prefix { !"/?#".contains($0) }
+        let at = authority.lastIndex(of: "@")
+        let hosts = try Self.sentinelHosts(at.map { authority[authority.index(after: $0)...] } ?? authority)
+        let user = at.map { authority[...$0] } ?? ""
+        // URLComponents knows one host only. With one in the place of the many, the rest is a URL like any other.
+        let rest = parts[authority.endIndex...]
+        guard let url = URLComponents(string: "redis://\(user)h\(rest)"), url.host == "h", url.fragment == nil else {
+            throw RedisError(
+                .invalidConfiguration,
+                "A sentinel URL must look like redis-sentinel://user:password@host:26379,host:26379/name?db=0, with "
+                    + "the special characters of a password percent-encoded."
+            )
+        }
+        let name = String(url.path.dropFirst())
+        guard !name.isEmpty, !name.contains("/") else {
+            throw RedisError(
+                .invalidConfiguration,
+                "A sentinel URL needs the master's name as its only path: redis-sentinel://host:26379/name."
+            )
+        }
+        var sentinel = Sentinel(hosts: hosts, name: name)
+        var database = 0
+        for item in url.queryItems ?? [] {
+            switch item.name {
+            case "db": database = try Self.database(item.value ?? "")
+            case "sentinel-username": sentinel.username = item.value
+            case "sentinel-password": sentinel.password = item.value
+            default:
+                throw RedisError(
+                    .invalidConfiguration,
+                    "A sentinel URL knows the options db, sentinel-username and sentinel-password only."
+                )
+            }
+        }
+        guard sentinel.username == nil || sentinel.password != nil else {
+            throw RedisError(
+                .invalidConfiguration,
+                "A sentinel URL with sentinel-username needs sentinel-password too."
+            )
+        }
+        self.init(address: .sentinel(sentinel))
+        self.database = database
+        username = url.user.flatMap { $0.isEmpty ? nil : $0 }
+        password = url.password
+    }
+
+    private static func sentinelHosts(_ list: Substring) throws(RedisError) -> [Sentinel.Host] {
+        var hosts: [Sentinel.Host] = []
+        for text in list.split(separator: ",", omittingEmptySubsequences: false) {
+            guard let host = sentinelHost(text) else {
+                throw RedisError(
+                    .invalidConfiguration,
+                    "Number \(hosts.count + 1) of the sentinels in the Redis URL is no host or host:port."
+                )
+            }
+            hosts.append(host)
+        }
+        return hosts
+    }
+
+    private static func sentinelHost(_ text: Substring) -> Sentinel.Host? {
+        let name: Substring
+        let rest: Substring
+        var allowed = ".-_"
+        if text.first == "[" {
+            guard let end = text.firstIndex(of: "]") else { return nil }
+            name = text[..<end].dropFirst()
+            rest = text[end...].dropFirst()
+            allowed = ".:"
+        } else {
+            name = text.prefix { $0 != ":" }
+            rest = text[name.endIndex...]
+        }
+        let isName = name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber) || allowed.contains($0) }
+        guard !name.isEmpty, isName else { return nil }
+        if rest.isEmpty { return Sentinel.Host(host: String(name)) }
+        guard rest.first == ":", let port = UInt16(rest.dropFirst()), port > 0 else { return nil }
+        return Sentinel.Host(host: String(name), port: Int(port))
+    }
+}

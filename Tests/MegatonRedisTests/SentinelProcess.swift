@@ -1,0 +1,35 @@
+import Foundation
+import MegatonTestSupport
+
+/// A real sentinel that watches one Redis by the name `mymaster`, ended with the object.
+final class SentinelProcess: Sendable {
+    let port: Int
+    private let directory: TestDirectory
+    private let process: ProgramUnderTest
+
+    /// Starts it. It answers a little later: a client that has a time-out waits for that.
+    ///
+    /// - Parameter settings: lines of sentinel.conf.
+    init(masterPort: Int, settings: [String] = []) throws {
+        let directory = try TestDirectory()
+        let port = try FreePort.find()
+        let lines =
+            [
+                "port \(port)", "bind 127.0.0.1", "dir \(directory.path)",
+                "sentinel monitor mymaster 127.0.0.1 \(masterPort) 1",
+                // No failover of its own: the tests say when.
+                "sentinel down-after-milliseconds mymaster 600000",
+            ] + settings
+        let file = try directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "sentinel.conf")
+        process = try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: [file, "--sentinel"])
+        self.directory = directory
+        self.port = port
+    }
+
+    /// Ends the sentinel and waits for its end.
+    func stop() async {
+        process.send(SIGKILL)
+        _ = await process.ending()
+        directory.remove()
+    }
+}

@@ -1,0 +1,34 @@
+import Foundation
+
+/// A loopback port that stays ours while nobody listens there.
+///
+/// A socket that is bound and never listens: those with SO_REUSEPORT and the same user may listen beside it, others get
+/// EADDRINUSE, and while nobody listens the kernel refuses connections.
+final class PortReservation: Sendable {
+    let port: Int
+    private let descriptor: Int32
+
+    init() throws {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        var isShared: Int32 = 1
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let size = socklen_t(MemoryLayout<Int32>.size)
+        let isSet = setsockopt(descriptor, SOL_SOCKET, SO_REUSEPORT, &isShared, size) == 0
+        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
+                bind(descriptor, generic, length) == 0 && getsockname(descriptor, generic, &length) == 0
+            }
+        }
+        guard descriptor >= 0, isSet, isBound else {
+            close(descriptor)
+            throw POSIXError(.EADDRNOTAVAIL)
+        }
+        self.descriptor = descriptor
+        port = Int(UInt16(bigEndian: address.sin_port))
+    }
+
+    deinit { close(descriptor) }
+}
