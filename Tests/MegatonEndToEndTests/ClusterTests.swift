@@ -165,7 +165,7 @@ import Testing
                     try await client.send(["LRANGE", "megaton:{default}:ready:normal", "0", "-1"]).array?.count == 1
                 )
                 #expect(
-                    try await client.send(["HGET", "megaton:{default}:meta", "a"]).string?.hasPrefix("0|0||") == true
+                    try await client.send(["HGET", "megaton:{default}:meta", "a"]).string?.hasPrefix("1+1|0||") == true
                 )
                 #expect(try await client.send(["ZCARD", "megaton:{default}:workers"]).int == 0)
             }

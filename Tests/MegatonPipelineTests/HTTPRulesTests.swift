@@ -3,6 +3,9 @@ import Testing
 
 @testable import MegatonPipeline
 
+private let etag = ["etag": "\"1\""]
+private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
+
 @Suite struct HTTPRulesTests {
     @Test(
         arguments: [
@@ -18,6 +21,69 @@ import Testing
     )
     func tellsHowLongAnAnswerIsFresh(_ headers: [String: String], _ lifetime: Double?) {
         #expect(HTTPFreshness(headers: headers).lifetime == lifetime)
+    }
+
+    /// Cache-Control with further header fields, and: lifetime, stale-while-revalidate, stale-if-error.
+    @Test(
+        arguments: [
+            ("no-cache", etag, 0, nil, nil), ("no-cache", date, 0, nil, nil), ("max-age=0", etag, 0, nil, nil),
+            ("no-cache", ["etag": ""], nil, nil, nil), ("no-cache, no-store", etag, nil, nil, nil),
+            ("max-age=60", ["etag": "1", "age": "80"], 0, nil, nil),
+            ("max-age=60, stale-while-revalidate=30", [:], 60, 30, nil),
+            ("max-age=60, stale-if-error=\"90\"", [:], 60, nil, 90),
+            ("max-age=0, Stale-While-Revalidate=30, stale-if-error=90", [:], 0, 30, 90),
+            ("max-age=60, stale-while-revalidate=30, stale-if-error=90", ["age": "80"], 0, 10, 70),
+            ("max-age=60, stale-while-revalidate=30", ["age": "90"], nil, nil, nil),
+            ("max-age=60, must-revalidate, stale-while-revalidate=30, stale-if-error=90", etag, 60, nil, nil),
+            ("max-age=60, proxy-revalidate, stale-if-error=90", [:], 60, nil, nil),
+            ("no-cache, stale-while-revalidate=30", etag, 0, nil, nil),
+            ("no-cache, stale-while-revalidate=30", [:], nil, nil, nil),
+            ("s-maxage=60, stale-while-revalidate=30", [:], 60, 30, nil),
+            ("max-age=60, stale-while-revalidate=-1, stale-if-error=soon", [:], 60, nil, nil),
+            ("private, max-age=60, stale-if-error=90", etag, nil, nil, nil),
+        ] as [(String, [String: String], Double?, Double?, Double?)]
+    )
+    func tellsHowAStaleAnswerMayBeUsed(
+        _ control: String,
+        _ others: [String: String],
+        _ lifetime: Double?,
+        _ whileRevalidating: Double?,
+        _ ifError: Double?
+    ) {
+        let freshness = HTTPFreshness(headers: others.merging(["cache-control": control]) { $1 })
+        #expect(freshness.lifetime == lifetime)
+        #expect(freshness.staleWhileRevalidate == whileRevalidating)
+        #expect(freshness.staleIfError == ifError)
+    }
+
+    @Test func aRevalidatedEntryHasTheNewHeaders() throws {
+        let first = [
+            "cache-control": "max-age=60, stale-if-error=9", "etag": "\"1\"", "content-type": "image/png",
+        ]
+        let stored = try #require(CachedData.Metadata(headers: first))
+        #expect(stored.refreshed(by: [:]) == stored, "what a 304 leaves out has not changed")
+        let changed = try #require(stored.refreshed(by: ["cache-control": "max-age=7", "content-type": "text/html"]))
+        #expect(changed.lifetime == 7 && changed.staleIfError == nil)
+        #expect(changed.etag == "\"1\"" && changed.type == "image/png")
+        #expect(stored.refreshed(by: ["etag": "W/\"2\""])?.etag == "W/\"2\"")
+        #expect(stored.refreshed(by: ["cache-control": "no-store"]) == nil)
+    }
+
+    @Test func onlyAFailureOfTheOriginLetsWhatIsStaleBeServed() {
+        for status in [500, 502, 503, 504] {
+            #expect(HTTPStatusError.error(status: status, headers: [:], url: "http://h/").isOriginFailure)
+        }
+        for status in [304, 400, 401, 404, 410, 429] {
+            #expect(!HTTPStatusError.error(status: status, headers: [:], url: "http://h/").isOriginFailure)
+        }
+        #expect(ImagePipeline.Error(.timedOut, "").isOriginFailure)
+        #expect(!ImagePipeline.Error(.cancelled, "").isOriginFailure)
+    }
+
+    @Test func entriesOfBeforeCanStillBeRead() throws {
+        let json = Data(#"{"etag":"\"1\"","lifetime":60}"#.utf8)
+        let metadata = try JSONDecoder().decode(CachedData.Metadata.self, from: json)
+        #expect(metadata.lifetime == 60 && metadata.staleIfError == nil)
     }
 
     @Test(arguments: [

@@ -31,6 +31,14 @@ public final class OriginServer: Sendable {
         }
     }
 
+    /// What was asked for.
+    public struct Request: Sendable {
+        /// With its query.
+        public let path: String
+        /// Names in lower case.
+        public let headers: [String: String]
+    }
+
     private struct State {
         var counts: [String: Int] = [:]
         var waiting: [(path: String, count: Int, continuation: CheckedContinuation<Void, Never>)] = []
@@ -40,7 +48,7 @@ public final class OriginServer: Sendable {
 
     private let state = Mutex(State())
     private let channel: any Channel
-    private let answer: @Sendable (String) -> Answer
+    private let answer: @Sendable (Request) -> Answer
     /// How long each answer takes, as of a slow origin.
     private let delay: TimeAmount
 
@@ -48,6 +56,13 @@ public final class OriginServer: Sendable {
     public static func start(
         delay: TimeAmount = .zero,
         _ answer: @escaping @Sendable (String) -> Answer
+    ) async throws -> OriginServer {
+        try await listen(delay) { answer($0.path) }
+    }
+
+    private static func listen(
+        _ delay: TimeAmount,
+        _ answer: @escaping @Sendable (Request) -> Answer
     ) async throws -> OriginServer {
         let box = Mutex<OriginServer?>(nil)
         let lookup = ServerBox(box)
@@ -73,7 +88,17 @@ public final class OriginServer: Sendable {
         answer: @escaping @Sendable (String) -> Answer,
         _ body: (OriginServer) async throws -> Value
     ) async throws -> Value {
-        let server = try await start(delay: delay, answer)
+        try await run(delay: delay, responding: { answer($0.path) }, body)
+    }
+
+    /// Starts one that sees the header fields of requests, runs the body, and stops it.
+    public static func run<Value>(
+        delay: TimeAmount = .zero,
+        isolation: isolated (any Actor)? = #isolation,
+        responding answer: @escaping @Sendable (Request) -> Answer,
+        _ body: (OriginServer) async throws -> Value
+    ) async throws -> Value {
+        let server = try await listen(delay, answer)
         do {
             let value = try await body(server)
             server.stop()
@@ -84,7 +109,7 @@ public final class OriginServer: Sendable {
         }
     }
 
-    private init(_ channel: any Channel, _ delay: TimeAmount, _ answer: @escaping @Sendable (String) -> Answer) {
+    private init(_ channel: any Channel, _ delay: TimeAmount, _ answer: @escaping @Sendable (Request) -> Answer) {
         self.channel = channel
         self.delay = delay
         self.answer = answer
@@ -130,8 +155,13 @@ public final class OriginServer: Sendable {
         channel.close(promise: nil)
     }
 
-    fileprivate func received(_ path: String, send: @escaping @Sendable (Answer) -> Void, on loop: any EventLoop) {
-        let answer = answer(path)
+    fileprivate func received(
+        _ request: Request,
+        send: @escaping @Sendable (Answer) -> Void,
+        on loop: any EventLoop
+    ) {
+        let path = request.path
+        let answer = answer(request)
         let (woken, isHeld) = state.withLock { state in
             state.counts[path, default: 0] += 1
             let count = state.counts[path] ?? 0
@@ -156,7 +186,7 @@ private final class Handler: ChannelInboundHandler {
     typealias OutboundOut = HTTPServerResponsePart
 
     private let box: ServerBox
-    private var path = ""
+    private var request = OriginServer.Request(path: "", headers: [:])
     private var isHead = false
 
     init(_ box: ServerBox) { self.box = box }
@@ -164,13 +194,17 @@ private final class Handler: ChannelInboundHandler {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         switch unwrapInboundIn(data) {
         case .head(let head):
-            path = head.uri
+            let fields = head.headers.map { ($0.name.lowercased(), $0.value) }
+            request = OriginServer.Request(
+                path: head.uri,
+                headers: Dictionary(fields, uniquingKeysWith: { "\($0), \($1)" })
+            )
             isHead = head.method == .HEAD
         case .body: break
         case .end:
             let (loop, channel) = (context.eventLoop, context.channel)
             let server = box.server.withLock { $0 }
-            server?.received(path, send: { answer in Self.send(answer, on: channel) }, on: loop)
+            server?.received(request, send: { answer in Self.send(answer, on: channel) }, on: loop)
         }
     }
 

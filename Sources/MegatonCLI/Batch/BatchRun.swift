@@ -135,7 +135,7 @@ final class BatchRun: Sendable {
 
     private func submit(unbounded: Bool = false) async throws {
         let submitter = BatchSubmitter(queue: queue, batch: batch, policy: options.policy(keepsLedger: ledger != nil))
-        let reader = ReadingThread(options.inputs, excluding: output)
+        let reader = try ReadingThread(options.inputs, retrying: options.retryFailed, excluding: output)
         defer { reader.stop() }
         var maker = try options.jobMaker(batch: batch, output: output)
         while shutdown.level == .none, let inputs = try await reader.next(Self.readAtOnce) {

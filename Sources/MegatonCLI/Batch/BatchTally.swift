@@ -17,13 +17,14 @@ struct BatchTally {
             return
         }
         if let worker = outcome.worker { workers.insert(worker) }
-        if let error = outcome.error {
+        if outcome.status == .failed, let error = outcome.error {
             errors[error.code, default: (0, error.message)].count += 1
         }
     }
 
     /// The fields that count; the line itself goes to the ledger as it is.
     private struct Glance: Decodable {
+        let status: JobOutcome.Status
         let worker: String?
         let error: JobOutcome.Failure?
     }

@@ -26,7 +26,7 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var worker: WorkerOptions
 
     @Option(name: .long, help: ArgumentHelp("Directory for the outputs.", valueName: "dir"))
-    var output: String
+    var output: String?
 
     @Option(name: .long, help: "Worker processes; the number of processors by default.")
     var workers: Int?
@@ -41,7 +41,8 @@ struct RunCommand: AsyncParsableCommand {
     var verbose = false
 
     mutating func validate() throws {
-        if output.isEmpty { throw ValidationError("--output is empty; it names a directory.") }
+        if output == nil && batch.retryFailed == nil { throw ValidationError("--output names the outputs' directory.") }
+        if output?.isEmpty == true { throw ValidationError("--output is empty; it names a directory.") }
         if let workers, !(1...256).contains(workers) { throw ValidationError("--workers is 1 to 256.") }
         if !(64...1_048_576).contains(cacheSize) { throw ValidationError("--cache-size is 64 to 1048576 MiB.") }
         if redis.cacheURL != nil && redis.controlURL == nil {
@@ -51,18 +52,18 @@ struct RunCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            try InputReader.check(batch.inputs)
+            try batch.check()
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
-                let place = try prepareOutput()
-                let ledger = try Ledger(ledgerPath(place))
+                let places = try RunPlaces(batch, output: output)
+                let ledger = try Ledger(places.ledger)
                 defer { ledger.close() }
                 if redis.controlURL != nil {
-                    return try await onCluster(place, ledger, shutdown)
+                    return try await onCluster(places, ledger, shutdown)
                 }
                 return try await EmbeddedRedis(size: cacheSize * 1024 * 1024).run { address in
-                    try await withHelpers(address, address, place, defaultWorkers, shutdown) {
-                        try await batchRun(address, place, ledger, shutdown).run()
+                    try await withHelpers(address, address, places, defaultWorkers, shutdown) {
+                        try await batchRun(address, places, ledger, shutdown).run()
                     }
                 }
             }
@@ -71,7 +72,7 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     /// The cluster's own workers do the work, and ours beside them if that was asked for.
-    private func onCluster(_ place: String, _ ledger: Ledger, _ shutdown: ShutdownSignal) async throws
+    private func onCluster(_ places: RunPlaces, _ ledger: Ledger, _ shutdown: ShutdownSignal) async throws
         -> BatchRun.Result
     {
         let (control, cache) = (try redis.control(), try redis.cache())
@@ -84,9 +85,9 @@ struct RunCommand: AsyncParsableCommand {
                 )
             }
         }
-        guard let workers else { return try await batchRun(control, place, ledger, shutdown).run() }
-        return try await withHelpers(control, cache, place, workers, shutdown) {
-            try await batchRun(control, place, ledger, shutdown).run()
+        guard let workers else { return try await batchRun(control, places, ledger, shutdown).run() }
+        return try await withHelpers(control, cache, places, workers, shutdown) {
+            try await batchRun(control, places, ledger, shutdown).run()
         }
     }
 
@@ -94,14 +95,14 @@ struct RunCommand: AsyncParsableCommand {
 
     private func batchRun(
         _ control: RedisConfiguration,
-        _ place: String,
+        _ places: RunPlaces,
         _ ledger: Ledger,
         _ shutdown: ShutdownSignal
     ) -> BatchRun {
         BatchRun(
             batch,
             batch: Identity.batch("run"),
-            output: place,
+            output: places.output,
             control: control,
             keys: redis.keys,
             ledger: ledger,
@@ -113,7 +114,7 @@ struct RunCommand: AsyncParsableCommand {
     private func withHelpers<Value: Sendable>(
         _ control: RedisConfiguration,
         _ cache: RedisConfiguration,
-        _ place: String,
+        _ places: RunPlaces,
         _ count: Int,
         _ shutdown: ShutdownSignal,
         _ body: @Sendable @escaping () async throws -> Value
@@ -128,7 +129,7 @@ struct RunCommand: AsyncParsableCommand {
             logger: LogOptions.logger("megaton.coordinator", level: verbose ? .info : .error)
         )
         try await coordinator.start()
-        let fleet = try fleet(control, cache, place, count)
+        let fleet = try fleet(control, cache, places, count)
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 await coordinator.run()
@@ -174,10 +175,10 @@ struct RunCommand: AsyncParsableCommand {
     private func fleet(
         _ control: RedisConfiguration,
         _ cache: RedisConfiguration,
-        _ place: String,
+        _ places: RunPlaces,
         _ count: Int
     ) throws -> WorkerFleet {
-        let roots = ([place] + inputRoots()).flatMap { ["--allow-root", $0] }
+        let roots = places.roots.flatMap { ["--allow-root", $0] }
         // One process each: the processors are shared by the processes, not by the threads of one.
         let threads = max(1, ProcessInfo.processInfo.activeProcessorCount / count)
         return WorkerFleet(
@@ -194,43 +195,6 @@ struct RunCommand: AsyncParsableCommand {
             ],
             keepsLogs: !verbose
         )
-    }
-
-    // MARK: - Places
-
-    private func prepareOutput() throws -> String {
-        let path = URL(fileURLWithPath: output).standardizedFileURL.path
-        for input in batch.inputs where URL(fileURLWithPath: input).standardizedFileURL.path == path {
-            throw Failure.usage(
-                "--output \(output) is an input too: the next run would take what this one made. Name another directory."
-            )
-        }
-        do {
-            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-        } catch {
-            throw Failure.output("--output \(output) cannot be made: \(error.localizedDescription)")
-        }
-        return path
-    }
-
-    private func ledgerPath(_ place: String) -> String {
-        batch.ledger.map { URL(fileURLWithPath: $0).standardizedFileURL.path } ?? "\(place)/megaton-ledger.jsonl"
-    }
-
-    /// What the user named by hand may be read: directories, and the places of files and lists. What a list names
-    /// elsewhere needs an --allow-root.
-    private func inputRoots() -> [String] {
-        var roots: [String] = []
-        // A list that is written here names, as a rule, what is here.
-        let hasList = batch.inputs.contains { $0 == "-" || $0.hasSuffix(".txt") || $0.hasSuffix(".jsonl") }
-        if hasList { roots.append(FileManager.default.currentDirectoryPath) }
-        for input in batch.inputs where input != "-" && !InputReader.isURL(input) {
-            let path = URL(fileURLWithPath: input).standardizedFileURL.path
-            var isDirectory: ObjCBool = false
-            guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else { continue }
-            roots.append(isDirectory.boolValue ? path : (path as NSString).deletingLastPathComponent)
-        }
-        return Array(Set(roots)).sorted()
     }
 
     // MARK: - The end

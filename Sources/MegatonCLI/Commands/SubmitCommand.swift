@@ -36,7 +36,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            try InputReader.check(options.inputs)
+            try options.check()
             let shutdown = ShutdownSignal()
             let name = batch ?? Identity.batch("submit")
             let control = try redis.control()

@@ -26,6 +26,28 @@ struct WorkerCommand: AsyncParsableCommand {
     @Option(name: .long, help: "Seconds for which a claimed job is ours without a sign of life.")
     var lease: Double = 15
 
+    @Option(name: .customLong("renew-interval"), help: "Seconds between two renewals; a third of the lease by default.")
+    var renewInterval: Double?
+
+    @Option(name: .customLong("sweep-interval"), help: "Seconds between two looks for leases that ran out.")
+    var sweepInterval: Double = 1
+
+    @Option(
+        name: .customLong("flight-lease"),
+        help: "Seconds for which a dead worker's fetch or render holds up others."
+    )
+    var flightLease: Double = 10
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Append a JSON line for each claim, end, fetch and flight: what a checker needs to prove that nothing was "
+                + "lost or done twice.",
+            valueName: "file"
+        )
+    )
+    var history: String?
+
     @Option(name: .customLong("drain-timeout"), help: "Seconds that running jobs may take after SIGTERM.")
     var drainTimeout: Double = 25
 
@@ -35,6 +57,11 @@ struct WorkerCommand: AsyncParsableCommand {
             throw ValidationError("--render-threads is 1 to 1024.")
         }
         if !(1...3600).contains(lease) { throw ValidationError("--lease is 1 to 3600 seconds.") }
+        if let renewInterval, !(0.1...lease).contains(renewInterval) {
+            throw ValidationError("--renew-interval is 0.1 seconds to the lease.")
+        }
+        if !(0.05...60).contains(sweepInterval) { throw ValidationError("--sweep-interval is 0.05 to 60 seconds.") }
+        if !(0.5...600).contains(flightLease) { throw ValidationError("--flight-lease is 0.5 to 600 seconds.") }
         if !(0...3600).contains(drainTimeout) { throw ValidationError("--drain-timeout is 0 to 3600 seconds.") }
     }
 
@@ -48,11 +75,15 @@ struct WorkerCommand: AsyncParsableCommand {
                 configuration.concurrency = concurrency
                 configuration.renderConcurrency = renderThreads
                 configuration.lease = .seconds(lease)
-                configuration.renewInterval = .seconds(lease / 3)
+                configuration.renewInterval = .seconds(renewInterval ?? lease / 3)
+                configuration.sweepInterval = .seconds(sweepInterval)
+                configuration.flightLease = .seconds(flightLease)
                 configuration.drainTimeout = .seconds(drainTimeout)
                 configuration.roots = worker.roots
                 configuration.addressPolicy = worker.addressPolicy
                 configuration.cachePolicy = worker.policy
+                configuration.hostLimits = worker.hostLimits
+                configuration.history = try history.map { try HistoryFile($0) }
                 let logger = log.logger("megaton.worker")
                 if worker.allowPrivate {
                     logger.warning("sources on loopback, private and link-local addresses are fetched too")

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 
 /// Reads what the user asked for as a stream: nothing is held but the directory or the block that is being read.
 ///
@@ -9,7 +10,17 @@ struct InputReader {
         case arguments(ArraySlice<String>)
         /// Directories deeper down come before what is left of this one.
         case directory(DirectoryListing)
-        case list(LineReader, isJobs: Bool)
+        case list(LineReader, Lines)
+    }
+
+    /// What the lines of a list are.
+    enum Lines {
+        /// URLs and paths.
+        case sources
+        /// One job each.
+        case jobs
+        /// A ledger of before: what failed is wanted again.
+        case ledger
     }
 
     private var stack: [Source]
@@ -20,9 +31,13 @@ struct InputReader {
     /// What a directory's files must be called to be taken; a file that is named by itself always is.
     static let endings: Set<String> = ["jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif"]
 
-    /// - Parameter excluding: the output directory: what was made before is not taken as an input.
-    init(_ arguments: [String], excluding output: String?) {
+    /// - Parameters:
+    ///   - retrying: a ledger whose failed jobs are inputs too.
+    ///   - excluding: the output directory: what was made before is not taken as an input.
+    /// - Throws: `Failure` where the ledger cannot be read.
+    init(_ arguments: [String], retrying ledger: String? = nil, excluding output: String?) throws {
         stack = [.arguments(arguments[...])]
+        if let ledger { stack.append(.list(try Self.lines(of: ledger), .ledger)) }
         excluded = output ?? ""
     }
 
@@ -42,16 +57,16 @@ struct InputReader {
                 try open(argument, &inputs)
             case .directory(var listing):
                 try take(&listing, &inputs)
-            case .list(var reader, let isJobs):
+            case .list(var reader, let kind):
                 // What is there goes on its way before more is waited for.
                 switch try reader.next(waiting: inputs.isEmpty ? Self.patience : 0) {
                 case .end: continue
                 case .nothingYet:
-                    stack.append(.list(reader, isJobs: isJobs))
+                    stack.append(.list(reader, kind))
                     return inputs
                 case .line(let line):
-                    stack.append(.list(reader, isJobs: isJobs))
-                    if let input = try Self.input(line, isJobs: isJobs) { inputs.append(input) }
+                    stack.append(.list(reader, kind))
+                    if let input = try Self.input(line, kind) { inputs.append(input) }
                 }
             }
         }
@@ -60,7 +75,7 @@ struct InputReader {
 
     private mutating func open(_ argument: String, _ inputs: inout [Input]) throws {
         if argument == "-" {
-            stack.append(.list(LineReader(STDIN_FILENO, name: "standard input"), isJobs: false))
+            stack.append(.list(LineReader(STDIN_FILENO, name: "standard input"), .sources))
             return
         }
         if Self.isURL(argument) {
@@ -78,14 +93,19 @@ struct InputReader {
         }
         switch (path as NSString).pathExtension.lowercased() {
         case "txt", "jsonl":
-            let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC)
-            guard descriptor >= 0 else {
-                throw Failure.usage("\(argument) cannot be read: \(String(cString: strerror(errno))).")
-            }
-            stack.append(.list(LineReader(descriptor, name: argument), isJobs: path.hasSuffix("jsonl")))
+            stack.append(.list(try Self.lines(of: path), path.hasSuffix("jsonl") ? .jobs : .sources))
         default:
             inputs.append(Self.file(path, components: [(path as NSString).lastPathComponent]))
         }
+    }
+
+    /// - Throws: `Failure` where the file cannot be opened.
+    static func lines(of path: String) throws -> LineReader {
+        let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            throw Failure.usage("\(path) cannot be read: \(String(cString: strerror(errno))).")
+        }
+        return LineReader(descriptor, name: path)
     }
 
     private mutating func take(_ listing: inout DirectoryListing, _ inputs: inout [Input]) throws {
@@ -131,10 +151,13 @@ struct InputReader {
     // MARK: - Lines
 
     /// Nil for a blank line or a comment.
-    private static func input(_ line: String, isJobs: Bool) throws -> Input? {
+    private static func input(_ line: String, _ kind: Lines) throws -> Input? {
         let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
-        if text.isEmpty || (text.hasPrefix("#") && !isJobs) { return nil }
-        if isJobs || text.hasPrefix("{") { return .job(line: Data(text.utf8)) }
+        if text.isEmpty || (text.hasPrefix("#") && kind == .sources) { return nil }
+        if kind == .ledger {
+            return try RetryLedger.failedJob(text).map { .job(line: $0.json()) }
+        }
+        if kind == .jobs || text.hasPrefix("{") { return .job(line: Data(text.utf8)) }
         if isURL(text) { return try url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
         // A path keeps its tree: relative ones as they stand, absolute ones from the root.

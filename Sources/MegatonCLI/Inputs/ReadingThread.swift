@@ -7,8 +7,8 @@ final class ReadingThread: Sendable {
     private let reader: Mutex<InputReader>
     private let thread = ThreadPool(name: "megaton-input", count: 1)
 
-    init(_ arguments: [String], excluding output: String?) {
-        reader = Mutex(InputReader(arguments, excluding: output))
+    init(_ arguments: [String], retrying ledger: String? = nil, excluding output: String?) throws {
+        reader = Mutex(try InputReader(arguments, retrying: ledger, excluding: output))
     }
 
     /// The next inputs, perhaps none: nil at the end.

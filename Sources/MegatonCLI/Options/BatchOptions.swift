@@ -12,7 +12,16 @@ struct BatchOptions: ParsableArguments {
             valueName: "input"
         )
     )
-    var inputs: [String]
+    var inputs: [String] = []
+
+    @Option(
+        name: .customLong("retry-failed"),
+        help: ArgumentHelp(
+            "Do again what a ledger says has failed, as it was asked for then.",
+            valueName: "ledger.jsonl"
+        )
+    )
+    var retryFailed: String?
 
     @OptionGroup var renditions: RenditionOptions
 
@@ -38,7 +47,7 @@ struct BatchOptions: ParsableArguments {
     var json = false
 
     mutating func validate() throws {
-        if inputs.isEmpty { throw ValidationError("Name at least one input.") }
+        if inputs.isEmpty && retryFailed == nil { throw ValidationError("Name at least one input.") }
         if !(1...100).contains(attempts) { throw ValidationError("--attempts is 1 to 100.") }
         if !(1...BatchPolicy.maximumWeight).contains(weight) {
             throw ValidationError("--weight is 1 to \(BatchPolicy.maximumWeight).")
@@ -47,6 +56,16 @@ struct BatchOptions: ParsableArguments {
             throw ValidationError("--priority is high, normal or bulk, not \"\(priority)\".")
         }
         if inputs.filter({ $0 == "-" }).count > 1 { throw ValidationError("Standard input can be read once only.") }
+    }
+
+    /// Looks for what is missing before anything is begun.
+    ///
+    /// - Throws: `Failure`.
+    func check() throws {
+        try InputReader.check(inputs + (retryFailed.map { [$0] } ?? []))
+        if let retryFailed, let ledger, RetryLedger.isSame(retryFailed, ledger) {
+            throw Failure.usage("--ledger would overwrite the ledger that is retried. Name another file.")
+        }
     }
 
     /// What is asked of the batch.

@@ -32,7 +32,23 @@ struct WorkerOptions: ParsableArguments {
     )
     var cachePolicy = "all"
 
+    @Option(
+        name: .customLong("host-concurrency"),
+        help: "Requests that the whole cluster may have under way to one host."
+    )
+    var hostConcurrency = 64
+
+    @Option(
+        name: .customLong("host-rate"),
+        help: ArgumentHelp("Requests a second that the whole cluster may send to one host.", valueName: "number")
+    )
+    var hostRate: Double?
+
     mutating func validate() throws {
+        if !(1...100_000).contains(hostConcurrency) { throw ValidationError("--host-concurrency is 1 to 100000.") }
+        if let hostRate, !(hostRate >= 0.001 && hostRate <= 1e6) {
+            throw ValidationError("--host-rate is 0.001 to 1000000 a second.")
+        }
         if ImagePipeline.CachePolicy(rawValue: cachePolicy) == nil {
             throw ValidationError(
                 "--cache-policy is all, automatic, original, encoded or none, not \"\(cachePolicy)\"."
@@ -53,13 +69,24 @@ struct WorkerOptions: ParsableArguments {
         AddressPolicy(allowsPrivate: allowPrivate, ports: Set(allowPort).union([80, 443]))
     }
 
+    var hostLimits: HostLimits {
+        var limits = HostLimits()
+        limits.concurrency = hostConcurrency
+        limits.rate = hostRate
+        return limits
+    }
+
     var policy: ImagePipeline.CachePolicy { ImagePipeline.CachePolicy(rawValue: cachePolicy) ?? .all }
 
     var roots: [String] { allowRoot.map { URL(fileURLWithPath: $0).standardizedFileURL.path } }
 
     /// The same options for a worker process.
     var arguments: [String] {
-        allowRoot.flatMap { ["--allow-root", $0] } + (allowPrivate ? ["--allow-private"] : [])
-            + allowPort.flatMap { ["--allow-port", String($0)] } + ["--cache-policy", cachePolicy]
+        var arguments = allowRoot.flatMap { ["--allow-root", $0] }
+        if allowPrivate { arguments.append("--allow-private") }
+        for port in allowPort { arguments += ["--allow-port", String(port)] }
+        arguments += ["--cache-policy", cachePolicy, "--host-concurrency", String(hostConcurrency)]
+        if let hostRate { arguments += ["--host-rate", String(hostRate)] }
+        return arguments
     }
 }

@@ -12,6 +12,8 @@ struct Failure: Error, CustomStringConvertible {
     static func usage(_ message: String) -> Failure { Failure(code: 64, message: message) }
     /// Redis, or another program that is needed, is not there.
     static func unavailable(_ message: String) -> Failure { Failure(code: 69, message: message) }
+    /// What was named is not there.
+    static func notFound(_ message: String) -> Failure { Failure(code: 1, message: message) }
     /// A file cannot be written.
     static func output(_ message: String) -> Failure { Failure(code: 74, message: message) }
 

@@ -17,6 +17,11 @@ enum InspectorSession {
         }
     }
 
+    /// The queue alone: the cache may be away.
+    static func queue(_ options: RedisOptions, _ body: (JobQueue) async throws -> Void) async throws {
+        try await connected(options) { control, _ in try await body(JobQueue(control, keys: options.keys)) }
+    }
+
     /// Connects to both, or fails at once.
     static func connected(
         _ options: RedisOptions,
@@ -40,8 +45,15 @@ enum InspectorSession {
 /// JSON for people and scripts.
 enum JSONText {
     static func pretty(_ value: some Encodable) throws -> String {
+        try text(value, .prettyPrinted)
+    }
+
+    /// One line.
+    static func line(_ value: some Encodable) throws -> String { try text(value, []) }
+
+    private static func text(_ value: some Encodable, _ formatting: JSONEncoder.OutputFormatting) throws -> String {
         let encoder = JSONEncoder()
-        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        encoder.outputFormatting = formatting.union([.sortedKeys, .withoutEscapingSlashes])
         encoder.keyEncodingStrategy = .convertToSnakeCase
         return String(decoding: try encoder.encode(value), as: UTF8.self)
     }

@@ -25,7 +25,9 @@ struct CacheEntry {
     static func header(of entry: CachedData, stored: Double) throws -> Data {
         var metadata = entry.metadata
         metadata.stored = stored
-        let header = Header(length: entry.data.count, sha256: sha256(entry.data), metadata: metadata)
+        // Where a cache has just verified it, it need not be counted again.
+        let sum = entry.checksum ?? sha256(entry.data)
+        let header = Header(length: entry.data.count, sha256: sum, metadata: metadata)
         return try JSONEncoder().encode(header)
     }
 

@@ -2,7 +2,8 @@ internal import MegatonPipeline
 
 /// The names of what the cache Redis holds. Each entry has its own hash tag: a cache may be spread over a cluster.
 enum CacheNames {
-    /// HASH: `m` metadata, `t` token, `x` fresh until (ms), chunks `0`, `1`, …
+    /// HASH: `m` metadata, `t` token, `x` fresh until (ms), `s` served stale until (ms) while somebody asks the origin,
+    /// chunks `0`, `1`, … Its time-out is the latest moment at which it may be of any use.
     static func entry(_ key: CacheKey) -> String { "megaton:\(key.kind.rawValue):{\(key.digest)}" }
 
     /// HASH: who makes the entry, with which token. Lives as long as the leader renews it.

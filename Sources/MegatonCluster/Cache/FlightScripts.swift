@@ -2,12 +2,15 @@ internal import MegatonRedis
 
 /// The scripts of the shared cache. None changes what another flight of the same key has begun since.
 enum FlightScripts {
-    /// Looks an entry up, and takes the lead of making it if it is neither there nor being made.
+    /// Looks an entry up, and takes the lead of making it if it is neither fresh nor being made.
     ///
     /// KEYS 1 entry · 2 flight · 3 negative
-    /// ARGV 1 owner · 2 lease, ms
-    /// Returns {`hit`, ms it is still fresh, m, chunk 0} · {`failed`, why, ms left} · {`uncacheable`}: everybody leads ·
-    ///      {`wait`, ms left} · {`lead`, token}.
+    /// ARGV 1 owner · 2 lease, ms · 3 token of the flight that the asker has waited for, or 0 ·
+    ///      4 `1` where the owner is at work on its own flight, `0` where it knows of none
+    /// Returns {`hit`, ms it is still fresh, m, chunk 0} · {`failed`, why, ms left, old…} · {`uncacheable`}: everybody
+    ///      leads · {`wait`, ms left, token, old…} · {`lead`, token, old…}, where old… is nothing or the entry that is no
+    ///      longer fresh: ms for which it has been stale, m, chunk 0; with `wait` only while it may be served.
+    /// What the flight of ARGV 3, or a later one, has stored is a hit for the asker, fresh or not.
     /// After `lead`: the flight is the owner's for the lease. Tokens only grow, also when the entry or the flight was
     /// evicted in between, unless Redis' clock steps back.
     static let begin = RedisScript(
@@ -16,19 +19,32 @@ enum FlightScripts {
             #!lua
             local t = redis.call('TIME')
             local us = t[1] * 1000000 + t[2]
-            local e = redis.call('HMGET', KEYS[1], 'x', 'm', '0', 't')
-            local left = e[1] and math.floor(tonumber(e[1]) - us / 1000) or 0
-            if left > 0 then return {'hit', left, e[2], e[3]} end
+            local e = redis.call('HMGET', KEYS[1], 'x', 's', 't')
+            local left = math.floor(tonumber(e[1] or '0') - us / 1000)
+            local function add(reply, ms)
+              local d = redis.call('HMGET', KEYS[1], 'm', '0')
+              local n = #reply
+              reply[n + 1], reply[n + 2], reply[n + 3] = ms, d[1], d[2]
+              return reply
+            end
+            local awaited, stored = tonumber(ARGV[3]), tonumber(e[3] or '0')
+            if left > 0 or (awaited > 0 and stored >= awaited) then return add({'hit'}, math.max(0, left)) end
             local failed = redis.call('GET', KEYS[3])
             if failed == 'U' then return {'uncacheable'} end
-            if failed then return {'failed', failed, redis.call('PTTL', KEYS[3])} end
-            local owner = redis.call('HGET', KEYS[2], 'o')
-            if owner and owner ~= ARGV[1] then return {'wait', redis.call('PTTL', KEYS[2])} end
-            local last = math.max(tonumber(e[4] or '0'), tonumber(redis.call('HGET', KEYS[2], 't') or '0'))
+            if failed then
+              local reply = {'failed', failed, redis.call('PTTL', KEYS[3])}
+              return e[1] and add(reply, -left) or reply
+            end
+            local f = redis.call('HMGET', KEYS[2], 'o', 't')
+            if f[1] and (f[1] ~= ARGV[1] or ARGV[4] == '1') then
+              local reply = {'wait', redis.call('PTTL', KEYS[2]), f[2] or '0'}
+              return tonumber(e[2] or '0') > us / 1000 and add(reply, -left) or reply
+            end
+            local last = math.max(stored, tonumber(f[2] or '0'))
             local token = string.format('%.0f', math.max(us, last + 1))
             redis.call('HSET', KEYS[2], 'o', ARGV[1], 't', token)
             redis.call('PEXPIRE', KEYS[2], ARGV[2])
-            return {'lead', token}
+            return e[1] and add({'lead', token}, -left) or {'lead', token}
             """
     )
 
@@ -50,12 +66,15 @@ enum FlightScripts {
     /// Keeps an entry, then ends its flight and tells those who wait: data first.
     ///
     /// KEYS 1 entry · 2 flight · 3 temporary · 4 negative
-    /// ARGV 1 owner · 2 token · 3 keep: `0` nothing, `1` the chunks given here, `2` those in the temporary key ·
-    ///      4 ms until Redis forgets the entry · 5 ms for which it is fresh · 6 m · 7 channel · 8 message ·
-    ///      9 number of chunks · 10… chunks
+    /// ARGV 1 owner · 2 token · 3 keep: `0` nothing, `1` the chunks given here, `2` those in the temporary key, `3` those of
+    ///      the entry that is there · 4 ms until Redis forgets the entry · 5 ms for which it is fresh · 6 ms for which it may
+    ///      be served while somebody asks the origin, the fresh ones included · 7 m · 8 channel · 9 message ·
+    ///      10 number of chunks · 11… the chunks, or for `3` the checksum that the entry's m must have
     /// Returns `ok`, or `stale`: a newer flight has begun or ended, and nothing but the temporary key has changed; or
-    ///      `torn`: chunks of the temporary key are missing, so that the flight has ended without an entry.
-    /// After keeping nothing a mark lets those who waited go side by side for ten seconds, and not one after the other.
+    ///      `torn`: chunks of the temporary key are missing, or the entry is gone whose chunks were to be kept, so that the
+    ///      flight has ended without an entry of its own.
+    /// After keeping nothing the entry of an earlier flight is gone too, and a mark lets those who waited go side by side
+    /// for ten seconds, and not one after the other.
     static let finish = RedisScript(
         name: "finishFlight",
         source: """
@@ -67,22 +86,29 @@ enum FlightScripts {
               redis.call('UNLINK', KEYS[3])
               return 'stale'
             end
-            local answer = 'ok'
-            if ARGV[3] == '2' and redis.call('HLEN', KEYS[3]) ~= tonumber(ARGV[9]) then
+            local answer, keep = 'ok', ARGV[3]
+            if keep == '2' and redis.call('HLEN', KEYS[3]) ~= tonumber(ARGV[10]) then
               redis.call('UNLINK', KEYS[3])
               answer = 'torn'
-            elseif ARGV[3] ~= '0' then
-              redis.call('UNLINK', KEYS[1])
-              if ARGV[3] == '2' then redis.call('RENAME', KEYS[3], KEYS[1]) end
-              local t = redis.call('TIME')
-              local now = t[1] * 1000 + math.floor(t[2] / 1000)
-              redis.call('HSET', KEYS[1], 'm', ARGV[6], 't', ARGV[2], 'x', string.format('%.0f', now + ARGV[5]))
-              for i = 10, #ARGV do redis.call('HSET', KEYS[1], i - 10, ARGV[i]) end
-              redis.call('PEXPIRE', KEYS[1], ARGV[4])
+            elseif keep == '3' and not string.find(redis.call('HGET', KEYS[1], 'm') or '', ARGV[11], 1, true) then
+              answer = 'torn'
+            else
+              if keep ~= '3' then redis.call('UNLINK', KEYS[1]) end
+              if keep == '2' then redis.call('RENAME', KEYS[3], KEYS[1]) end
+              if keep == '1' then
+                for i = 11, #ARGV do redis.call('HSET', KEYS[1], i - 11, ARGV[i]) end
+              end
+              if keep ~= '0' then
+                local t = redis.call('TIME')
+                local now = t[1] * 1000 + math.floor(t[2] / 1000)
+                redis.call('HSET', KEYS[1], 'm', ARGV[7], 't', ARGV[2], 'x', string.format('%.0f', now + ARGV[5]),
+                  's', string.format('%.0f', now + ARGV[6]))
+                redis.call('PEXPIRE', KEYS[1], ARGV[4])
+              end
             end
             redis.call('UNLINK', KEYS[2], KEYS[4])
-            if ARGV[3] == '0' then redis.call('SET', KEYS[4], 'U', 'PX', 10000) end
-            redis.call('PUBLISH', ARGV[7], ARGV[8])
+            if keep == '0' then redis.call('SET', KEYS[4], 'U', 'PX', 10000) end
+            redis.call('PUBLISH', ARGV[8], ARGV[9])
             return answer
             """
     )
@@ -103,8 +129,9 @@ enum FlightScripts {
 
     /// Ends a flight without an entry, remembers why for a moment, and tells those who wait.
     ///
-    /// KEYS 1 flight · 2 negative
-    /// ARGV 1 owner · 2 token · 3 ms to remember, 0 not at all · 4 why · 5 channel · 6 message
+    /// KEYS 1 flight · 2 negative · 3 entry
+    /// ARGV 1 owner · 2 token · 3 ms to remember, 0 not at all · 4 why · 5 channel · 6 message ·
+    ///      7 `1` where the entry of an earlier flight holds no longer and is to go
     /// Returns `ok`, or `stale` where the flight is not the owner's any more.
     static let fail = RedisScript(
         name: "failFlight",
@@ -113,6 +140,7 @@ enum FlightScripts {
             local f = redis.call('HMGET', KEYS[1], 'o', 't')
             if f[1] ~= ARGV[1] or f[2] ~= ARGV[2] then return 'stale' end
             if tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[3]) end
+            if ARGV[7] == '1' then redis.call('UNLINK', KEYS[3]) end
             redis.call('UNLINK', KEYS[1])
             redis.call('PUBLISH', ARGV[5], ARGV[6])
             return 'ok'

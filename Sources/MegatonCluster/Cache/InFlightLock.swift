@@ -16,6 +16,7 @@ public final class InFlightLock: FlightCoordinating {
     private let negatives: NegativePolicy
     private let logger: Logger
     private let statistics: StatisticsRecorder?
+    private let history: History?
     private let waiters = FlightWaiters()
     private let subscriber: RedisSubscriber
     /// What this process leads: renewed until it lands. Bounded by the jobs that run.
@@ -25,6 +26,8 @@ public final class InFlightLock: FlightCoordinating {
     private static let longestSleep: Duration = .seconds(2)
     /// What a waiter adds to the lease's end at random, so that not all look at the same moment.
     private static let jitter = 0.0...0.2
+    /// An entry that can be revalidated is kept so long beyond its freshness at the least, seconds.
+    private static let shortestRetention: Double = 24 * 3600
 
     /// - Parameters:
     ///   - owner: of this process: `host:pid:random`.
@@ -44,7 +47,8 @@ public final class InFlightLock: FlightCoordinating {
             negatives: negatives,
             group: group,
             logger: logger,
-            statistics: nil
+            statistics: nil,
+            history: nil
         )
     }
 
@@ -55,7 +59,8 @@ public final class InFlightLock: FlightCoordinating {
         negatives: NegativePolicy,
         group: any EventLoopGroup,
         logger: Logger,
-        statistics: StatisticsRecorder?
+        statistics: StatisticsRecorder?,
+        history: History?
     ) {
         self.cache = cache
         self.owner = owner
@@ -63,6 +68,7 @@ public final class InFlightLock: FlightCoordinating {
         self.negatives = negatives
         self.logger = logger
         self.statistics = statistics
+        self.history = history
         let waiters = waiters
         subscriber = RedisSubscriber(
             cache.redis.configuration,
@@ -84,21 +90,32 @@ public final class InFlightLock: FlightCoordinating {
 
     // MARK: - FlightCoordinating
 
-    public func begin(_ keys: [CacheKey]) async -> [FlightDecision] {
+    public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
         let tickets = keys.map { waiters.register($0.description) }
-        let arguments: [RedisArgument] = [.string(owner), .int(lease.wholeMilliseconds)]
+        let awaited = Dictionary(waits.map { ($0.key, $0.token ?? 0) }, uniquingKeysWith: max)
+        let own = Set(leading.withLock { $0.map { $0.key } })
         do {
             let replies = try await cache.redis.run(
                 FlightScripts.begin,
-                calls: keys.map {
-                    ([CacheNames.entry($0), CacheNames.flight($0), CacheNames.negative($0)], arguments)
+                calls: keys.map { key in
+                    (
+                        [CacheNames.entry(key), CacheNames.flight(key), CacheNames.negative(key)],
+                        [
+                            .string(owner), .int(lease.wholeMilliseconds), .int(awaited[key] ?? 0),
+                            own.contains(key) ? "1" : "0",
+                        ]
+                    )
                 }
             )
             var decisions: [FlightDecision] = []
             for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
                 let decision = await decide(key, ticket, reply)
                 if case .wait = decision {} else { waiters.unregister(key.description, ticket) }
-                if case .lead(let lead) = decision, lead.token != nil { leading.withLock { _ = $0.insert(lead) } }
+                if let lead = decision.lead, let token = lead.token {
+                    // Without the stale bytes: it is only renewed from here.
+                    leading.withLock { _ = $0.insert(FlightLead(key: lead.key, token: token)) }
+                }
+                if let lead = decision.lead { await note(.lead, lead) }
                 decisions.append(decision)
             }
             return decisions
@@ -106,7 +123,9 @@ public final class InFlightLock: FlightCoordinating {
             for (key, ticket) in zip(keys, tickets) { waiters.unregister(key.description, ticket) }
             statistics?.add("fail_open", keys.count)
             logger.debug("no cache: everybody leads", metadata: [LogKey.error: "\(error)"])
-            return keys.map { .lead(FlightLead(key: $0, token: nil)) }
+            let leads = keys.map { FlightLead(key: $0, token: nil) }
+            for lead in leads { await note(.lead, lead) }
+            return leads.map { .lead($0) }
         }
     }
 
@@ -126,8 +145,13 @@ public final class InFlightLock: FlightCoordinating {
             // Renewed until it is stored: many chunks take their time.
             defer { leading.withLock { _ = $0.remove(lead) } }
             do {
-                switch try await store(lead.key, token, entry) {
-                case "ok": break
+                let answer = try await store(lead, token, entry)
+                await note(.land, lead, entry == nil ? "uncached" : answer)
+                switch answer {
+                case "ok":
+                    if lead.key.kind == .original, Self.hasBytes(of: lead, entry) {
+                        statistics?.add("revalidations", 1)
+                    }
                 case "stale": statistics?.add("stale_writes_refused", 1)
                 default: statistics?.add("cache_errors", 1)
                 }
@@ -142,6 +166,7 @@ public final class InFlightLock: FlightCoordinating {
 
     public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
         for lead in leads where lead.token != nil {
+            if lead.stale?.mayServe(after: error) == true { statistics?.add("stale_hits", 1) }
             await end(lead, error: error)
             leading.withLock { _ = $0.remove(lead) }
         }
@@ -180,56 +205,116 @@ public final class InFlightLock: FlightCoordinating {
             // Damaged or gone since: made again, without a lock for this once.
             statistics?.add("misses", 1)
             return .lead(FlightLead(key: key, token: nil))
-        case "failed" where fields.count == 3:
+        case "failed" where fields.count == 3 || fields.count == 6:
+            let error = Self.remembered(fields[1], millisecondsLeft: fields[2].int ?? 0)
+            if let old = await stale(key, fields.dropFirst(3)),
+                old.mayServeWhileRevalidating || old.mayServe(after: error)
+            {
+                statistics?.add("stale_hits", 1)
+                return .stale(old, nil)
+            }
             statistics?.add("negatives", 1)
-            return .failed(Self.remembered(fields[1], millisecondsLeft: fields[2].int ?? 0))
-        case "wait" where fields.count == 2:
+            return .failed(error)
+        case "wait" where fields.count == 3 || fields.count == 6:
+            if let old = await stale(key, fields.dropFirst(3)), old.mayServeWhileRevalidating {
+                statistics?.add("stale_hits", 1)
+                return .stale(old, nil)
+            }
             statistics?.add("waits", 1)
             let remaining = Double(max(0, fields[1].int ?? 0)) / 1000
-            return .wait(FlightWait(key: key, remaining: remaining, ticket: ticket))
+            return .wait(FlightWait(key: key, remaining: remaining, ticket: ticket, token: fields[2].int))
         case "uncacheable":
             statistics?.add("misses", 1)
             return .lead(FlightLead(key: key, token: nil))
-        case "lead" where fields.count == 2:
-            statistics?.add("misses", 1)
+        case "lead" where fields.count == 2 || fields.count == 5:
+            let old = await stale(key, fields.dropFirst(2))
+            let lead = FlightLead(key: key, token: fields[1].int, stale: old)
             statistics?.add("leads", 1)
-            return .lead(FlightLead(key: key, token: fields[1].int))
+            guard let old, old.mayServeWhileRevalidating else {
+                statistics?.add("misses", 1)
+                return .lead(lead)
+            }
+            statistics?.add("stale_hits", 1)
+            return .stale(old, lead)
         default:
             throw RedisError(.unexpectedReply, "The script begin answered \"\(word)\".")
         }
     }
 
-    private func store(_ key: CacheKey, _ token: Int, _ entry: CachedData?) async throws -> String {
-        var arguments: [RedisArgument] = [.string(owner), .int(token)]
-        let temporary = CacheNames.temporary(key, token: token)
-        let kept = entry.flatMap { $0.data.count <= cache.configuration.maximumEntrySize ? $0 : nil }
-        var inline: [RedisArgument] = []
-        if let kept {
-            let chunks = CacheEntry.chunks(of: kept.data)
-            let isLarge = chunks.count > RedisDataCache.chunksAtOnce
-            if isLarge {
-                try await cache.writeChunks(chunks, to: temporary)
-            } else {
-                inline = chunks.map { .buffer($0) }
-            }
-            let header = try CacheEntry.header(of: kept, stored: Date().timeIntervalSince1970)
-            let fresh = Duration.seconds(kept.metadata.lifetime).wholeMilliseconds
-            arguments += [
-                isLarge ? "2" : "1", .int(min(cache.configuration.lifetime.wholeMilliseconds, max(1, fresh))),
-                .int(fresh), .buffer(ByteBuffer(bytes: header)),
-            ]
-            statistics?.add("bytes_in", kept.data.count)
-        } else {
-            arguments += ["0", "0", "0", ""]
+    /// The entry that is no longer fresh, where the script gave one: for how long (ms), m, chunk 0.
+    ///
+    /// Nil also where it cannot be read: neither a lead nor a wait must be lost for that.
+    private func stale(_ key: CacheKey, _ fields: ArraySlice<RedisValue>) async -> CachedData? {
+        let fields = Array(fields)
+        guard fields.count == 3 else { return nil }
+        do throws(RedisError) {
+            var entry = try await cache.read(CacheNames.entry(key), header: fields[1], first: fields[2])
+            entry?.staleness = Double(max(0, fields[0].int ?? 0)) / 1000
+            return entry
+        } catch {
+            statistics?.add("cache_errors", 1)
+            logger.debug("a stale entry was not read", metadata: [LogKey.error: "\(error)"])
+            return nil
         }
+    }
+
+    /// Whether an entry is the lead's stale one with other metadata: what is there in Redis need not be sent again.
+    private static func hasBytes(of lead: FlightLead, _ entry: CachedData?) -> Bool {
+        entry?.checksum != nil && entry?.checksum == lead.stale?.checksum
+    }
+
+    private func store(_ lead: FlightLead, _ token: Int, _ entry: CachedData?) async throws -> String {
+        let temporary = CacheNames.temporary(lead.key, token: token)
+        let kept = entry.flatMap { $0.data.count <= cache.configuration.maximumEntrySize ? $0 : nil }
+        var keep: RedisArgument = "0"
+        var pieces: [RedisArgument] = []
+        if let kept, Self.hasBytes(of: lead, kept) {
+            keep = "3"
+            pieces = [.string(kept.checksum ?? "")]
+        } else if let kept {
+            let chunks = CacheEntry.chunks(of: kept.data)
+            if chunks.count > RedisDataCache.chunksAtOnce {
+                try await cache.writeChunks(chunks, to: temporary)
+                keep = "2"
+            } else {
+                keep = "1"
+                pieces = chunks.map { .buffer($0) }
+            }
+            statistics?.add("bytes_in", kept.data.count)
+        }
+        let header = try kept.map { try CacheEntry.header(of: $0, stored: Date().timeIntervalSince1970) } ?? Data()
         let count = kept.map { CacheEntry.chunkCount($0.data.count) } ?? 0
-        arguments += [.string(CacheNames.channel(key)), .string(key.description), .int(count)]
+        var arguments: [RedisArgument] = [.string(owner), .int(token), keep]
+        arguments += times(kept?.metadata)
+        arguments += [.buffer(ByteBuffer(bytes: header)), .string(CacheNames.channel(lead.key))]
+        arguments += [.string(lead.key.description), .int(count)]
         let reply = try await cache.redis.run(
             FlightScripts.finish,
-            keys: [CacheNames.entry(key), CacheNames.flight(key), temporary, CacheNames.negative(key)],
-            arguments: arguments + inline
+            keys: [
+                CacheNames.entry(lead.key), CacheNames.flight(lead.key), temporary, CacheNames.negative(lead.key),
+            ],
+            arguments: arguments + pieces
         )
         return reply.string ?? ""
+    }
+
+    /// Until Redis forgets an entry, until it is stale, and until it is no longer served while somebody asks; ms.
+    private func times(_ metadata: CachedData.Metadata?) -> [RedisArgument] {
+        guard let metadata else { return ["0", "0", "0"] }
+        let fresh = metadata.lifetime
+        let (served, onError) = (metadata.staleWhileRevalidate ?? 0, metadata.staleIfError ?? 0)
+        // A validator is of use as long as the origin may still know it; nobody can tell how long that is.
+        let hasValidator = metadata.etag != nil || metadata.lastModified != nil
+        let asked = hasValidator ? max(fresh, Self.shortestRetention) : 0
+        let kept = Duration.seconds(fresh + max(served, onError, asked)).wholeMilliseconds
+        return [
+            .int(min(cache.configuration.lifetime.wholeMilliseconds, max(1, kept))),
+            .int(Duration.seconds(fresh).wholeMilliseconds), .int(Duration.seconds(fresh + served).wholeMilliseconds),
+        ]
+    }
+
+    private func note(_ kind: HistoryEvent.Kind, _ lead: FlightLead, _ result: String? = nil) async {
+        await history?.note(HistoryEvent(kind, key: lead.key.description, token: lead.token, result: result))
     }
 
     private func end(_ lead: FlightLead, error: ImagePipeline.Error?) async {
@@ -239,13 +324,16 @@ public final class InFlightLock: FlightCoordinating {
             let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
             try await cache.redis.run(
                 FlightScripts.fail,
-                keys: [CacheNames.flight(lead.key), CacheNames.negative(lead.key)],
+                keys: [
+                    CacheNames.flight(lead.key), CacheNames.negative(lead.key), CacheNames.entry(lead.key),
+                ],
                 arguments: [
                     .string(owner), .int(token), .int(lifetime?.wholeMilliseconds ?? 0),
                     .buffer(ByteBuffer(bytes: why)), .string(CacheNames.channel(lead.key)),
-                    .string(lead.key.description),
+                    .string(lead.key.description), error?.supersedesEntry == true ? "1" : "0",
                 ]
             )
+            await note(.land, lead, "failed")
         } catch {
             // The lease ends the flight in our place.
             logger.debug("a flight was not ended", metadata: [LogKey.error: "\(error)"])

@@ -14,7 +14,9 @@ public struct NegativePolicy: Sendable {
             case .notFound: 60
             case .accessDenied: 30
             case .httpStatus: error.isRetryable ? max(5, error.retryAfter ?? 0) : 30
-            case .unreachable, .tls, .timedOut, .incompleteBody, .tooManyRedirects: 5
+            case .unreachable, .tls, .timedOut, .incompleteBody, .tooManyRedirects: max(5, error.retryAfter ?? 0)
+            // Those who ask for the same meanwhile come back with the one whose turn it is.
+            case .throttled: max(0.05, error.retryAfter ?? 0)
             case .dataIsEmpty, .dataTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge: 600
             case .renderTimedOut: 60
             // Rules and outputs are the asker's, not the source's; the rest says nothing about the source at all.

@@ -13,7 +13,16 @@ public struct RetryPolicy: Sendable, Equatable {
 
     public init() {}
 
+    /// Seconds before a job that only waited for others looks again.
+    private static let freePause = 0.05
+
+    /// Whether it was not the job's fault that it was not done, so that the attempt does not count.
+    static func isFree(_ error: ImagePipeline.Error) -> Bool {
+        error.code == .waitTimedOut || error.code == .throttled
+    }
+
     /// The delay after an attempt (1 is the first), or nil where the error is for good or the attempts are used up.
+    /// One that does not count has its own: it ends when its turn has come.
     ///
     /// - Parameter random: 0 to 1.
     public func delay(
@@ -22,6 +31,7 @@ public struct RetryPolicy: Sendable, Equatable {
         error: ImagePipeline.Error,
         random: Double = .random(in: 0...1)
     ) -> Duration? {
+        if Self.isFree(error) { return .seconds(max(Self.freePause, error.retryAfter ?? 0) * (1 + 0.1 * random)) }
         guard error.isRetryable, attempt < attempts else { return nil }
         let doubled = min(cap, base * (1 << min(attempt - 1, 20)))
         let asked = Duration.seconds(error.retryAfter ?? 0)

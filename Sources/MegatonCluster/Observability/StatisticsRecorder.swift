@@ -1,4 +1,5 @@
 internal import Foundation
+internal import MegatonPipeline
 internal import MegatonRedis
 import Synchronization
 
@@ -17,6 +18,16 @@ final class StatisticsRecorder: Sendable {
 
     func add(_ field: String, _ number: Int) {
         counts.withLock { $0.fields[field, default: 0] += number }
+    }
+
+    /// Counts what a request of the pipeline cost.
+    func add(_ cost: PipelineMetrics.Counts, of url: URL) {
+        if cost.originFetches > 0 {
+            addFetches(cost.originFetches, host: url.host() ?? "", original: url.absoluteString)
+        }
+        add("renders", cost.renders)
+        add("renditions_cached", cost.cacheHits)
+        add("bytes_fetched", cost.bytesIn)
     }
 
     /// Counts a request to an origin.

@@ -1,7 +1,7 @@
 /// How a claimed job ended, as the queue is told.
 struct JobEnd: Sendable {
     let job: ClaimedJob
-    let outcome: JobOutcome
+    var outcome: JobOutcome
     /// Of one that failed.
     var dead: DeadJob?
     /// Added to its batch.

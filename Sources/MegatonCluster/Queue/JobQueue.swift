@@ -35,12 +35,13 @@ public struct JobQueue: Sendable {
             ]
         )
         return try (reply.array ?? []).map { entry throws(RedisError) in
-            guard let fields = entry.array, fields.count == 6, let id = fields[0].string,
+            guard let fields = entry.array, fields.count == 7, let id = fields[0].string,
                 let attempt = fields[1].int, let stalls = fields[2].int, let json = fields[3].buffer
             else { throw Self.unexpected("claim") }
             return ClaimedJob(
                 id: id,
                 attempt: attempt,
+                free: fields[6].int ?? 0,
                 stalls: stalls,
                 json: Data(json.readableBytesView),
                 batch: fields[4].string ?? "",

@@ -34,7 +34,7 @@ public struct QueueKeys: Sendable, Hashable {
 
     /// HASH, id to the job's JSON.
     var body: String { prefix + "body" }
-    /// HASH, id to `attempt|stalls|worker|priority|batch`.
+    /// HASH, id to `attempt|stalls|worker|priority|batch`, the attempt with `+free` where some did not count.
     var meta: String { prefix + "meta" }
     /// LIST of ids that may be claimed.
     func ready(_ priority: Job.Priority) -> String { prefix + "ready:\(priority.rawValue)" }
@@ -80,6 +80,13 @@ public struct QueueKeys: Sendable, Hashable {
     var presets: String { prefix + "presets" }
     /// STRING with a time-out: somebody is sweeping.
     var sweepGate: String { prefix + "sweepgate" }
+
+    // MARK: Politeness
+
+    /// HASH, `host:port` to its state; see `HostScripts`.
+    var rate: String { prefix + "rate" }
+    /// ZSET of passes to when they are forgotten, ms: the requests that are under way to a host.
+    func fetching(_ host: String) -> String { prefix + "fetching:\(host)" }
 
     // MARK: Statistics
 

@@ -36,9 +36,13 @@ public struct BatchMonitor: Sendable {
         try await redis.send(["BLMOVE", results, results, "LEFT", "LEFT", "1"], timeout: .seconds(3))
     }
 
-    /// Stops the batch.
+    /// Stops the batch. One that is not there (nothing was pushed yet) has nothing to stop.
     public func cancel() async throws(RedisError) {
-        try await queue.cancel(batch: batch)
+        do {
+            try await queue.cancel(batch: batch)
+        } catch {
+            guard error.message.contains("NOBATCH") else { throw error }
+        }
     }
 }
 
@@ -51,6 +55,8 @@ public struct BatchCounters: Sendable, Equatable {
     /// A counter by its name in Redis; 0 where it was never touched.
     public subscript(name: String) -> Int { fields[name] ?? 0 }
 
+    /// Whether there is such a batch.
+    public var isKnown: Bool { !fields.isEmpty }
     /// Jobs that have ended, in whatever way.
     public var ended: Int { self["done"] + self["failed"] + self["cancelled"] + self["deduplicated"] }
     /// Whether all jobs have ended and no more will come.

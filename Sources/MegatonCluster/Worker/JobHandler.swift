@@ -13,28 +13,24 @@ struct JobHandler: Sendable {
     let maximumStalls: Int
     /// The worker's name.
     let worker: String
+    let history: History
     let logger: Logger
 
     /// Does the job and ends it, or leaves it to whoever has its lease now.
     func handle(_ entry: RunningJobs.Entry) async {
         defer { running.remove(entry) }
         let job = entry.job
+        await history.note(HistoryEvent(.claim, id: job.id, attempt: job.attempt))
         let start = ContinuousClock.now
         let metrics = PipelineMetrics()
         let parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
         let result = await attempt(entry, parsed, metrics)
         let seconds = start.duration(to: .now).inSeconds
         do {
-            let verdict = try await untilTold(entry) { () throws(RedisError) in
+            let told = try await untilTold(entry) { () throws(RedisError) in
                 try await settle(entry, parsed, result, metrics, seconds)
             }
-            if let verdict, verdict != .ok {
-                statistics.add("late_\(verdict.rawValue)", 1)
-                logger.info(
-                    "the job was no longer ours",
-                    metadata: [LogKey.jobID: "\(job.id)", LogKey.verdict: "\(verdict.rawValue)"]
-                )
-            }
+            if let told { await note(told, job) }
         } catch {
             // The lease runs out and the job is done again; its results are in the cache by then.
             logger.warning(
@@ -44,18 +40,33 @@ struct JobHandler: Sendable {
         }
     }
 
+    private func note(_ told: Told, _ job: ClaimedJob) async {
+        let verdict = told.verdict.rawValue
+        await history.note(
+            HistoryEvent(.settle, id: job.id, attempt: job.attempt, result: "\(told.what)/\(verdict)")
+        )
+        if told.verdict == .ok { return }
+        statistics.add("late_\(verdict)", 1)
+        logger.info(
+            "the job was no longer ours",
+            metadata: [LogKey.jobID: "\(job.id)", LogKey.verdict: "\(verdict)"]
+        )
+    }
+
     /// Repeats what a connection that broke may have kept from Redis, for as long as the lease is ours: each of these
     /// scripts changes nothing the second time.
     private func untilTold(
         _ entry: RunningJobs.Entry,
-        _ tell: () async throws(RedisError) -> Verdict?
-    ) async throws(RedisError) -> Verdict? {
+        _ tell: () async throws(RedisError) -> Told?
+    ) async throws(RedisError) -> Told? {
         var backoff = Backoff()
         var isRepeated = false
         while true {
             do throws(RedisError) {
-                let verdict = try await tell()
-                return isRepeated && verdict == .gone ? .ok : verdict
+                let told = try await tell()
+                // Its first telling was heard and only the answer was lost.
+                if isRepeated, let told, told.verdict == .gone { return Told(what: told.what, verdict: .ok) }
+                return told
             } catch {
                 guard error.isTransient, ContinuousClock.now < entry.validUntil, !Task.isCancelled else { throw error }
                 isRepeated = true
@@ -95,6 +106,12 @@ struct JobHandler: Sendable {
         }
     }
 
+    /// What Redis was told of an attempt's end, and what it said.
+    private struct Told {
+        let what: String
+        let verdict: Verdict
+    }
+
     /// - Returns: nil where nothing may be said about the job any more.
     private func settle(
         _ entry: RunningJobs.Entry,
@@ -102,59 +119,70 @@ struct JobHandler: Sendable {
         _ result: JobRunner.Result?,
         _ metrics: PipelineMetrics,
         _ seconds: Double
-    ) async throws(RedisError) -> Verdict? {
+    ) async throws(RedisError) -> Told? {
         let job = entry.job
+        var end = JobEnd(
+            job: job,
+            outcome: outcome(job, parsed, seconds),
+            counters: Worker.counters(metrics.counts, result)
+        )
+        switch result {
+        case .done(let outputs): end.outcome.outputs = outputs
+        case .failed(let error):
+            let attempts = (try? parsed.get().attempts) ?? 1  // Unreadable today is unreadable tomorrow.
+            if let delay = retry.delay(after: job.counted, of: attempts, error: error) {
+                let isFree = RetryPolicy.isFree(error)
+                let verdict = try await queue.retry(
+                    job,
+                    worker: worker,
+                    after: delay,
+                    countsAttempt: !isFree,
+                    counters: end.counters
+                )
+                return Told(what: isFree ? "wait" : "retry", verdict: verdict)
+            }
+            fail(&end, error, parsed)
+        case nil:
+            switch entry.reason {
+            case .batchCancelled: end.outcome.status = .cancelled
+            case .shutdown:
+                let given = try await queue.release([(job.id, job.attempt)], worker: worker, leaves: false)
+                return Told(what: "released", verdict: given == 1 ? .ok : .fenced)
+            case .leaseLost, nil: return nil
+            }
+        }
+        let verdict = try await queue.settle([end], worker: worker)[0]
+        return Told(what: end.outcome.status.rawValue, verdict: verdict)
+    }
+
+    private func outcome(_ job: ClaimedJob, _ parsed: Result<Job, JobError>, _ seconds: Double) -> JobOutcome {
         // What cannot be read is shown as it stands.
         let source =
             (try? parsed.get().source).map { String($0.prefix(JobOutcome.maximumSource)) }
             ?? String(decoding: job.json.prefix(256), as: UTF8.self)
-        var outcome = JobOutcome(
+        return JobOutcome(
             id: job.id,
             source: source,
             status: .done,
-            attempts: job.attempt,
+            attempts: job.counted,
             seconds: seconds,
             worker: worker
         )
-        let counters = Worker.counters(metrics.counts, result)
-        switch result {
-        case .done(let outputs):
-            outcome.outputs = outputs
-            return try await queue.settle(job, worker: worker, outcome: outcome, dead: nil, counters: counters)
-        case .failed(let error):
-            let attempts = (try? parsed.get().attempts) ?? 1  // Unreadable today is unreadable tomorrow.
-            if let delay = retry.delay(after: job.attempt, of: attempts, error: error) {
-                return try await queue.retry(
-                    job,
-                    worker: worker,
-                    after: delay,
-                    countsAttempt: error.code != .waitTimedOut,
-                    counters: counters
-                )
-            }
-            outcome.status = .failed
-            if job.json.count <= JobOutcome.maximumJobSize { outcome.job = try? parsed.get() }
-            let code = job.stalls > maximumStalls ? "poison" : error.code.rawValue
-            outcome.error = .init(code: code, message: error.message, retryable: error.isRetryable)
-            let dead = DeadJob(
-                code: code,
-                message: error.message,
-                attempts: job.attempt,
-                worker: worker,
-                batch: job.batch.isEmpty ? nil : job.batch,
-                job: String(decoding: job.json, as: UTF8.self)
-            )
-            return try await queue.settle(job, worker: worker, outcome: outcome, dead: dead, counters: counters)
-        case nil:
-            switch entry.reason {
-            case .batchCancelled:
-                outcome.status = .cancelled
-                return try await queue.settle(job, worker: worker, outcome: outcome, dead: nil, counters: counters)
-            case .shutdown:
-                try await queue.release([(job.id, job.attempt)], worker: worker, leaves: false)
-                return nil
-            case .leaseLost, nil: return nil
-            }
-        }
+    }
+
+    private func fail(_ end: inout JobEnd, _ error: ImagePipeline.Error, _ parsed: Result<Job, JobError>) {
+        let job = end.job
+        let code = job.stalls > maximumStalls ? "poison" : error.code.rawValue
+        end.outcome.status = .failed
+        end.outcome.error = .init(code: code, message: error.message, retryable: error.isRetryable)
+        if job.json.count <= JobOutcome.maximumJobSize { end.outcome.job = try? parsed.get() }
+        end.dead = DeadJob(
+            code: code,
+            message: error.message,
+            attempts: job.counted,
+            worker: worker,
+            batch: job.batch.isEmpty ? nil : job.batch,
+            job: String(decoding: job.json, as: UTF8.self)
+        )
     }
 }

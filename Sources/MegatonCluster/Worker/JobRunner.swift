@@ -22,7 +22,7 @@ struct JobRunner: Sendable {
                 throw ImagePipeline.Error(.invalidURL, "\"\(job.source)\" is no URL; spaces and such must be encoded.")
             }
             let request = ImageRequest(url: url)
-            defer { count(metrics, url) }
+            defer { statistics.add(metrics.counts, of: url) }
             guard job.kind == .process else {
                 try await pipeline.prefetch(request, metrics: metrics)
                 return .done([])
@@ -68,15 +68,5 @@ struct JobRunner: Sendable {
                 from: response.source
             )
         }
-    }
-
-    private func count(_ metrics: PipelineMetrics, _ url: URL) {
-        let counts = metrics.counts
-        if counts.originFetches > 0 {
-            statistics.addFetches(counts.originFetches, host: url.host() ?? "", original: url.absoluteString)
-        }
-        statistics.add("renders", counts.renders)
-        statistics.add("renditions_cached", counts.cacheHits)
-        statistics.add("bytes_fetched", counts.bytesIn)
     }
 }

@@ -31,6 +31,10 @@ extension Worker {
         public var roots: [String] = []
         public var cachePolicy = ImagePipeline.CachePolicy.all
         public var addressPolicy = AddressPolicy()
+        /// How hard the cluster may ask one host. All workers of a queue should have the same.
+        public var hostLimits = HostLimits()
+        /// Where each claim, end, fetch and flight is written down; nil nowhere.
+        public var history: HistoryFile?
         /// Of a render; one that has lasted three times as long hangs in a codec, and the process must go.
         public var renderLimits = RenderLimits()
 

@@ -11,7 +11,8 @@ extension Worker {
         _ name: String,
         _ group: any EventLoopGroup,
         _ logger: Logger,
-        _ statistics: StatisticsRecorder
+        _ statistics: StatisticsRecorder,
+        _ history: History
     ) -> (RedisClient?, InFlightLock?) {
         guard let address = configuration.cache, configuration.cachePolicy != .none else { return (nil, nil) }
         let client = RedisClient(address, role: "cache", group: group, logger: logger)
@@ -23,7 +24,8 @@ extension Worker {
             negatives: NegativePolicy(),
             group: group,
             logger: logger,
-            statistics: statistics
+            statistics: statistics,
+            history: history
         )
         return (client, lock)
     }
@@ -31,11 +33,15 @@ extension Worker {
     static func pipeline(
         _ configuration: Configuration,
         flights: InFlightLock?,
+        gate: HostGate,
+        statistics: StatisticsRecorder,
         logger: Logger
     ) throws -> ImagePipeline {
         var loader = DataLoader.Configuration()
         loader.addressPolicy = configuration.addressPolicy
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
+        pipeline.originGate = gate
+        pipeline.didRefresh = { url, cost in statistics.add(cost, of: url) }
         if let flights { pipeline.flights = flights }
         pipeline.fileAccess = FileAccess(roots: configuration.roots)
         pipeline.renderLimits = configuration.renderLimits

@@ -53,10 +53,19 @@ public final class Worker: Sendable {
         leases = RedisClient(configuration.control, role: "lease", group: leaseGroup, logger: logger)
         wake = RedisClient(configuration.control, role: "wake", group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
-        let (cacheClient, lock) = Self.sharedCache(configuration, name, group, logger, statistics)
+        let history = History(file: configuration.history, logger: logger)
+        let (cacheClient, lock) = Self.sharedCache(configuration, name, group, logger, statistics, history)
         self.cacheClient = cacheClient
         self.lock = lock
-        pipeline = try Self.pipeline(configuration, flights: lock, logger: logger)
+        let gate = HostGate(
+            redis: control,
+            keys: configuration.keys,
+            limits: configuration.hostLimits,
+            logger: logger,
+            statistics: statistics,
+            history: history
+        )
+        pipeline = try Self.pipeline(configuration, flights: lock, gate: gate, statistics: statistics, logger: logger)
         files = ThreadPool(name: "megaton-output", count: Self.fileThreads)
         let handler = JobHandler(
             queue: queue,
@@ -70,6 +79,7 @@ public final class Worker: Sendable {
             retry: configuration.retry,
             maximumStalls: configuration.maximumStalls,
             worker: name,
+            history: history,
             logger: logger
         )
         claims = ClaimLoop(

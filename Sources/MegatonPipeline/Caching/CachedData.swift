@@ -6,7 +6,9 @@ public struct CachedData: Sendable, Equatable {
     public struct Metadata: Sendable, Equatable, Codable {
         /// The media type.
         public var type: String?
+        /// Of a rendition: of the original that it was made from.
         public var etag: String?
+        /// Of a rendition: of the original that it was made from.
         public var lastModified: String?
         /// Pixels, of a rendition.
         public var width: Int?
@@ -16,6 +18,10 @@ public struct CachedData: Sendable, Equatable {
         public var stored: Double?
         /// Seconds for which the entry may be used without asking the origin.
         public var lifetime: Double
+        /// Seconds after that for which it may be served while the origin is asked (RFC 5861 section 3).
+        public var staleWhileRevalidate: Double?
+        /// Seconds after the lifetime for which it may be served where the origin fails (RFC 5861 section 4).
+        public var staleIfError: Double?
 
         public init(
             type: String? = nil,
@@ -24,7 +30,9 @@ public struct CachedData: Sendable, Equatable {
             width: Int? = nil,
             height: Int? = nil,
             stored: Double? = nil,
-            lifetime: Double
+            lifetime: Double,
+            staleWhileRevalidate: Double? = nil,
+            staleIfError: Double? = nil
         ) {
             self.type = type
             self.etag = etag
@@ -33,6 +41,8 @@ public struct CachedData: Sendable, Equatable {
             self.height = height
             self.stored = stored
             self.lifetime = lifetime
+            self.staleWhileRevalidate = staleWhileRevalidate
+            self.staleIfError = staleIfError
         }
     }
 
@@ -40,11 +50,27 @@ public struct CachedData: Sendable, Equatable {
     public var metadata: Metadata
     /// SHA-256 of the data, hex, where the cache that gave it has just verified it.
     public var checksum: String?
+    /// Seconds since it ceased to be fresh, as told by the cache that gave it; nil where it is fresh.
+    public var staleness: Double?
 
-    public init(data: Data, metadata: Metadata, checksum: String? = nil) {
+    public init(data: Data, metadata: Metadata, checksum: String? = nil, staleness: Double? = nil) {
         self.data = data
         self.metadata = metadata
         self.checksum = checksum
+        self.staleness = staleness
+    }
+
+    /// Whether it may be served while the origin is asked.
+    public var mayServeWhileRevalidating: Bool { isWithin(metadata.staleWhileRevalidate) }
+
+    /// Whether it may be served in the place of this error.
+    public func mayServe(after error: ImagePipeline.Error) -> Bool {
+        error.isOriginFailure && isWithin(metadata.staleIfError)
+    }
+
+    private func isWithin(_ window: Double?) -> Bool {
+        guard let staleness else { return true }
+        return staleness < window ?? 0
     }
 }
 

@@ -3,10 +3,14 @@
 /// A flight is the making of one entry by one leader. It saves work and never decides correctness: a coordinator that
 /// cannot reach its peers lets everybody lead.
 public protocol FlightCoordinating: Sendable {
-    /// Looks up all keys at once, and takes the lead of what is neither there nor being made.
+    /// Looks up all keys at once, and takes the lead of what is neither fresh nor being made.
     ///
-    /// Every `.lead` must be ended by `finish` or `fail`.
-    func begin(_ keys: [CacheKey]) async -> [FlightDecision]
+    /// Every lead must be ended by `finish` or `fail`.
+    ///
+    /// - Parameter waits: those that the asker has sat out. What these flights have brought is a hit for it, also where the
+    ///   origin wants to be asked about each request: it was asked after this one came, and its one answer serves both
+    ///   (collapsed requests, RFC 9111 section 4).
+    func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision]
 
     /// Returns when the flight has ended, or when it is worth looking again; never much later than the leader's lease.
     func wait(for flight: FlightWait) async
@@ -16,7 +20,8 @@ public protocol FlightCoordinating: Sendable {
 
     /// Keeps the entries and ends their flights: data first, so that whoever is woken finds it.
     ///
-    /// - Parameter entries: nil data ends the flight without keeping anything.
+    /// - Parameter entries: nil ends the flight without keeping anything, the stale entry neither. An entry with the
+    ///   checksum of the lead's stale one has its bytes: only what is known of them has changed.
     func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async
 
     /// Ends flights with an error that those who wait for them are told.
@@ -24,6 +29,9 @@ public protocol FlightCoordinating: Sendable {
 }
 
 extension FlightCoordinating {
+    /// A first look.
+    public func begin(_ keys: [CacheKey]) async -> [FlightDecision] { await begin(keys, after: []) }
+
     /// Nothing, for coordinators that remember nobody.
     public func abandon(_ flight: FlightWait) async {}
 }
@@ -31,6 +39,9 @@ extension FlightCoordinating {
 /// What `begin` says of one key.
 public enum FlightDecision: Sendable {
     case hit(CachedData)
+    /// It is no longer fresh but may be served at once. A lead is to be carried out afterwards; without one somebody else
+    /// does that already, or the origin failed a moment ago.
+    case stale(CachedData, FlightLead?)
     /// Somebody else is making it.
     case wait(FlightWait)
     case lead(FlightLead)
@@ -38,15 +49,38 @@ public enum FlightDecision: Sendable {
     case failed(ImagePipeline.Error)
 }
 
-/// The right to make one entry.
+extension FlightDecision {
+    /// The flight that is to be ended, if there is one.
+    public var lead: FlightLead? {
+        switch self {
+        case .lead(let lead): lead
+        case .stale(_, let lead): lead
+        case .hit, .wait, .failed: nil
+        }
+    }
+}
+
+/// The right to make one entry. Two are the same if key and token are.
 public struct FlightLead: Sendable, Hashable {
     public let key: CacheKey
     /// Grows with each flight of the key: a write with an older one is refused. Nil where nobody coordinates.
     public let token: Int?
+    /// The entry that is to be replaced: its validators, and its bytes for a 304 or for an error.
+    public let stale: CachedData?
 
-    public init(key: CacheKey, token: Int?) {
+    public init(key: CacheKey, token: Int?, stale: CachedData? = nil) {
         self.key = key
         self.token = token
+        self.stale = stale
+    }
+
+    public static func == (one: FlightLead, other: FlightLead) -> Bool {
+        one.key == other.key && one.token == other.token
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(key)
+        hasher.combine(token)
     }
 }
 
@@ -57,10 +91,13 @@ public struct FlightWait: Sendable, Hashable {
     public let remaining: Double
     /// What the coordinator knows the wait by.
     public let ticket: Int
+    /// Of the flight that is waited for.
+    public let token: Int?
 
-    public init(key: CacheKey, remaining: Double, ticket: Int = 0) {
+    public init(key: CacheKey, remaining: Double, ticket: Int = 0, token: Int? = nil) {
         self.key = key
         self.remaining = remaining
         self.ticket = ticket
+        self.token = token
     }
 }

@@ -9,12 +9,16 @@ public struct LocalFlights: FlightCoordinating {
     /// - Parameter cache: where results are kept; nil keeps nothing.
     public init(cache: (any DataCaching)? = nil) { self.cache = cache }
 
-    public func begin(_ keys: [CacheKey]) async -> [FlightDecision] {
+    public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
         let blobs = await cache?.cachedData(for: keys.map(\.description)) ?? Array(repeating: nil, count: keys.count)
         let now = Date().timeIntervalSince1970
         return zip(keys, blobs).map { key, blob in
-            if let entry = blob.flatMap(CachedData.init(encoded:)), entry.isFresh(at: now) { return .hit(entry) }
-            return .lead(FlightLead(key: key, token: nil))
+            guard let entry = blob.flatMap(CachedData.init(encoded:))?.asOf(now) else {
+                return .lead(FlightLead(key: key, token: nil))
+            }
+            if entry.staleness == nil { return .hit(entry) }
+            let lead = FlightLead(key: key, token: nil, stale: entry)
+            return entry.mayServeWhileRevalidating ? .stale(entry, lead) : .lead(lead)
         }
     }
 
@@ -23,18 +27,29 @@ public struct LocalFlights: FlightCoordinating {
     public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async {
         guard let cache else { return }
         for (lead, entry) in entries {
-            guard var entry else { continue }
+            guard var entry else {
+                if lead.stale != nil { await cache.removeData(for: lead.key.description) }
+                continue
+            }
             entry.metadata.stored = Date().timeIntervalSince1970
             // Metadata of strings and finite numbers always encodes; an entry that does not is not kept.
             if let blob = try? entry.encoded() { await cache.storeData(blob, for: lead.key.description) }
         }
     }
 
-    public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {}
+    public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
+        guard let cache, error.supersedesEntry else { return }
+        for lead in leads where lead.stale != nil { await cache.removeData(for: lead.key.description) }
+    }
 }
 
 extension CachedData {
-    fileprivate func isFresh(at now: Double) -> Bool {
-        now < (metadata.stored ?? 0) + metadata.lifetime
+    /// With what is left of its lifetime, or with how long it has been stale.
+    fileprivate func asOf(_ now: Double) -> CachedData {
+        var entry = self
+        let left = (metadata.stored ?? 0) + metadata.lifetime - now
+        // A stale one keeps its lifetime: it gets it again by a 304 that does not name one.
+        if left > 0 { entry.metadata.lifetime = left } else { entry.staleness = -left }
+        return entry
     }
 }

@@ -208,11 +208,12 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     func error(for result: CURLcode, _ easy: UnsafeMutableRawPointer) -> ImagePipeline.Error? {
         if let failure { return failure }
-        if status >= 300 || (status > 0 && status < 200), result == CURLE_OK || result == CURLE_WRITE_ERROR {
+        let isAnswer = (200..<300).contains(status) || (status == 304 && request.isConditional)
+        if status > 0, !isAnswer, result == CURLE_OK || result == CURLE_WRITE_ERROR {
             return HTTPStatusError.error(status: status, headers: headers, url: target)
         }
         if result == CURLE_OK {
-            // An empty body calls no write callback; the caller is told of it as empty data, with the response.
+            // An empty body, as of 304, calls no write callback; the caller is told of it as empty data, with the response.
             if response == nil, let url = request.url,
                 let empty = HTTPURLResponse(url: url, statusCode: status, httpVersion: nil, headerFields: headers)
             {

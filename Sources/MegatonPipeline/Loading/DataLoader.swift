@@ -33,7 +33,8 @@ public final class DataLoader: DataLoading {
 
     deinit { multi.stop() }
 
-    /// Statuses other than 2xx end with an error: `.notFound`, `.accessDenied` or `.httpStatus`.
+    /// Statuses other than 2xx end with an error: `.notFound`, `.accessDenied` or `.httpStatus`. 304 is no error where the
+    /// request was conditional: it comes as empty data, with the response.
     public func loadData(
         with request: URLRequest,
         didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,

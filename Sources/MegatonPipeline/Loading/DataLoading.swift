@@ -8,6 +8,9 @@ import Synchronization
 /// 2. `didReceiveData` is called for each chunk as it arrives, with the response each time.
 /// 3. `completion` is called exactly once, after all chunks: nil for success.
 /// 4. After `cancel()` neither is called any more.
+///
+/// A 304 to a conditional request (`If-None-Match`, `If-Modified-Since`) is a success: empty data, with the response.
+/// A loader that makes an error of it still works; nothing is revalidated then.
 public protocol DataLoading: Sendable {
     func loadData(
         with request: URLRequest,

@@ -1,9 +1,14 @@
 internal import Foundation
 
-/// How long an answer of an origin may be used (RFC 9111 sections 3 and 4.2.1).
+/// How long an answer of an origin may be used (RFC 9111 sections 3 and 4.2.1), and for how long it may still be served
+/// when it is stale (RFC 5861).
 struct HTTPFreshness: Equatable {
-    /// Seconds; nil where the answer must not be kept.
+    /// Seconds; nil where the answer must not be kept. 0 where it may be, but must be revalidated before each use.
     let lifetime: Double?
+    /// Seconds after the lifetime, nil for none: it may be served while the origin is asked.
+    let staleWhileRevalidate: Double?
+    /// Seconds after the lifetime, nil for none: it may be served in the place of an error.
+    let staleIfError: Double?
 
     /// What an origin that says nothing is taken to mean. Section 4.2.2 leaves the heuristic to us: images at a URL
     /// seldom change.
@@ -12,17 +17,37 @@ struct HTTPFreshness: Equatable {
     /// - Parameter headers: names in lower case.
     init(headers: [String: String]) {
         let directives = Self.directives(headers["cache-control"] ?? "")
-        // A shared cache: `private` is not for us, and `s-maxage` goes before `max-age`.
-        if directives["no-store"] != nil || directives["private"] != nil || headers["vary"]?.contains("*") == true {
-            lifetime = nil
-        } else if directives["no-cache"] != nil {
-            lifetime = nil
-        } else if let age = (directives["s-maxage"] ?? directives["max-age"]).flatMap(Self.seconds) {
-            let spent = headers["age"].flatMap(Self.seconds) ?? 0
-            lifetime = age > spent ? age - spent : nil
-        } else {
-            lifetime = Self.defaultLifetime
+        let left = Self.secondsLeft(directives, headers)
+        // RFC 9111 section 4.2.4: these forbid to serve what is stale, whatever else is said. `s-maxage` would too
+        // (section 5.2.2.10), but an origin that sends it with `stale-…` means us: only shared caches heed it.
+        let mayBeStale = ["no-cache", "must-revalidate", "proxy-revalidate"].allSatisfy { directives[$0] == nil }
+        func window(_ name: String) -> Double? {
+            guard mayBeStale, let seconds = directives[name].flatMap(Self.seconds) else { return nil }
+            // What was stale already when it came has used up a part of it.
+            let rest = seconds + min(0, left)
+            return rest > 0 ? rest : nil
         }
+        let (whileRevalidating, ifError) = (window("stale-while-revalidate"), window("stale-if-error"))
+        let hasValidator = ["etag", "last-modified"].contains { headers[$0]?.isEmpty == false }
+        let isOfUse = left > 0 || hasValidator || whileRevalidating != nil || ifError != nil
+        let isKept = isOfUse && !Self.forbidsStoring(directives, headers)
+        lifetime = isKept ? max(0, left) : nil
+        staleWhileRevalidate = isKept ? whileRevalidating : nil
+        staleIfError = isKept ? ifError : nil
+    }
+
+    /// A shared cache: `private` is not for us.
+    private static func forbidsStoring(_ directives: [String: String], _ headers: [String: String]) -> Bool {
+        directives["no-store"] != nil || directives["private"] != nil || headers["vary"]?.contains("*") == true
+    }
+
+    /// Negative where it was stale when it came. In a shared cache `s-maxage` goes before `max-age`.
+    private static func secondsLeft(_ directives: [String: String], _ headers: [String: String]) -> Double {
+        if directives["no-cache"] != nil { return 0 }
+        guard let age = (directives["s-maxage"] ?? directives["max-age"]).flatMap(seconds) else {
+            return defaultLifetime
+        }
+        return age - (headers["age"].flatMap(seconds) ?? 0)
     }
 
     /// delta-seconds: whole, not negative (RFC 9111 section 1.2.2). Beyond a year more means nothing to us.

@@ -16,7 +16,8 @@ enum HTTPStatusError {
             code,
             "\(url) answered \(status)\(type).",
             isRetryable: isRetryable,
-            retryAfter: headers["retry-after"].flatMap { retryAfter($0, now: Date()) }
+            retryAfter: headers["retry-after"].flatMap { retryAfter($0, now: Date()) },
+            status: status
         )
     }
 

@@ -1,4 +1,4 @@
-internal import Foundation
+public import Foundation
 public import Logging
 
 extension ImagePipeline {
@@ -8,11 +8,16 @@ extension ImagePipeline {
 
         /// Fetches `http:` and `https:`.
         public var dataLoader: any DataLoading
+        /// When which origin may be asked; always by default.
+        public var originGate: any OriginGating = OpenGate()
         /// Where results are kept, and who makes them. `LocalFlights()`, which keeps nothing, by default.
         public var flights: any FlightCoordinating = LocalFlights()
         /// Which local files may be read; none by default.
         public var fileAccess = FileAccess(roots: [])
         public var logger = Logger(label: "megaton.pipeline")
+        /// Told what the refreshing of stale renditions of a source has cost: it happens behind the answers, so that no
+        /// request's metrics have it.
+        public var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
 
         // MARK: Options
 
@@ -27,6 +32,9 @@ extension ImagePipeline {
         public var fetchConcurrency = 32
         /// Sources rendered at a time: threads. The number of processors by default.
         public var renderConcurrency = max(1, ProcessInfo.processInfo.activeProcessorCount)
+        /// Sources whose stale renditions are refreshed behind the answers at a time; what is beyond that is left to the
+        /// next one who asks.
+        public var refreshConcurrency = 64
         /// Which results are kept.
         public var cachePolicy = CachePolicy.all
         /// How long a request waits for what somebody else is making.

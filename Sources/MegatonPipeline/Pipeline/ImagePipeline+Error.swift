@@ -9,18 +9,27 @@ extension ImagePipeline {
         public var isRetryable: Bool
         /// Seconds before which a retry is of no use (Retry-After, or a remembered failure).
         public var retryAfter: Double?
+        /// The origin's status, where there was one.
+        public var status: Int?
 
-        public init(_ code: Code, _ message: String, isRetryable: Bool? = nil, retryAfter: Double? = nil) {
+        public init(
+            _ code: Code,
+            _ message: String,
+            isRetryable: Bool? = nil,
+            retryAfter: Double? = nil,
+            status: Int? = nil
+        ) {
             self.code = code
             self.message = message
             self.isRetryable = isRetryable ?? code.isUsuallyRetryable
             self.retryAfter = retryAfter
+            self.status = status
         }
 
         public var description: String { "\(code.rawValue): \(message)" }
 
         enum CodingKeys: String, CodingKey {
-            case code, message
+            case code, message, status
             case isRetryable = "retryable"
             case retryAfter = "retry_after"
         }
@@ -56,16 +65,42 @@ extension ImagePipeline {
             case renderFailed = "render_failed"
             /// The result could not be written.
             case outputFailed = "output_failed"
+            /// The host must not be asked now: its limits are used up, or it wanted to be left alone.
+            case throttled = "throttled"
             /// The wait for somebody else's work took too long.
             case waitTimedOut = "wait_timed_out"
             case cancelled = "cancelled"
 
             var isUsuallyRetryable: Bool {
                 switch self {
-                case .unreachable, .tls, .timedOut, .incompleteBody, .waitTimedOut, .cancelled: true
+                case .unreachable, .tls, .timedOut, .incompleteBody, .waitTimedOut, .throttled, .cancelled: true
                 default: false
                 }
             }
+        }
+    }
+}
+
+extension ImagePipeline.Error {
+    /// Whether the origin could not be reached or is broken: a cache may then serve what is stale, where the origin allows
+    /// that. RFC 5861 section 4 names 500, 502, 503 and 504; a cache that gets no answer would itself say 502 or 504, and
+    /// what is near an origin has more numbers for the same.
+    public var isOriginFailure: Bool {
+        switch code {
+        case .unreachable, .tls, .timedOut, .incompleteBody: true
+        case .httpStatus: (500..<600).contains(status ?? 0)
+        default: false
+        }
+    }
+
+    /// Whether this is the origin's last word on the source, so that what was kept of an earlier answer no longer holds
+    /// (RFC 9111 section 4.3.3).
+    public var supersedesEntry: Bool {
+        switch code {
+        case .notFound, .accessDenied, .dataIsEmpty, .dataTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge:
+            true
+        case .httpStatus: !isRetryable
+        default: false
         }
     }
 }

@@ -6,6 +6,8 @@ public final class PipelineMetrics: Sendable {
     public struct Counts: Sendable, Equatable {
         /// Requests to an origin, failed ones included.
         public var originFetches = 0
+        /// Of these, requests that the origin answered with "not modified": what was kept still holds.
+        public var revalidations = 0
         /// Bytes received from origins and files.
         public var bytesIn = 0
         /// Renditions that were made.
@@ -14,6 +16,8 @@ public final class PipelineMetrics: Sendable {
         public var cacheHits = 0
         /// Originals that a cache, or somebody else's fetch, had.
         public var originalHits = 0
+        /// Of these hits of both kinds, those that were stale: served while the origin is asked, or as it fails.
+        public var staleHits = 0
         /// Waits for somebody else's flight.
         public var waits = 0
     }

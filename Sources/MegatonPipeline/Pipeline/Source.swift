@@ -2,9 +2,9 @@ internal import Foundation
 internal import FoundationNetworking
 
 /// A request whose source has been looked at: where its bytes are, and what they are called.
-struct Source: CustomStringConvertible {
+struct Source: Sendable, CustomStringConvertible {
     /// Where the bytes come from.
-    enum Place {
+    enum Place: Sendable {
         case remote(URLRequest)
         case file(FileAccess.File)
         case inline(Data)
@@ -15,44 +15,6 @@ struct Source: CustomStringConvertible {
     let key: CacheKey
     /// For messages.
     let description: String
-}
-
-/// A source's bytes.
-struct Original: Sendable {
-    let data: Data
-    /// Seconds for which what is made of it may be kept; nil where it must not be.
-    let lifetime: Double?
-    /// Keeps the bytes and ends the flight that fetched them: the fetcher's part, beside its rendering.
-    let store: (@Sendable () async -> Void)?
-
-    func storeIfNeeded() async { await store?() }
-}
-
-extension CachedData {
-    init(_ image: EncodedImage, _ format: Rendition.Format, lifetime: Double) {
-        self.init(
-            data: image.data,
-            metadata: Metadata(
-                type: format.mediaType,
-                width: image.size.width,
-                height: image.size.height,
-                lifetime: lifetime
-            )
-        )
-    }
-
-    /// - Parameter headers: of the origin's answer, names in lower case.
-    init(_ data: Data, headers: [String: String], lifetime: Double) {
-        self.init(
-            data: data,
-            metadata: Metadata(
-                type: headers["content-type"],
-                etag: headers["etag"],
-                lastModified: headers["last-modified"],
-                lifetime: lifetime
-            )
-        )
-    }
 }
 
 extension ImageResponse {

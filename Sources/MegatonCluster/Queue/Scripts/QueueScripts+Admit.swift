@@ -129,7 +129,7 @@ extension QueueScripts {
             result[3] = result[3] + 1
           else
             redis.call('HSET', KEYS[4], id, json)
-            redis.call('HSET', KEYS[5], id, pack(0, 0, '', kind, name))
+            redis.call('HSET', KEYS[5], id, pack(0, 0, '', kind, name, 0))
             redis.call('LPUSH', KEYS[5 + tonumber(kind)], id)
             if redis.call('ZREM', KEYS[10], id) == 1 then redis.call('HDEL', KEYS[11], id) end
             result[1] = result[1] + 1

@@ -4,7 +4,7 @@ extension QueueScripts {
     /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers
     /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many due ones to promote at the most · 5 how many the
     ///      worker has in hand
-    /// Returns a list of {id, attempt, stalls, json, batch, `1` if the batch was cancelled}.
+    /// Returns a list of {id, attempt, stalls, json, batch, `1` if the batch was cancelled, how many attempts were free}.
     /// After: each of them is in `lease` and in none of the ready lists, its attempt is one more, and every later write
     /// about it must carry that number: it is the fence. Jobs that are due again are ready before anything is taken.
     /// A worker has no more than its share of what is ready and running, so that the last jobs of a batch are not all in
@@ -35,12 +35,12 @@ extension QueueScripts {
             local json = redis.call('HGET', KEYS[6], id)
             local m = redis.call('HGET', KEYS[7], id)
             if json and m then
-              local a, s, _, p, b = meta(m)
-              redis.call('HSET', KEYS[7], id, pack(a + 1, s, ARGV[1], p, b))
+              local a, s, _, p, b, f = meta(m)
+              redis.call('HSET', KEYS[7], id, pack(a + 1, s, ARGV[1], p, b, f))
               redis.call('ZADD', KEYS[4], t + tonumber(ARGV[2]), id)
               local gone = '0'
               if b ~= '' and redis.call('SISMEMBER', KEYS[9], b) == 1 then gone = '1' end
-              taken[#taken + 1] = {id, a + 1, s, json, b, gone}
+              taken[#taken + 1] = {id, a + 1, s, json, b, gone, f}
               want = want - 1
             end
           end
@@ -91,9 +91,9 @@ extension QueueScripts {
         for i = 3, #ARGV, 2 do
           local m = redis.call('HGET', KEYS[2], ARGV[i])
           if m then
-            local a, s, w, p, b = meta(m)
+            local a, s, w, p, b, f = meta(m)
             if a == tonumber(ARGV[i + 1]) and w == ARGV[1] and redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
-              redis.call('HSET', KEYS[2], ARGV[i], pack(a - 1, s, '', p, b))
+              redis.call('HSET', KEYS[2], ARGV[i], pack(a, s, '', p, b, f + 1))
               redis.call('RPUSH', KEYS[2 + tonumber(p)], ARGV[i])
               redis.call('LPUSH', KEYS[6], '1')
               given = given + 1
@@ -126,8 +126,8 @@ extension QueueScripts {
           redis.call('ZREM', KEYS[1], id)
           local m = redis.call('HGET', KEYS[2], id)
           if m then
-            local a, s, _, p, b = meta(m)
-            redis.call('HSET', KEYS[2], id, pack(a, s + 1, '', p, b))
+            local a, s, _, p, b, f = meta(m)
+            redis.call('HSET', KEYS[2], id, pack(a, s + 1, '', p, b, f))
             redis.call('RPUSH', KEYS[2 + tonumber(p)], id)
             redis.call('LPUSH', KEYS[6], '1')
           end

@@ -42,11 +42,11 @@ extension QueueScripts {
         """
         local m = redis.call('HGET', KEYS[2], ARGV[1])
         if not m then return 'gone' end
-        local a, s, w, p, b = meta(m)
+        local a, s, w, p, b, f = meta(m)
         if a ~= tonumber(ARGV[3]) or w ~= ARGV[2] then return 'fenced' end
         if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 'nolease' end
-        if ARGV[5] ~= '1' then a = a - 1 end
-        redis.call('HSET', KEYS[2], ARGV[1], pack(a, s, '', p, b))
+        if ARGV[5] ~= '1' then f = f + 1 end
+        redis.call('HSET', KEYS[2], ARGV[1], pack(a, s, '', p, b, f))
         redis.call('ZADD', KEYS[3], now() + tonumber(ARGV[4]), ARGV[1])
         redis.call('HINCRBY', KEYS[4], 'retried', 1)
         if b ~= '' then

@@ -8,7 +8,8 @@ enum QueueScripts {
     /// What several scripts share, in front of their text.
     ///
     /// - `now()`: ms of Redis' clock.
-    /// - `meta(text)`: attempt, stalls, worker, priority, batch.
+    /// - `meta(text)`: attempt, stalls, worker, priority, batch, free; `pack` is its inverse. The attempt only grows, as
+    ///   it is the fence; those of them that do not count against the job's limit are free.
     /// - `close(batch, seen)`: marks a batch as finished that is: it is closed, all that its submitter pushed was
     ///   admitted (`own`), and all of its jobs (`total`, with those of the public list) have ended. Returns 1 once, and
     ///   forgets then what the batch has seen.
@@ -23,10 +24,11 @@ enum QueueScripts {
           return t[1] * 1000 + math.floor(t[2] / 1000)
         end
         local function meta(text)
-          local a, s, w, p, b = string.match(text, '^(%d+)|(%d+)|([^|]*)|([^|]*)|(.*)$')
-          return tonumber(a), tonumber(s), w, p, b
+          local a, f, s, w, p, b = string.match(text, '^(%d+)%+?(%d*)|(%d+)|([^|]*)|([^|]*)|(.*)$')
+          return tonumber(a), tonumber(s), w, p, b, tonumber(f) or 0
         end
-        local function pack(a, s, w, p, b)
+        local function pack(a, s, w, p, b, f)
+          if f > 0 then a = a .. '+' .. f end
           return a .. '|' .. s .. '|' .. w .. '|' .. p .. '|' .. b
         end
         local function close(batch, seen)

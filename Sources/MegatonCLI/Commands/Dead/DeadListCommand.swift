@@ -1,0 +1,57 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+
+/// `megaton dead list`
+struct DeadListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "The dead jobs, the oldest first."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    @Option(name: .long, help: ArgumentHelp("Only those of a batch.", valueName: "name"))
+    var batch: String?
+
+    @Option(name: .long, help: ArgumentHelp("Only those with this error.", valueName: "code"))
+    var error: String?
+
+    @Option(name: .long, help: "How many to show at the most.")
+    var limit = 100
+
+    @Flag(name: .long, help: "One JSON object a line.")
+    var json = false
+
+    mutating func validate() throws {
+        if !(1...100_000).contains(limit) { throw ValidationError("--limit is 1 to 100000.") }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                var shown = 0
+                var offset = 0
+                while shown < limit {
+                    let page = try await queue.dead(offset: offset, limit: 500)
+                    if page.isEmpty { break }
+                    offset += page.count
+                    for letter in page where isMeant(letter) && shown < limit {
+                        shown += 1
+                        Terminal.output(json ? try JSONText.line(letter) : Self.row(letter))
+                    }
+                }
+                if shown == 0 && !json { Terminal.output("no dead jobs") }
+            }
+        }
+    }
+
+    private func isMeant(_ letter: DeadLetter) -> Bool {
+        (batch == nil || letter.job.batch == batch) && (error == nil || letter.job.code == error)
+    }
+
+    private static func row(_ letter: DeadLetter) -> String {
+        let time = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
+        return "\(time)  \(letter.id)  \(letter.job.code)  \(letter.job.message.prefix(120))"
+    }
+}

@@ -1,0 +1,58 @@
+import ArgumentParser
+import MegatonCluster
+
+/// Which dead jobs are meant.
+struct DeadSelection: ParsableArguments {
+    @Argument(help: "Ids of jobs.")
+    var ids: [String] = []
+
+    @Option(name: .long, help: ArgumentHelp("Those of a batch.", valueName: "name"))
+    var batch: String?
+
+    @Option(name: .long, help: ArgumentHelp("Those with this error: not_found, corrupt_image, …", valueName: "code"))
+    var error: String?
+
+    @Flag(name: .long, help: "All of them.")
+    var all = false
+
+    /// Dead jobs that are looked at in one round trip.
+    private static let page = 500
+
+    mutating func validate() throws {
+        let isNamed = !ids.isEmpty
+        let isFiltered = batch != nil || error != nil
+        if !isNamed && !isFiltered && !all { throw ValidationError("Which? Give ids, --batch, --error or --all.") }
+        if isNamed && (isFiltered || all) { throw ValidationError("Ids do not go with --batch, --error or --all.") }
+    }
+
+    /// Does something with all that are meant, a page at a time, and adds up what it says.
+    func each(
+        in queue: JobQueue,
+        _ body: ([DeadLetter]) async throws -> Int
+    ) async throws -> (found: Int, done: Int) {
+        var (found, done) = (0, 0)
+        if !ids.isEmpty {
+            for id in ids {
+                guard let letter = try await queue.dead(id: id) else { continue }
+                found += 1
+                done += try await body([letter])
+            }
+            return (found, done)
+        }
+        // What is left stays in front of what has not been seen; what was taken out does not.
+        var offset = 0
+        while true {
+            let page = try await queue.dead(offset: offset, limit: Self.page)
+            if page.isEmpty { return (found, done) }
+            let meant = page.filter(isMeant)
+            let taken = meant.isEmpty ? 0 : try await body(meant)
+            found += meant.count
+            done += taken
+            offset += page.count - taken
+        }
+    }
+
+    private func isMeant(_ letter: DeadLetter) -> Bool {
+        (batch == nil || letter.job.batch == batch) && (error == nil || letter.job.code == error)
+    }
+}

@@ -1,0 +1,123 @@
+internal import MegatonRedis
+
+extension QueueAudit {
+    /// Where ids were seen, each place at another moment.
+    struct Sightings {
+        struct Places: OptionSet {
+            let rawValue: UInt8
+
+            static let body = Places(rawValue: 1)
+            static let meta = Places(rawValue: 2)
+            static let ready = Places(rawValue: 4)
+            static let readyAgain = Places(rawValue: 8)
+            static let lease = Places(rawValue: 16)
+            static let delay = Places(rawValue: 32)
+            static let dead = Places(rawValue: 64)
+        }
+
+        private static let healthy: Set<UInt8> = [
+            Places([.body, .meta, .ready]).rawValue, Places([.body, .meta, .lease]).rawValue,
+            Places([.body, .meta, .delay]).rawValue,
+        ]
+
+        private let limit: Int
+        private var places: [String: Places] = [:]
+        /// False once there was no room for an id.
+        private(set) var isComplete = true
+
+        init(limit: Int) { self.limit = limit }
+
+        var count: Int { places.count }
+
+        mutating func see(_ id: String, in place: Places) {
+            if let seen = places[id] {
+                // Only a list can have an id twice; the pages of a hash may repeat themselves.
+                let isRepeated = place == .ready && seen.contains(.ready)
+                places[id] = seen.union(isRepeated ? .readyAgain : place)
+            } else if count < limit {
+                places[id] = place
+            } else {
+                isComplete = false
+            }
+        }
+
+        /// The dead matter only where they are alive too.
+        mutating func seeDead(_ id: String) {
+            if let seen = places[id] { places[id] = seen.union(.dead) }
+        }
+
+        /// Ids that were not in exactly the places where they should be.
+        var suspects: [String] { places.filter { !Self.healthy.contains($0.value.rawValue) }.map(\.key) }
+    }
+
+    /// Ids of one page of ids.
+    private static let pageSize = 1000
+    /// Bodies of one page: it is their JSON that Redis has to copy.
+    private static let bodiesOfPage = 64
+
+    /// Reads the queue.
+    func sightings(limit: Int) async throws(RedisError) -> Sightings {
+        let keys = queue.keys
+        var sightings = Sightings(limit: limit)
+        try await readBodies(into: &sightings)
+        let structures: [(command: String, key: String, place: Sightings.Places)] = [
+            ("HSCAN", keys.meta, .meta), ("ZSCAN", keys.lease, .lease), ("ZSCAN", keys.delay, .delay),
+        ]
+        for (command, key, place) in structures {
+            var cursor = "0"
+            repeat {
+                for id in try await page(command, key, from: &cursor) { sightings.see(id, in: place) }
+            } while cursor != "0"
+        }
+        for key in keys.ready { try await readReady(key, limit: limit, into: &sightings) }
+        var cursor = "0"
+        repeat {
+            for id in try await page("ZSCAN", keys.dead, from: &cursor) { sightings.seeDead(id) }
+        } while cursor != "0"
+        return sightings
+    }
+
+    private func page(
+        _ command: String,
+        _ key: String,
+        from cursor: inout String
+    ) async throws(RedisError) -> [String] {
+        let reply = try await queue.redis.send([
+            .string(command), .string(key), .string(cursor), "COUNT", .int(Self.pageSize),
+        ])
+        guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+            throw JobQueue.unexpected(command)
+        }
+        cursor = next
+        // Names and values, or members and scores, by turns.
+        let fields = parts[1].array ?? []
+        return stride(from: 0, to: fields.count, by: 2).compactMap { fields[$0].string }
+    }
+
+    private func readBodies(into sightings: inout Sightings) async throws(RedisError) {
+        var cursor = "0"
+        repeat {
+            let reply = try await queue.redis.run(
+                QueueScripts.auditBodies,
+                keys: [queue.keys.body],
+                arguments: [.string(cursor), .int(Self.bodiesOfPage)]
+            )
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+                throw JobQueue.unexpected("auditBodies")
+            }
+            cursor = next
+            for id in (parts[1].array ?? []).compactMap(\.string) { sightings.see(id, in: .body) }
+        } while cursor != "0"
+    }
+
+    private func readReady(_ key: String, limit: Int, into sightings: inout Sightings) async throws(RedisError) {
+        for start in stride(from: 0, to: limit, by: Self.pageSize) {
+            let reply = try await queue.redis.send([
+                "LRANGE", .string(key), .int(start), .int(start + Self.pageSize - 1),
+            ])
+            let ids = (reply.array ?? []).compactMap(\.string)
+            for id in ids { sightings.see(id, in: .ready) }
+            if ids.count < Self.pageSize { return }
+        }
+    }
+}

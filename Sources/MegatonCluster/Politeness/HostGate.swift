@@ -1,0 +1,122 @@
+public import Foundation
+public import Logging
+public import MegatonPipeline
+public import MegatonRedis
+
+/// Politeness towards origins, shared by the whole cluster: rate, concurrency, Retry-After, and a circuit breaker.
+///
+/// Asked by whoever is about to fetch, not at admission: what a cache has costs its host nothing. A job that must wait
+/// goes back with the time at which its turn is likely to be, so that a throttled host holds no place in any worker.
+/// Where the control Redis cannot be reached everybody may pass.
+public struct HostGate: OriginGating {
+    private let redis: RedisClient
+    private let keys: QueueKeys
+    private let limits: HostLimits
+    private let logger: Logger
+    private let statistics: StatisticsRecorder?
+    private let history: History?
+
+    /// A pass of somebody who died is forgotten after so long: more than any fetch may take.
+    private static let passLifetime: Duration = .seconds(180)
+    /// What a 429 or 503 without a Retry-After is taken to mean.
+    private static let defaultPause: Duration = .seconds(1)
+    /// A Retry-After beyond it is not believed.
+    private static let longestPause: Duration = .seconds(3600)
+
+    public init(redis: RedisClient, keys: QueueKeys, limits: HostLimits, logger: Logger) {
+        self.init(redis: redis, keys: keys, limits: limits, logger: logger, statistics: nil, history: nil)
+    }
+
+    init(
+        redis: RedisClient,
+        keys: QueueKeys,
+        limits: HostLimits,
+        logger: Logger,
+        statistics: StatisticsRecorder?,
+        history: History?
+    ) {
+        self.redis = redis
+        self.keys = keys
+        self.limits = limits
+        self.logger = logger
+        self.statistics = statistics
+        self.history = history
+    }
+
+    /// - Throws: `.throttled` where the host's turn is later, `.unreachable` where it is broken off; both say when to
+    ///   come back.
+    public func enter(_ url: URL) async throws(ImagePipeline.Error) -> OriginPass {
+        let host = Self.name(of: url)
+        let token = String(UInt64.random(in: .min ... .max), radix: 36)
+        let reply: RedisValue
+        do {
+            reply = try await redis.run(
+                HostScripts.enter,
+                keys: [keys.rate, keys.fetching(host)],
+                arguments: [
+                    .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(limits.burst),
+                    .int(limits.concurrency), .int(limits.breakAfter), .int(Self.passLifetime.wholeMilliseconds),
+                ]
+            )
+        } catch {
+            statistics?.add("gate_open", 1)
+            logger.debug("no politeness: Redis is away", metadata: [LogKey.error: "\(error)"])
+            await history?.note(HistoryEvent(.fetch, key: url.absoluteString))
+            return OriginPass(host: host, token: nil)
+        }
+        let fields = reply.array ?? []
+        let wait = Double(fields.last?.int ?? 0) / 1000
+        switch fields.first?.string {
+        case "wait":
+            statistics?.add("throttled", 1)
+            throw ImagePipeline.Error(
+                .throttled,
+                "\(host) is asked as often as it may be; its turn comes.",
+                retryAfter: wait
+            )
+        case "open":
+            statistics?.add("broken_off", 1)
+            throw ImagePipeline.Error(
+                .unreachable,
+                "\(host) failed \(limits.breakAfter) times or more in a row and is broken off; it is probed in "
+                    + "\(String(format: "%.1f", wait)) s.",
+                retryAfter: wait
+            )
+        default:
+            await history?.note(HistoryEvent(.fetch, key: url.absoluteString))
+            return OriginPass(host: host, token: token)
+        }
+    }
+
+    public func leave(_ pass: OriginPass, _ outcome: OriginOutcome) async {
+        guard let token = pass.token else { return }
+        let (word, pause): (RedisArgument, Duration) =
+            switch outcome {
+            case .answered: ("answered", .zero)
+            case .failed: ("failed", .zero)
+            case .none: ("none", .zero)
+            case .throttled(let seconds):
+                ("throttled", min(seconds.map { .seconds($0) } ?? Self.defaultPause, Self.longestPause))
+            }
+        do {
+            try await redis.run(
+                HostScripts.leave,
+                keys: [keys.rate, keys.fetching(pass.host)],
+                arguments: [
+                    .string(pass.host), .string(token), word, .int(pause.wholeMilliseconds), .int(limits.breakAfter),
+                    .int(limits.breakTime.wholeMilliseconds), .int(limits.longestBreak.wholeMilliseconds),
+                    .int(Self.passLifetime.wholeMilliseconds),
+                ]
+            )
+        } catch {
+            // The pass runs out by itself.
+            logger.debug("a pass was not given back", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+
+    /// `host:port`, in lower case.
+    static func name(of url: URL) -> String {
+        let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
+        return "\(url.host()?.lowercased() ?? ""):\(port)"
+    }
+}

@@ -1,0 +1,104 @@
+internal import MegatonRedis
+
+/// The scripts of `HostGate`. A host's state is one field of the hash `rate`, eight numbers:
+///
+/// `tat` µs, when the next request is due by the rate (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I) ·
+/// `slot` µs, up to when refused ones have been given a turn · `factor` 1/64 to 1, what is left of the limits ·
+/// `blocked` ms, nothing before that · `failures` in a row · `open` ms, broken off until then · `halved` ms, when the
+/// factor was halved last · `mean` µs, how long a request takes.
+///
+/// At most 10,000 hosts are remembered; one at random makes room, and is asked as if it were new.
+enum HostScripts {
+    private static let prelude = """
+        local t = redis.call('TIME')
+        local us = t[1] * 1000000 + t[2]
+        local ms = math.floor(us / 1000)
+        local s = {}
+        for number in string.gmatch(redis.call('HGET', KEYS[1], ARGV[1]) or '', '[^ ]+') do s[#s + 1] = tonumber(number) end
+        local tat, slot, factor, blocked = s[1] or 0, s[2] or 0, s[3] or 1, s[4] or 0
+        local failures, open, halved, mean = s[5] or 0, s[6] or 0, s[7] or 0, s[8] or 200000
+        local function keep()
+          if #s == 0 and redis.call('HLEN', KEYS[1]) >= 10000 then
+            redis.call('HDEL', KEYS[1], redis.call('HRANDFIELD', KEYS[1]))
+          end
+          redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f %.0f %.6f %.0f %d %.0f %.0f %.0f',
+                     tat, slot, factor, blocked, failures, open, halved, mean))
+        end
+
+        """
+
+    /// Asks for leave to fetch from a host.
+    ///
+    /// KEYS 1 rate · 2 fetching:<host>
+    /// ARGV 1 host · 2 token · 3 requests a second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that break it
+    ///      off · 7 ms after which a pass is forgotten
+    /// Returns {`go`} · {`wait`, ms until its turn} · {`open`, ms until the next probe}.
+    /// After `go`: the token is in `fetching`, and the rate has counted it. After `wait`: a turn later than those of
+    /// all refused before, a minute ahead at the most, so that the refused do not come back together. A host that is
+    /// broken off lets one through at a time once its break is over: the probe.
+    static let enter = RedisScript(
+        name: "enter",
+        source: "#!lua flags=allow-oom\n" + prelude + """
+            if open > ms then return {'open', open - ms} end
+            redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ms)
+            local busy = redis.call('ZCARD', KEYS[2])
+            local limit = math.max(1, math.floor(tonumber(ARGV[5]) * factor))
+            if failures >= tonumber(ARGV[6]) then limit = 1 end
+            local rate = tonumber(ARGV[3]) * factor
+            local interval = rate > 0 and 1000000 / rate or 0
+            local early = rate > 0 and tat - tonumber(ARGV[4]) * interval > us
+            if blocked > ms or busy >= limit or early then
+              local from = math.max(slot, us, blocked * 1000)
+              if early then from = math.max(from, tat - tonumber(ARGV[4]) * interval) end
+              slot = math.min(from + math.max(interval, mean / limit, 1000), math.max(us, blocked * 1000) + 60000000)
+              keep()
+              return {'wait', math.ceil((slot - us) / 1000)}
+            end
+            if rate > 0 then tat = math.max(tat, us) + interval end
+            redis.call('ZADD', KEYS[2], ms + tonumber(ARGV[7]), ARGV[2])
+            keep()
+            return {'go'}
+            """
+    )
+
+    /// Gives a pass back, and says how it went.
+    ///
+    /// KEYS 1 rate · 2 fetching:<host>
+    /// ARGV 1 host · 2 token · 3 `answered`, `throttled`, `failed` or `none` · 4 ms to leave it alone, of `throttled` ·
+    ///      5 failures that break it off · 6 ms of the first break · 7 ms of the longest · 8 ms after which a pass is
+    ///      forgotten
+    /// Returns 1, or 0 where the pass had been forgotten; what it tells counts all the same.
+    /// After: a throttled host has half of its limits, halved once a second at the most, and nothing goes there before
+    /// the time it named; each answer gives a twentieth back. From the given number of failures in a row on, each of
+    /// them breaks the host off, for twice as long as the one before.
+    static let leave = RedisScript(
+        name: "leave",
+        source: "#!lua flags=allow-oom\n" + prelude + """
+            local deadline = redis.call('ZSCORE', KEYS[2], ARGV[2])
+            redis.call('ZREM', KEYS[2], ARGV[2])
+            if ARGV[3] == 'answered' then
+              failures, open = 0, 0
+              factor = math.min(1, factor + 0.05)
+              if deadline then
+                local took = math.max(0, us - (tonumber(deadline) - tonumber(ARGV[8])) * 1000)
+                mean = mean + (took - mean) / 8
+              end
+            elseif ARGV[3] == 'throttled' then
+              failures, open = 0, 0
+              blocked = math.max(blocked, ms + tonumber(ARGV[4]))
+              if ms - halved >= 1000 then
+                factor = math.max(1 / 64, factor / 2)
+                halved = ms
+              end
+            elseif ARGV[3] == 'failed' then
+              failures = math.min(failures + 1, 1000)
+              local over = failures - tonumber(ARGV[5])
+              if over >= 0 then
+                open = ms + math.min(tonumber(ARGV[7]), tonumber(ARGV[6]) * 2 ^ math.min(over, 20))
+              end
+            end
+            keep()
+            return deadline and 1 or 0
+            """
+    )
+}

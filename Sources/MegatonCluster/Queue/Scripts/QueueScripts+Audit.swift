@@ -1,0 +1,163 @@
+internal import MegatonRedis
+
+extension QueueScripts {
+    /// Reads the ids of a page of bodies: HSCAN itself would send the jobs' JSON with them.
+    ///
+    /// KEYS 1 body
+    /// ARGV 1 cursor · 2 how many, about
+    /// Returns {the next cursor, `0` after the last page, {ids}}. Changes nothing.
+    static let auditBodies = RedisScript(
+        name: "auditBodies",
+        source: """
+            #!lua flags=no-writes
+            local page = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+            local ids = {}
+            for i = 1, #page[2], 2 do ids[#ids + 1] = page[2][i] end
+            return {page[1], ids}
+            """
+    )
+
+    /// Examines suspects, each as it is at this moment, and mends what is wrong with them.
+    ///
+    /// KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake · 11 stat,
+    ///      then for each batch concerned: batch:<b>, results:<b>, seen:<b>
+    /// ARGV 1 `1`: mend · 2 number of batches · their names, then pairs of an id and the number of its batch, 0 for none
+    /// Returns a list of {id, kind, where it is, its batch}, one for each fault: all that were found, or those that were
+    /// mended. The kinds are those of `QueueAudit.Kind`; the batches need not be given where nothing is to be mended.
+    /// Before: any. After mending: each id has body and meta and is in exactly one of ready, lease and delay, or is
+    /// nowhere but, perhaps, in dead. A lease wins over delay, delay over ready; an orphan is ready and goes first. What
+    /// cannot be done any more has failed: its batch counts it, unless it is dead and was counted then, and its JSON, where
+    /// it is left, is in dead. Such a job of another batch than the one that was given is left alone. A meta that cannot be
+    /// read is none: `claim` would stumble over it.
+    static let audit = script(
+        "audit",
+        """
+        local lost = 'What the queue knew of the job was incomplete.'
+        local function examine(id)
+          local j = {id = id, body = redis.call('HEXISTS', KEYS[1], id) == 1, places = {}, batch = ''}
+          local m = redis.call('HGET', KEYS[2], id)
+          if m then
+            local _, _, _, p, b = meta(m)
+            j.batch = b or ''
+            if p == '1' or p == '2' or p == '3' then j.list = KEYS[2 + tonumber(p)] end
+          end
+          if redis.call('ZSCORE', KEYS[6], id) then j.places[1] = 'lease' end
+          if redis.call('ZSCORE', KEYS[7], id) then j.places[#j.places + 1] = 'delay' end
+          for k = 3, 5 do
+            for _ = 1, #redis.call('LPOS', KEYS[k], id, 'COUNT', 0) do j.places[#j.places + 1] = 'ready' end
+          end
+          j.dead = redis.call('ZSCORE', KEYS[8], id)
+          if j.body and j.list then
+            if #j.places == 0 then j.kind = 'orphan' elseif #j.places > 1 then j.kind = 'two_states' end
+          elseif j.body then
+            j.kind = 'without_meta'
+            j.json = redis.call('HGET', KEYS[1], id)
+            local read, job = pcall(cjson.decode, j.json)
+            if j.batch == '' and read and type(job) == 'table' and type(job.batch) == 'string' then j.batch = job.batch end
+          elseif m then
+            j.kind = 'without_body'
+          elseif #j.places > 0 then
+            j.kind = 'without_job'
+          end
+          return j
+        end
+        local function unready(id)
+          for k = 3, 5 do redis.call('LREM', KEYS[k], 0, id) end
+        end
+        local function remove(j)
+          unready(j.id)
+          redis.call('ZREM', KEYS[6], j.id)
+          redis.call('ZREM', KEYS[7], j.id)
+          redis.call('HDEL', KEYS[1], j.id)
+          redis.call('HDEL', KEYS[2], j.id)
+        end
+        local function fail(j, number)
+          if j.dead then return end
+          if j.json then
+            local dead = {attempts = 0, code = 'orphan', message = lost, job = j.json}
+            if j.batch ~= '' then dead.batch = j.batch end
+            bury(KEYS[8], KEYS[9], j.id, cjson.encode(dead))
+          end
+          redis.call('HINCRBY', KEYS[11], 'failed', 1)
+          local batch = KEYS[9 + 3 * number]
+          if number > 0 and redis.call('EXISTS', batch) == 1 then
+            finish(batch, KEYS[10 + 3 * number], KEYS[11 + 3 * number], 'failed',
+                   refused(j.id, j.json or '', 'failed', 'orphan', lost))
+          end
+        end
+        local function mend(j, number)
+          if j.kind == 'orphan' then
+            redis.call('RPUSH', j.list, j.id)
+            redis.call('LPUSH', KEYS[10], '1')
+            redis.call('LTRIM', KEYS[10], 0, 255)
+          elseif j.kind == 'two_states' then
+            unready(j.id)
+            if j.places[1] == 'lease' then redis.call('ZREM', KEYS[7], j.id) end
+            if j.places[1] == 'ready' then redis.call('RPUSH', j.list, j.id) end
+          elseif j.kind then
+            remove(j)
+            if j.kind ~= 'without_job' then fail(j, number) end
+          end
+        end
+        local batches, faults = tonumber(ARGV[2]), {}
+        for i = 3 + batches, #ARGV, 2 do
+          local j, number = examine(ARGV[i]), tonumber(ARGV[i + 1])
+          local undead = j.body and j.list and j.dead
+          local failing = j.kind == 'without_meta' or j.kind == 'without_body'
+          if ARGV[1] == '1' then
+            if failing and j.batch ~= (number > 0 and ARGV[2 + number] or '') then
+              j.kind = nil
+            else
+              mend(j, number)
+            end
+            if undead then
+              redis.call('ZREM', KEYS[8], j.id)
+              redis.call('HDEL', KEYS[9], j.id)
+            end
+          end
+          local places = table.concat(j.places, ' + ')
+          if j.kind then faults[#faults + 1] = {j.id, j.kind, places, j.batch} end
+          if undead then faults[#faults + 1] = {j.id, 'undead', places, j.batch} end
+        end
+        return faults
+        """
+    )
+
+    /// Forgets an epoch whose stage is empty.
+    ///
+    /// KEYS 1 epoch · 2 stages · 3 stage:<older>
+    /// ARGV 1 the older epoch · 2 `1`: mend
+    /// Returns 1 if it is in `stages`, is not the current one, and has nothing staged; 0 otherwise.
+    /// After mending: such an epoch is in `stages` no more.
+    static let auditStage = script(
+        "auditStage",
+        """
+        if redis.call('GET', KEYS[1]) == ARGV[1] or redis.call('EXISTS', KEYS[3]) == 1 or
+           redis.call('SISMEMBER', KEYS[2], ARGV[1]) == 0 then
+          return 0
+        end
+        if ARGV[2] == '1' then redis.call('SREM', KEYS[2], ARGV[1]) end
+        return 1
+        """
+    )
+
+    /// Announces a batch's own intake that the coordinator does not know of.
+    ///
+    /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 intakes · 4 intakewake
+    /// ARGV 1 batch · 2 `1`: mend
+    /// Returns 1 if the intake has jobs and is not in `intakes`, 0 otherwise.
+    /// After mending: it is there, with the batch's weight.
+    static let auditIntake = script(
+        "auditIntake",
+        """
+        if redis.call('LLEN', KEYS[1]) == 0 or redis.call('ZSCORE', KEYS[3], ARGV[1]) then return 0 end
+        if ARGV[2] == '1' then
+          local weight = tonumber(redis.call('HGET', KEYS[2], 'weight') or '1') or 1
+          redis.call('ZADD', KEYS[3], weight, ARGV[1])
+          redis.call('LPUSH', KEYS[4], '1')
+          redis.call('LTRIM', KEYS[4], 0, 0)
+        end
+        return 1
+        """
+    )
+}

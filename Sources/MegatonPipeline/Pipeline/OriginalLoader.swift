@@ -1,0 +1,196 @@
+internal import Foundation
+internal import FoundationNetworking
+
+/// Has the bytes of sources: from files, from the caches or from their origins, each original once at a time.
+final class OriginalLoader: Sendable {
+    typealias Error = ImagePipeline.Error
+
+    let configuration: ImagePipeline.Configuration
+    private let files: ThreadPool
+    private let fetchSlots: AsyncSemaphore
+    private let flights = Coalescer<Original>()
+
+    /// Threads that read local files.
+    private static let fileThreads = 4
+
+    init(_ configuration: ImagePipeline.Configuration) {
+        self.configuration = configuration
+        files = ThreadPool(name: "megaton-file", count: Self.fileThreads)
+        fetchSlots = AsyncSemaphore(configuration.fetchConcurrency)
+    }
+
+    deinit { files.stop() }
+
+    /// The bytes of a source. What was fetched is the caller's to store.
+    func original(_ source: Source, _ metrics: PipelineMetrics) async throws(Error) -> Original {
+        let localMetadata = CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds)
+        switch source.place {
+        case .file(let file):
+            let data: Data = try await onFileThread { [access = configuration.fileAccess, limit] () throws(Error) in
+                try access.read(file, limit: limit)
+            }
+            metrics.update { $0.bytesIn += data.count }
+            return Original(data: data, metadata: localMetadata)
+        case .inline(let data):
+            return Original(data: data, metadata: localMetadata)
+        case .remote(let request):
+            return try await remoteOriginal(source, request, metrics)
+        }
+    }
+
+    private var limit: Int { configuration.maximumDataSize }
+
+    // MARK: - Flights
+
+    private func remoteOriginal(
+        _ source: Source,
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics
+    ) async throws(Error) -> Original {
+        for _ in 0..<ImagePipeline.roundLimit {
+            let (led, joined) = flights.enter([source.key])
+            if led.isEmpty, let (_, flight) = joined.first {
+                metrics.update { $0.waits += 1 }
+                switch await flight.outcome() {
+                case .success(let original):
+                    metrics.update { $0.originalHits += 1 }
+                    return Original(data: original.data, metadata: original.metadata)
+                case .failure(let error) where error.code == .cancelled && !Task.isCancelled: continue
+                case .failure(let error): throw error
+                }
+            }
+            let outcome = await lead(source, request, metrics)
+            flights.land(source.key, outcome)
+            return try outcome.get()
+        }
+        throw Error(.waitTimedOut, "\(source) was being fetched elsewhere, again and again; try later.")
+    }
+
+    private func lead(
+        _ source: Source,
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics
+    ) async -> Result<Original, Error> {
+        let deadline = ContinuousClock.now + configuration.waitBudget
+        var awaited: [FlightWait] = []
+        for _ in 0..<ImagePipeline.roundLimit {
+            switch await configuration.flights.begin([source.key], after: awaited).first {
+            case .hit(let cached):
+                metrics.update { $0.originalHits += 1 }
+                return .success(Original(cached))
+            case .stale(let cached, nil): return .success(stale(cached, metrics))
+            // The asker may be here to refresh what was made of the stale one: it wants to know.
+            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, request, metrics)
+            case .failed(let error): return .failure(error)
+            case .wait(let flight):
+                guard ContinuousClock.now < deadline else {
+                    await configuration.flights.abandon(flight)
+                    return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere for too long."))
+                }
+                metrics.update { $0.waits += 1 }
+                await configuration.flights.wait(for: flight)
+                if Task.isCancelled { return .failure(Error(.cancelled, "The request for \(source) was cancelled.")) }
+                awaited = [flight]
+            case nil: return .failure(Error(.waitTimedOut, "The coordinator of flights gave no decision."))
+            }
+        }
+        return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere, again and again."))
+    }
+
+    private func stale(_ cached: CachedData, _ metrics: PipelineMetrics) -> Original {
+        metrics.update {
+            $0.originalHits += 1
+            $0.staleHits += 1
+        }
+        return Original(cached)
+    }
+
+    // MARK: - Origins
+
+    /// Asks the origin, about a stale entry if there is one. A failure ends the flight; what came ends it once stored.
+    private func fetch(
+        _ lead: FlightLead,
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics
+    ) async -> Result<Original, Error> {
+        do throws(Error) {
+            let conditional = request.revalidating(lead.stale)
+            let (data, response) = try await fetchSlots.withPlace { () throws(Error) in
+                try await ask(conditional, metrics)
+            }
+            metrics.update { $0.bytesIn += data.count }
+            return .success(try received(data, response as? HTTPURLResponse, request, lead, metrics))
+        } catch {
+            // Remembered, so that the origin is left alone for a moment; those who wait get the stale entry too.
+            await configuration.flights.fail([lead], error: error)
+            guard let cached = lead.stale, cached.mayServe(after: error) else { return .failure(error) }
+            return .success(stale(cached, metrics))
+        }
+    }
+
+    /// Asks the origin if the gate lets us, and tells the gate how it went.
+    private func ask(_ request: URLRequest, _ metrics: PipelineMetrics) async throws(Error) -> (
+        data: Data, response: URLResponse?
+    ) {
+        guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
+        let pass = try await configuration.originGate.enter(url)
+        metrics.update { $0.originFetches += 1 }
+        do throws(Error) {
+            let answer = try await configuration.dataLoader.data(for: request, limit: limit)
+            await configuration.originGate.leave(pass, .answered)
+            return answer
+        } catch {
+            await configuration.originGate.leave(pass, OriginOutcome(error))
+            throw error
+        }
+    }
+
+    private func received(
+        _ data: Data,
+        _ response: HTTPURLResponse?,
+        _ request: URLRequest,
+        _ lead: FlightLead,
+        _ metrics: PipelineMetrics
+    ) throws(Error) -> Original {
+        let url = request.url?.absoluteString ?? ""
+        let headers = response?.lowercasedHeaders ?? [:]
+        guard response?.statusCode == 304 else {
+            guard !data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
+            return original(data, nil, CachedData.Metadata(headers: headers), lead)
+        }
+        // A condition of the caller's own: there is nothing here that it could be about.
+        guard let stale = lead.stale else {
+            throw HTTPStatusError.error(status: 304, headers: headers, url: url)
+        }
+        metrics.update { $0.revalidations += 1 }
+        return original(stale.data, stale.checksum, stale.metadata.refreshed(by: headers), lead)
+    }
+
+    /// What the origin has given or confirmed.
+    private func original(
+        _ data: Data,
+        _ checksum: String?,
+        _ metadata: CachedData.Metadata?,
+        _ lead: FlightLead
+    ) -> Original {
+        let keeps =
+            configuration.cachePolicy.keepsOriginals && AssetType(data).map(configuration.types.contains) == true
+        let entry = keeps ? metadata.map { CachedData(data: data, metadata: $0, checksum: checksum) } : nil
+        let flights = configuration.flights
+        return Original(data: data, metadata: metadata) { await flights.finish([(lead, entry)]) }
+    }
+
+    // MARK: - Files
+
+    func onFileThread<Value: Sendable>(
+        _ work: @escaping @Sendable () throws(Error) -> Value
+    ) async throws(Error) -> Value {
+        do {
+            return try await files.run { try work() }
+        } catch let error as Error {
+            throw error
+        } catch {
+            throw Error(.cancelled, "Cancelled while waiting for a file.")
+        }
+    }
+}

@@ -1,0 +1,152 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+import Testing
+
+@testable import MegatonCluster
+
+/// Politeness towards origins, on a real Redis; what takes time is moved in Redis' own state.
+@Suite(.timeLimit(.minutes(2))) struct HostGateTests {
+    private let url = URL(string: "https://Example.org/a.jpg")!
+    private let host = "example.org:443"
+
+    private func run(_ limits: HostLimits, _ body: (HostGate, QueueFixture) async throws -> Void) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            try await body(
+                HostGate(redis: fixture.redis, keys: fixture.keys, limits: limits, logger: logger),
+                fixture
+            )
+        }
+    }
+
+    /// The error of an asker who is sent away.
+    private func refusal(_ gate: HostGate) async -> ImagePipeline.Error? {
+        do {
+            _ = try await gate.enter(url)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    /// Changes one of the numbers of the host's state: 0 tat, 1 slot, 2 factor, 3 blocked, 4 failures, 5 open, 6 halved.
+    private func set(_ index: Int, _ value: String, _ fixture: QueueFixture) async throws {
+        let state = try await fixture.redis.send(["HGET", .string(fixture.keys.rate), .string(host)]).string ?? ""
+        var numbers = state.split(separator: " ").map(String.init)
+        numbers[index] = value
+        try await fixture.redis.send([
+            "HSET", .string(fixture.keys.rate), .string(host), .string(numbers.joined(separator: " ")),
+        ])
+    }
+
+    private func number(_ index: Int, _ fixture: QueueFixture) async throws -> Double {
+        let state = try await fixture.redis.send(["HGET", .string(fixture.keys.rate), .string(host)]).string ?? ""
+        return Double(state.split(separator: " ")[index]) ?? -1
+    }
+
+    @Test func soManyAtATimeInTheWholeCluster() async throws {
+        var limits = HostLimits()
+        limits.concurrency = 2
+        try await run(limits) { (gate, fixture) async throws in
+            let first = try await gate.enter(url)
+            _ = try await gate.enter(url)
+            let refused = try #require(await refusal(gate))
+            #expect(refused.code == .throttled && refused.isRetryable && (refused.retryAfter ?? 0) > 0)
+            #expect(try await gate.enter(URL(string: "https://other.org/")!).token != nil, "hosts are told apart")
+            await gate.leave(first, .answered)
+            #expect(await refusal(gate) == nil)
+            // A pass of somebody who died does not last.
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.fetching(host)), "1", "dead"])
+            #expect(try await fixture.redis.send(["ZCARD", .string(fixture.keys.fetching(host))]).int == 3)
+            #expect(await refusal(gate)?.code == .throttled)
+            #expect(try await fixture.redis.send(["ZCARD", .string(fixture.keys.fetching(host))]).int == 2)
+        }
+    }
+
+    @Test func theRefusedGetTurnsOneAfterTheOther() async throws {
+        var limits = HostLimits()
+        limits.rate = 1
+        limits.burst = 1
+        try await run(limits) { (gate, _) async throws in
+            for _ in 0..<2 { #expect(await refusal(gate) == nil, "the burst, and the one that is due") }
+            let turns = [await refusal(gate), await refusal(gate), await refusal(gate)].compactMap { $0?.retryAfter }
+            #expect(turns.count == 3 && turns[1] - turns[0] > 0.9 && turns[2] - turns[1] > 0.9, "\(turns)")
+        }
+    }
+
+    @Test func aHostThatWantsToBeLeftAloneIs() async throws {
+        try await run(HostLimits()) { (gate, fixture) async throws in
+            await gate.leave(try await gate.enter(url), .throttled(seconds: 30))
+            let refused = try #require(await refusal(gate))
+            #expect(refused.code == .throttled && (refused.retryAfter ?? 0) > 29)
+            #expect(try await number(2, fixture) == 0.5)
+            // A second complaint at the same moment is about the same.
+            try await set(3, "0", fixture)
+            await gate.leave(try await gate.enter(url), .throttled(seconds: 0))
+            #expect(try await number(2, fixture) == 0.5)
+            try await set(6, "0", fixture)
+            try await set(3, "0", fixture)
+            await gate.leave(try await gate.enter(url), .throttled(seconds: 0))
+            #expect(try await number(2, fixture) == 0.25)
+            try await set(3, "0", fixture)
+            await gate.leave(try await gate.enter(url), .answered)
+            #expect(try await number(2, fixture) == 0.3, "each answer gives some of it back")
+        }
+    }
+
+    @Test func aHostThatFailsIsBrokenOffAndProbedByOne() async throws {
+        var limits = HostLimits()
+        limits.breakAfter = 3
+        try await run(limits) { (gate, fixture) async throws in
+            for _ in 0..<2 { await gate.leave(try await gate.enter(url), .failed) }
+            await gate.leave(try await gate.enter(url), .answered)
+            for _ in 0..<3 { await gate.leave(try await gate.enter(url), .failed) }
+            let refused = try #require(await refusal(gate))
+            #expect(refused.code == .unreachable && (refused.retryAfter ?? 0) > 4 && (refused.retryAfter ?? 0) <= 5)
+            // Its break is over: one may look, the others wait for what it finds.
+            try await set(5, "0", fixture)
+            let probe = try await gate.enter(url)
+            #expect(await refusal(gate)?.code == .throttled)
+            await gate.leave(probe, .failed)
+            #expect((await refusal(gate)?.retryAfter ?? 0) > 9, "twice as long")
+            try await set(5, "0", fixture)
+            await gate.leave(try await gate.enter(url), .answered)
+            for _ in 0..<2 { #expect(await refusal(gate) == nil, "well again") }
+        }
+    }
+
+    @Test func withoutRedisEverybodyMayPass() async throws {
+        var configuration = RedisConfiguration(address: .unix(path: "/nowhere/redis.sock"))
+        configuration.commandTimeout = .milliseconds(50)
+        try await QueueFixture.run { (fixture) async throws in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let away = RedisClient(
+                configuration,
+                role: "test",
+                group: .singletonMultiThreadedEventLoopGroup,
+                logger: logger
+            )
+            defer { away.close() }
+            let gate = HostGate(redis: away, keys: fixture.keys, limits: HostLimits(), logger: logger)
+            let pass = try await gate.enter(url)
+            #expect(pass.token == nil)
+            await gate.leave(pass, .failed)
+        }
+    }
+
+    @Test func whatAnAnswerSaysOfItsHost() {
+        func outcome(_ code: ImagePipeline.Error.Code, _ status: Int? = nil, after: Double? = nil) -> OriginOutcome {
+            OriginOutcome(ImagePipeline.Error(code, "", retryAfter: after, status: status))
+        }
+        #expect(outcome(.httpStatus, 429, after: 7) == .throttled(seconds: 7))
+        #expect(outcome(.httpStatus, 503) == .throttled(seconds: nil))
+        #expect(outcome(.httpStatus, 500) == .failed)
+        #expect(outcome(.notFound, 404) == .answered)
+        #expect(outcome(.unreachable) == .failed && outcome(.timedOut) == .failed)
+        #expect(outcome(.cancelled) == .none && outcome(.forbidden) == .none)
+    }
+}
