@@ -94,6 +94,19 @@ let package = Package(
             path: "Tests/MegatonTestSupport",
             swiftSettings: settings
         ),
+        // What scripts/chaos runs: real processes, faults from a seed, and a checker of what they wrote down.
+        .executableTarget(
+            name: "MegatonChaos",
+            dependencies: [
+                "MegatonCluster", "MegatonPipeline", "MegatonRedis", "MegatonTestSupport",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ],
+            path: "Tests/MegatonChaos",
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "MegatonPipelineTests",
             dependencies: [
@@ -116,7 +129,7 @@ let package = Package(
         .testTarget(
             name: "MegatonEndToEndTests",
             dependencies: [
-                "MegatonCLI", "MegatonCluster", "MegatonRedis", "MegatonTestSupport",
+                "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonRedis", "MegatonTestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings

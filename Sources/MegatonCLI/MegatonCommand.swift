@@ -13,6 +13,7 @@ struct MegatonCommand: AsyncParsableCommand {
         subcommands: [
             RunCommand.self, CoordinatorCommand.self, WorkerCommand.self, SubmitCommand.self, StatusCommand.self,
             StatsCommand.self, BatchCommand.self, DeadCommand.self, QueueCommand.self, DoctorCommand.self,
+            BenchCommand.self,
         ]
     )
 

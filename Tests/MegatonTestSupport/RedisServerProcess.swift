@@ -2,6 +2,7 @@ import Foundation
 import Logging
 public import MegatonRedis
 import NIOPosix
+import Synchronization
 
 /// A real redis-server on a socket of its own, ended with the object.
 public final class RedisServerProcess: Sendable {
@@ -39,7 +40,8 @@ public final class RedisServerProcess: Sendable {
     public let directory: TestDirectory
     public let socket: String
     private let options: Options
-    private let process: ProgramUnderTest
+    /// The one that runs, or ran last.
+    private let process: Mutex<ProgramUnderTest>
 
     /// Starts it and waits until it answers.
     public static func start(_ options: Options = Options()) async throws -> RedisServerProcess {
@@ -69,7 +71,7 @@ public final class RedisServerProcess: Sendable {
     private init(_ options: Options, _ directory: TestDirectory, _ process: ProgramUnderTest) {
         self.options = options
         self.directory = directory
-        self.process = process
+        self.process = Mutex(process)
         socket = directory.path + "/redis.sock"
     }
 
@@ -95,7 +97,8 @@ public final class RedisServerProcess: Sendable {
     public var configuration: RedisConfiguration { RedisConfiguration(address: .unix(path: socket)) }
     public var url: String { "unix://\(socket)" }
     /// Of the server.
-    public var pid: Int32 { process.pid }
+    public var pid: Int32 { current.pid }
+    private var current: ProgramUnderTest { process.withLock { $0 } }
 
     /// A client that the test closes, or that goes with the test's process.
     public func client(_ role: String = "test") -> RedisClient {
@@ -118,7 +121,7 @@ public final class RedisServerProcess: Sendable {
                 return
             } catch {
                 if error.code == .authentication { return }
-                guard error.code == .busy || error.code == .unreachable, process.isRunning else { throw error }
+                guard error.code == .busy || error.code == .unreachable, current.isRunning else { throw error }
                 await Task.yield()
             }
         }
@@ -126,9 +129,24 @@ public final class RedisServerProcess: Sendable {
 
     /// Ends the server and waits for its end.
     public func stop() async {
-        process.send(SIGKILL)
-        _ = await process.ending()
+        current.send(SIGKILL)
+        _ = await current.ending()
         directory.remove()
+    }
+
+    /// Kills the server; what it has written stays for ``startAgain()``.
+    public func crash() async {
+        current.send(SIGKILL)
+        _ = await current.ending()
+        // The name of a socket outlives its server, and would look like that of the next one.
+        try? FileManager.default.removeItem(atPath: socket)
+    }
+
+    /// Starts it again after ``crash()``, on the same directory, and waits until it answers.
+    public func startAgain() async throws {
+        let next = try Self.launch(options, directory)
+        process.withLock { $0 = next }
+        try await waitUntilReady()
     }
 
     /// Waits until a condition holds that can only change with one of the keys.

@@ -12,13 +12,17 @@ struct DoctorCommand: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
 
+    @Flag(name: .long, help: "Mend the queue where a job is in two places or in none; the queue goes on meanwhile.")
+    var repair = false
+
     @Flag(name: .long, help: "A JSON list.")
     var json = false
 
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.connected(redis) { control, cache in
-                let findings = await Doctor(control: control, cache: cache, keys: redis.keys).examine()
+                let doctor = Doctor(control: control, cache: cache, keys: redis.keys)
+                let findings = await doctor.examine(repair: repair)
                 if json {
                     Terminal.output(try JSONText.pretty(findings))
                 } else {

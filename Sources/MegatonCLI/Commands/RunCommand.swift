@@ -61,11 +61,12 @@ struct RunCommand: AsyncParsableCommand {
                 if redis.controlURL != nil {
                     return try await onCluster(places, ledger, shutdown)
                 }
-                return try await EmbeddedRedis(size: cacheSize * 1024 * 1024).run { address in
-                    try await withHelpers(address, address, places, defaultWorkers, shutdown) {
-                        try await batchRun(address, places, ledger, shutdown).run()
+                return try await EmbeddedRedis(size: cacheSize * 1024 * 1024, forgetsFailures: batch.retryFailed != nil)
+                    .run { address in
+                        try await withHelpers(address, address, places, defaultWorkers, shutdown) {
+                            try await batchRun(address, places, ledger, shutdown).run()
+                        }
                     }
-                }
             }
             try report(result)
         }

@@ -11,6 +11,10 @@ import NIOPosix
 struct EmbeddedRedis: Sendable {
     /// Bytes that it may hold.
     let size: Int
+    /// Whether nothing of it lasts.
+    var isTemporary = false
+    /// Whether failures that the cache remembers are forgotten first: what is tried again is to be asked for again.
+    var forgetsFailures = false
 
     /// What became of the data directory.
     private struct Place {
@@ -34,6 +38,8 @@ struct EmbeddedRedis: Sendable {
         let directory = try TemporaryDirectory()
         defer { directory.remove() }
         let runtime = directory.path
+        let passing = Place(data: runtime, isTemporary: true)
+        if isTemporary { return try await start(server, runtime, passing, body) }
         let lasting = Place(data: try Self.dataDirectory(), isTemporary: false)
         do {
             return try await start(server, runtime, lasting, body)
@@ -41,7 +47,7 @@ struct EmbeddedRedis: Sendable {
             Terminal.error(
                 "megaton: another run uses \(lasting.data); this one has a cache of its own, which does not last."
             )
-            return try await start(server, runtime, Place(data: runtime, isTemporary: true), body)
+            return try await start(server, runtime, passing, body)
         }
     }
 
@@ -75,7 +81,8 @@ struct EmbeddedRedis: Sendable {
             }
             group.addTask {
                 try await Self.waitUntilReady(address)
-                try await Self.forgetOldJobs(address)
+                try await Self.forget(QueueKeys.patternOfAll, address)
+                if forgetsFailures { try await Self.forget(QueueKeys.patternOfFailures, address) }
                 return try await body(address)
             }
             guard let value = try await group.next() ?? nil else {
@@ -135,9 +142,9 @@ struct EmbeddedRedis: Sendable {
         }
     }
 
-    /// A run that was killed leaves jobs behind whose outputs nobody waits for: the run that repeats it submits all of
+    /// Deletes keys. The queue's own: a run that was killed leaves jobs behind whose outputs nobody waits for: the run that repeats it submits all of
     /// them again and finds what was done in the cache.
-    private static func forgetOldJobs(_ address: RedisConfiguration) async throws {
+    private static func forget(_ pattern: String, _ address: RedisConfiguration) async throws {
         let client = RedisClient(
             address,
             role: "start",
@@ -148,7 +155,7 @@ struct EmbeddedRedis: Sendable {
         var cursor = "0"
         repeat {
             let reply = try await client.send(
-                ["SCAN", .string(cursor), "MATCH", .string(QueueKeys.patternOfAll), "COUNT", "1000"])
+                ["SCAN", .string(cursor), "MATCH", .string(pattern), "COUNT", "1000"])
             let parts = reply.array ?? []
             cursor = parts.first?.string ?? "0"
             let names = (parts.last?.array ?? []).compactMap(\.string)

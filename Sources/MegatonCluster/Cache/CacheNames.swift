@@ -12,6 +12,9 @@ enum CacheNames {
     /// STRING: why it could not be made a moment ago.
     static func negative(_ key: CacheKey) -> String { "megaton:n:{\(key.digest)}" }
 
+    /// Pattern of the failures that are remembered, for SCAN.
+    static let patternOfNegatives = "megaton:n:{*"
+
     /// HASH: chunks of a large entry on their way in.
     static func temporary(_ key: CacheKey, token: Int) -> String { "megaton:t:{\(key.digest)}:\(token)" }
 

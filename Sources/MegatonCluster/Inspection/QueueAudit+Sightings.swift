@@ -66,13 +66,14 @@ extension QueueAudit {
         for (command, key, place) in structures {
             var cursor = "0"
             repeat {
-                for id in try await page(command, key, from: &cursor) { sightings.see(id, in: place) }
+                for (id, value) in try await page(command, key, from: &cursor)
+                where place != .meta || Self.isReadable(value) { sightings.see(id, in: place) }
             } while cursor != "0"
         }
         for key in keys.ready { try await readReady(key, limit: limit, into: &sightings) }
         var cursor = "0"
         repeat {
-            for id in try await page("ZSCAN", keys.dead, from: &cursor) { sightings.seeDead(id) }
+            for (id, _) in try await page("ZSCAN", keys.dead, from: &cursor) { sightings.seeDead(id) }
         } while cursor != "0"
         return sightings
     }
@@ -81,7 +82,7 @@ extension QueueAudit {
         _ command: String,
         _ key: String,
         from cursor: inout String
-    ) async throws(RedisError) -> [String] {
+    ) async throws(RedisError) -> [(name: String, value: String)] {
         let reply = try await queue.redis.send([
             .string(command), .string(key), .string(cursor), "COUNT", .int(Self.pageSize),
         ])
@@ -91,7 +92,15 @@ extension QueueAudit {
         cursor = next
         // Names and values, or members and scores, by turns.
         let fields = parts[1].array ?? []
-        return stride(from: 0, to: fields.count, by: 2).compactMap { fields[$0].string }
+        return stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
+            fields[index].string.map { ($0, fields[index + 1].string ?? "") }
+        }
+    }
+
+    /// Whether a meta is one: `attempt|stalls|worker|priority|batch`. One that is not is as good as none.
+    private static func isReadable(_ meta: String) -> Bool {
+        let fields = meta.split(separator: "|", maxSplits: 4, omittingEmptySubsequences: false)
+        return fields.count == 5 && ["1", "2", "3"].contains(fields[3])
     }
 
     private func readBodies(into sightings: inout Sightings) async throws(RedisError) {

@@ -15,6 +15,9 @@ public struct QueueKeys: Sendable, Hashable {
     /// Pattern of the keys of all queues, for SCAN; those of the cache have no brace there.
     public static let patternOfAll = "megaton:{*"
 
+    /// Pattern of the failures that a cache remembers, for SCAN.
+    public static let patternOfFailures = CacheNames.patternOfNegatives
+
     // MARK: Intake
 
     /// LIST, public: `LPUSH` a job's JSON; taken from the right.
@@ -91,7 +94,7 @@ public struct QueueKeys: Sendable, Hashable {
     // MARK: Statistics
 
     /// HASH of counters since the queue was made.
-    var stat: String { prefix + "stat" }
+    public var stat: String { prefix + "stat" }
     /// HASH, host to requests.
     var statHosts: String { prefix + "stat:hosts" }
     /// HyperLogLog of the originals fetched.

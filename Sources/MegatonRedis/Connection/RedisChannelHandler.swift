@@ -32,16 +32,17 @@ final class RedisChannelHandler: ChannelInboundHandler {
             promise.fail(failure ?? RedisError(.connectionClosed, "The connection to Redis is closed."))
             return
         }
+        // Pending before it is written: a flush that fails closes the channel there and then, and whoever is not pending
+        // by that time would never be told.
+        if onPush == nil {
+            pending.append(Batch(missing: commands.count, replies: [], deadline: deadline, promise: promise))
+            scheduleOverdueCheck(context)
+        }
         var encoder = RedisCommandEncoder(allocator: context.channel.allocator)
         for command in commands { encoder.encode(command) }
         for part in encoder.finish() { context.write(NIOAny(part), promise: nil) }
         context.flush()
-        guard onPush == nil else {
-            promise.succeed([])
-            return
-        }
-        pending.append(Batch(missing: commands.count, replies: [], deadline: deadline, promise: promise))
-        scheduleOverdueCheck(context)
+        if onPush != nil { promise.succeed([]) }
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

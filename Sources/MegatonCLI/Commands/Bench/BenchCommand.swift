@@ -1,0 +1,10 @@
+import ArgumentParser
+
+/// `megaton bench`
+struct BenchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "bench",
+        abstract: "Measure parts of Megaton on this machine.",
+        subcommands: [BenchQueueCommand.self, BenchQueueWorkerCommand.self]
+    )
+}

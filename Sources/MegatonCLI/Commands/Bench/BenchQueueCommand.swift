@@ -1,0 +1,59 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import NIOPosix
+
+/// `megaton bench queue`
+struct BenchQueueCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "queue",
+        abstract: "What the queue itself can do: jobs that do nothing, on a private Redis.",
+        discussion: """
+            First a backlog is pushed and worked off by worker processes: jobs a second, and bytes of Redis for each \
+            waiting job. Then jobs come at a steady rate: how long they take from push to start.
+            """
+    )
+
+    @Option(name: .long, help: "Jobs of the backlog.")
+    var jobs = 300_000
+
+    @Option(name: .long, help: "Worker processes.")
+    var workers = 2
+
+    @Option(name: .long, help: "Bytes of a job's JSON.")
+    var bytes = 200
+
+    @Option(name: .long, help: "Jobs a second of the steady part; a quarter of what was measured unless given.")
+    var rate: Int?
+
+    @Option(name: .long, help: "Seconds of the steady part.")
+    var seconds = 5
+
+    @Flag(name: .long, help: "End with one JSON object on standard output.")
+    var json = false
+
+    mutating func validate() throws {
+        if !(1000...10_000_000).contains(jobs) { throw ValidationError("--jobs is 1000 to 10000000.") }
+        if !(1...64).contains(workers) { throw ValidationError("--workers is 1 to 64.") }
+        if !(100...100_000).contains(bytes) { throw ValidationError("--bytes is 100 to 100000.") }
+        if let rate, !(1...1_000_000).contains(rate) { throw ValidationError("--rate is 1 to 1000000.") }
+        if !(1...600).contains(seconds) { throw ValidationError("--seconds is 1 to 600.") }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            let report = try await EmbeddedRedis(size: 4 << 30, isTemporary: true).run { address in
+                try await QueueBenchmark(
+                    address: address,
+                    jobs: jobs,
+                    workers: workers,
+                    bytes: bytes,
+                    rate: rate,
+                    seconds: seconds
+                ).run()
+            }
+            if json { Terminal.output(try JSONText.pretty(report)) } else { Terminal.output(report.text) }
+        }
+    }
+}

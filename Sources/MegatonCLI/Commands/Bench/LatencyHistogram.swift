@@ -1,0 +1,38 @@
+import Foundation
+
+/// How often something took how long: buckets that are a sixteenth of a power of two wide, so that a percentile is
+/// right to 6 %.
+struct LatencyHistogram: Codable, Sendable {
+    private var counts: [Int: Int] = [:]
+    private(set) var count = 0
+
+    private static let parts = 16.0
+
+    /// - Parameter microseconds: below one counts as one.
+    mutating func add(_ microseconds: Int) {
+        counts[Self.bucket(microseconds), default: 0] += 1
+        count += 1
+    }
+
+    mutating func merge(_ other: LatencyHistogram) {
+        counts.merge(other.counts, uniquingKeysWith: +)
+        count += other.count
+    }
+
+    /// Milliseconds below which this part (0 to 1) of all lie; nil where there is nothing.
+    func percentile(_ part: Double) -> Double? {
+        var left = Int((Double(count) * part).rounded(.up))
+        for (bucket, number) in counts.sorted(by: { $0.key < $1.key }) {
+            left -= number
+            if left <= 0 { return Self.end(of: bucket) / 1000 }
+        }
+        return nil
+    }
+
+    private static func bucket(_ microseconds: Int) -> Int {
+        Int((log2(Double(max(1, microseconds))) * parts).rounded(.down))
+    }
+
+    /// Microseconds.
+    private static func end(of bucket: Int) -> Double { exp2(Double(bucket + 1) / parts) }
+}

@@ -1,0 +1,52 @@
+internal import MegatonRedis
+
+extension Doctor {
+    /// Whether what Redis holds reaches its disk. A cache need not, but where it is meant to and cannot, Redis takes no
+    /// writes.
+    func persistence(_ part: Part, _ info: String, _ redis: RedisClient) async throws(RedisError) -> [Finding] {
+        let subject = "\(part.rawValue): persistence"
+        var findings: [Finding] = []
+        func add(_ level: Finding.Level, _ message: String) {
+            findings.append(Finding(level: level, subject: subject, message: message))
+        }
+        let isKept = Inspector.field("aof_enabled", info) == 1
+        let sync = try await isKept ? setting("appendfsync", redis) : nil
+        if !isKept && part == .control {
+            add(.warning, "appendonly is off: jobs are lost when this Redis stops. Set appendonly yes.")
+        }
+        if sync == "no" && part == .control {
+            add(.warning, "appendfsync is no: a machine that stops may take half a minute with it. Set it to everysec.")
+        }
+        if isKept && Self.hasFailed("aof_last_write_status", info) {
+            add(.error, "the append-only file cannot be written, so nothing can. Is the disk full? See Redis' log.")
+        }
+        if isKept && Self.hasFailed("aof_last_bgrewrite_status", info) {
+            add(.warning, "the append-only file was not rewritten and grows. Is the disk full? See Redis' log.")
+        }
+        if Self.hasFailed("rdb_last_bgsave_status", info) {
+            add(
+                .warning,
+                "the last snapshot failed: with stop-writes-on-bgsave-error nothing is written any more. Is the disk or "
+                    + "the memory full? See Redis' log."
+            )
+        }
+        if findings.isEmpty {
+            add(.ok, isKept ? "appendonly is on" + (sync.map { ", appendfsync is \($0)" } ?? "") : "appendonly is off")
+        }
+        return findings
+    }
+
+    private static func hasFailed(_ field: String, _ info: String) -> Bool {
+        Inspector.text(field, info).map { $0 != "ok" } ?? false
+    }
+
+    /// A setting of the server; nil where this user may not ask, as with many managed servers.
+    private func setting(_ name: String, _ redis: RedisClient) async throws(RedisError) -> String? {
+        do throws(RedisError) {
+            return try await redis.send(["CONFIG", "GET", .string(name)]).dictionary[name]
+        } catch {
+            guard error.code == .server || error.code == .authentication else { throw error }
+            return nil
+        }
+    }
+}

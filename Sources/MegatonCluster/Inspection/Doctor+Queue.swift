@@ -1,0 +1,114 @@
+internal import MegatonRedis
+
+extension Doctor {
+    /// Seconds: three times as long as a worker takes between two signs with its default lease.
+    private static let silence: Double = 15
+    /// Hosts that are named.
+    private static let shownHosts = 10
+    /// Place of `open` in a host's state; see `HostScripts`.
+    private static let openField = 5
+
+    /// What goes on in the queue.
+    func state() async -> [Finding] {
+        do {
+            let status = try await Inspector(queue: JobQueue(control, keys: keys), cache: cache).status()
+            var findings = [coordinator(status), silentWorkers(status), workers(status), dead(status)]
+            findings += try await brakes()
+            findings.append(try await brokenOff())
+            return findings
+        } catch {
+            return [Finding(level: .error, subject: "queue", message: "\(error)")]
+        }
+    }
+
+    private func coordinator(_ status: ClusterStatus) -> Finding {
+        let waiting = status.intake + status.staged
+        return Finding(
+            level: status.leader != nil || waiting == 0 ? .ok : .warning,
+            subject: "coordinator",
+            message: status.leader.map { "\($0) leads" }
+                ?? "none leads; \(waiting) jobs wait to be admitted. Start megaton coordinator."
+        )
+    }
+
+    private func silentWorkers(_ status: ClusterStatus) -> Finding {
+        let silent = status.workers.count { $0.silent > Self.silence }
+        return Finding(
+            level: silent == 0 ? .ok : .warning,
+            subject: "silent workers",
+            message: silent == 0
+                ? "none"
+                : "\(silent) have given no sign of life for \(Int(Self.silence)) s: they died or hang. Their jobs go to others."
+        )
+    }
+
+    private func workers(_ status: ClusterStatus) -> Finding {
+        let waiting = status.ready + status.intake + status.staged
+        return Finding(
+            level: !status.workers.isEmpty || waiting == 0 ? .ok : .warning,
+            subject: "workers",
+            message: status.workers.isEmpty
+                ? "none is there; \(status.ready) jobs are ready. Start megaton worker."
+                : "\(status.workers.count) are there"
+        )
+    }
+
+    private func dead(_ status: ClusterStatus) -> Finding {
+        Finding(
+            level: status.dead == 0 ? .ok : .warning,
+            subject: "dead jobs",
+            message: status.dead == 0
+                ? "none"
+                : "\(status.dead): megaton dead list tells why, megaton dead requeue and megaton dead drop end it."
+        )
+    }
+
+    /// A queue that was paused for a moment and forgotten looks like one that hangs.
+    private func brakes() async throws(RedisError) -> [Finding] {
+        let brakes = JobQueue.Brake.allCases
+        let fields = brakes.map { RedisArgument.string($0.rawValue) }
+        let reply = try await control.send(RedisCommand(["HMGET", .string(keys.control)] + fields))
+        let values = reply.array ?? []
+        let set = zip(brakes, values).filter { $1.string == "1" }.map { $0.0 }
+        if set.isEmpty { return [Finding(level: .ok, subject: "brakes", message: "none is set")] }
+        return set.map { brake in
+            let effect =
+                switch brake {
+                case .paused: "paused: no job begins"
+                case .drain: "draining: no job is admitted, and what is pushed waits"
+                }
+            return Finding(level: .warning, subject: "brakes", message: effect + ". megaton queue resume ends it.")
+        }
+    }
+
+    /// Origins that nobody asks at the moment.
+    private func brokenOff() async throws(RedisError) -> Finding {
+        let time = (try await control.send(["TIME"]).array ?? []).compactMap(\.int)
+        guard time.count == 2 else { throw JobQueue.unexpected("TIME") }
+        let now = Double(time[0] * 1000 + time[1] / 1000)
+        var probes: [String: Double] = [:]
+        var cursor = "0"
+        repeat {
+            let reply = try await control.send(["HSCAN", .string(keys.rate), .string(cursor), "COUNT", "500"])
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+                throw JobQueue.unexpected("HSCAN")
+            }
+            cursor = next
+            for (host, state) in parts[1].dictionary {
+                let numbers = state.split(separator: " ").map { Double($0) ?? 0 }
+                if numbers.count > Self.openField, numbers[Self.openField] > now {
+                    probes[host] = (numbers[Self.openField] - now) / 1000
+                }
+            }
+        } while cursor != "0"
+        if probes.isEmpty { return Finding(level: .ok, subject: "hosts", message: "none is broken off") }
+        let named = probes.sorted { $0.key < $1.key }.prefix(Self.shownHosts)
+            .map { "\($0.key) (probed in \(Int($0.value.rounded(.up))) s)" }
+        let more = probes.count > named.count ? " and \(probes.count - named.count) more" : ""
+        return Finding(
+            level: .warning,
+            subject: "hosts",
+            message: "broken off after failures in a row: \(named.joined(separator: ", "))\(more). Their jobs wait."
+        )
+    }
+}

@@ -1,0 +1,36 @@
+internal import MegatonRedis
+
+extension Doctor {
+    /// Loading compiles: what a server cannot run is found here, not in the middle of a batch.
+    func scripts(_ part: Part, _ redis: RedisClient) async throws(RedisError) -> Finding {
+        var scripts: [RedisScript] = []
+        if part == .control { scripts += QueueScripts.all + HostScripts.all }
+        if part == .cache || isShared { scripts += FlightScripts.all }
+        let replies = try await redis.pipeline(scripts.map { ["SCRIPT", "LOAD", .string($0.source)] })
+        let subject = "\(part.rawValue): scripts"
+        for (script, reply) in zip(scripts, replies) {
+            if case .error(let text) = reply {
+                return Finding(level: .error, subject: subject, message: "\(script.name) does not load: \(text)")
+            }
+        }
+        return Finding(level: .ok, subject: subject, message: "all \(scripts.count) load")
+    }
+}
+
+extension QueueScripts {
+    /// All of them.
+    static let all = [
+        submit, cancelBatch, results, stage, replay, admit, lead, resign, claim, renew, release, sweep, settle, retry,
+        hasten, forgetBatch, control, requeue, drop, audit, auditBodies, auditStage, auditIntake,
+    ]
+}
+
+extension HostScripts {
+    /// All of them.
+    static let all = [enter, leave]
+}
+
+extension FlightScripts {
+    /// All of them.
+    static let all = [begin, renew, finish, drop, fail]
+}

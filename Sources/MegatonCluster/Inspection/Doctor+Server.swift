@@ -1,0 +1,140 @@
+internal import Foundation
+internal import MegatonPipeline
+internal import MegatonRedis
+
+extension Doctor {
+    /// What a Redis is there for.
+    enum Part: String {
+        case control = "control Redis"
+        case cache = "cache Redis"
+    }
+
+    private static let pings = 20
+    /// Milliseconds, for the median of the pings.
+    private static let slow: Double = 20
+    /// Milliseconds, for the slowest of them: something holds the server up.
+    private static let stuck: Double = 200
+    /// Part of `maxmemory`.
+    private static let full = 0.8
+
+    /// Looks at one server.
+    ///
+    /// - Returns: what was found, and by how many seconds its clock is ahead of this machine's, unless it is away.
+    func server(_ part: Part, _ redis: RedisClient) async -> (findings: [Finding], clock: Double?) {
+        var findings: [Finding] = []
+        do {
+            findings.append(try await latency(part, redis))
+            let info = try await redis.send(["INFO"]).string ?? ""
+            findings += [role(part, info), version(part, info), policy(part, info), memory(part, info)]
+            findings += try await persistence(part, info, redis)
+            if part == .control { findings += replicas(info) }
+            let clock = try await clockAhead(of: redis)
+            findings += [Self.clock(part, ahead: clock), try await scripts(part, redis)]
+            return (findings, clock)
+        } catch {
+            findings.append(Finding(level: .error, subject: part.rawValue, message: "\(error)"))
+            return (findings, nil)
+        }
+    }
+
+    private func latency(_ part: Part, _ redis: RedisClient) async throws(RedisError) -> Finding {
+        // The first may have to connect.
+        try await redis.send(["PING"])
+        var times: [Double] = []
+        for _ in 0..<Self.pings {
+            let start = ContinuousClock.now
+            try await redis.send(["PING"])
+            times.append(start.duration(to: .now).inSeconds * 1000)
+        }
+        times.sort()
+        let (median, worst) = (times[times.count / 2], times[times.count - 1])
+        let isFine = median < Self.slow && worst < Self.stuck
+        return Finding(
+            level: isFine ? .ok : .warning,
+            subject: "\(part.rawValue): latency",
+            message: "\(redis.configuration) answers in \(Self.milliseconds(median)) (median of \(Self.pings)), "
+                + "at worst in \(Self.milliseconds(worst))"
+                + (isFine ? "" : ". Is it far away, or held up? See SLOWLOG GET and LATENCY DOCTOR.")
+        )
+    }
+
+    private static func milliseconds(_ number: Double) -> String { String(format: "%.1f ms", number) }
+
+    private func role(_ part: Part, _ info: String) -> Finding {
+        let role = Inspector.text("role", info) ?? "?"
+        return Finding(
+            level: role == "master" ? .ok : .error,
+            subject: "\(part.rawValue): role",
+            message: role == "master"
+                ? role
+                : "it is no master (\(role)) and takes no writes. Give the master's address, or redis-sentinel://."
+        )
+    }
+
+    private func version(_ part: Part, _ info: String) -> Finding {
+        let version = Inspector.text("redis_version", info) ?? "?"
+        let major = version.split(separator: ".").first.flatMap { Int($0) } ?? 0
+        return Finding(
+            level: major >= 7 ? .ok : .error,
+            subject: "\(part.rawValue): version",
+            message: major >= 7 ? version : "\(version) has no script flags; Redis 7.0 or later is needed"
+        )
+    }
+
+    private func policy(_ part: Part, _ info: String) -> Finding {
+        let policy = Inspector.text("maxmemory_policy", info) ?? "?"
+        let subject = "\(part.rawValue): maxmemory-policy"
+        if part == .control && policy.hasPrefix("allkeys") {
+            return Finding(level: .error, subject: subject, message: "\(policy) evicts jobs. Set it to noeviction.")
+        }
+        if part == .cache && policy == "noeviction" {
+            return Finding(
+                level: .warning,
+                subject: subject,
+                message: "noeviction: a full cache refuses new entries. Set it to allkeys-lru or allkeys-lfu."
+            )
+        }
+        return Finding(level: .ok, subject: subject, message: policy)
+    }
+
+    private func memory(_ part: Part, _ info: String) -> Finding {
+        let (used, limit) = (Inspector.field("used_memory", info), Inspector.field("maxmemory", info))
+        let subject = "\(part.rawValue): memory"
+        if limit == 0 {
+            let hint = ": the cache grows until the machine is full. Set maxmemory."
+            return Finding(
+                level: part == .cache ? .warning : .ok,
+                subject: subject,
+                message: "\(used >> 20) MiB, maxmemory is not set" + (part == .cache ? hint : "")
+            )
+        }
+        let share = Double(used) / Double(limit)
+        let state = "\(Int(share * 100)) % of \(limit >> 20) MiB"
+        // A cache that evicts is full before long, and that is how it should be.
+        let evicts = part == .cache && Inspector.text("maxmemory_policy", info)?.hasPrefix("allkeys") == true
+        if share <= Self.full || evicts { return Finding(level: .ok, subject: subject, message: state) }
+        return Finding(
+            level: .warning,
+            subject: subject,
+            message: state + ": when it is full it takes \(part == .control ? "no new jobs" : "no new entries"). "
+                + "Raise maxmemory."
+        )
+    }
+
+    /// What an old master acknowledges that has been cut off is lost, unless it stops without its replicas.
+    private func replicas(_ info: String) -> [Finding] {
+        let replicas = Inspector.field("connected_slaves", info)
+        if replicas == 0 { return [] }
+        // The field is there where both min-replicas settings are above 0.
+        let good = Inspector.text("min_slaves_good_slaves", info)
+        return [
+            Finding(
+                level: good == nil ? .warning : .ok,
+                subject: "\(Part.control.rawValue): replicas",
+                message: good.map { "\(replicas), \($0) of them keep up; without them it takes no writes" }
+                    ?? "\(replicas), and min-replicas-to-write is 0: a master that is cut off goes on taking jobs, which "
+                    + "are lost at the failover. Set min-replicas-to-write 1."
+            )
+        ]
+    }
+}

@@ -1,0 +1,69 @@
+public import Logging
+internal import MegatonPipeline
+public import MegatonRedis
+public import NIOCore
+
+/// Claims jobs and ends them at once, without looking at them: what the queue itself costs.
+///
+/// The scripts, their arguments and the round trips are a worker's own. It has no lease to keep, as nothing lasts.
+public struct NoOpWorker: Sendable {
+    private let queue: JobQueue
+    private let wake: RedisClient
+    private let name: String
+    private let onClaim: @Sendable ([String]) -> Void
+
+    /// Jobs of one claim.
+    private static let claimed = 128
+    /// Claims under way at a time: while one is being ended the next is on its way.
+    private static let lanes = 2
+    private static let lease: Duration = .seconds(60)
+
+    /// - Parameter onClaim: told the ids of each claim; must not block.
+    public init(
+        _ redis: RedisConfiguration,
+        keys: QueueKeys,
+        group: any EventLoopGroup,
+        name: String,
+        logger: Logger,
+        onClaim: @escaping @Sendable ([String]) -> Void
+    ) {
+        queue = JobQueue(RedisClient(redis, role: "noop", group: group, logger: logger), keys: keys)
+        wake = RedisClient(redis, role: "wake", group: group, logger: logger)
+        self.name = name
+        self.onClaim = onClaim
+    }
+
+    /// Works until the signal.
+    public func run(until signal: ShutdownSignal) async throws {
+        defer {
+            queue.close()
+            wake.close()
+        }
+        let info = WorkerInfo(
+            host: "",
+            pid: 0,
+            started: 0,
+            concurrency: Self.claimed * Self.lanes,
+            version: Megaton.version
+        )
+        _ = try await queue.renew([], worker: name, lease: Self.lease, info: info.json)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<Self.lanes { group.addTask { try await work(until: signal) } }
+            try await group.waitForAll()
+        }
+        try await queue.release([], worker: name, leaves: true)
+    }
+
+    private func work(until signal: ShutdownSignal) async throws {
+        while signal.level == .none {
+            let jobs = try await queue.claim(Self.claimed, worker: name, lease: Self.lease)
+            if jobs.isEmpty {
+                try await wake.send(["BLPOP", .string(queue.keys.wake), "0.2"], timeout: .seconds(3))
+                continue
+            }
+            onClaim(jobs.map(\.id))
+            let ends = jobs.map { JobEnd(job: $0, outcome: JobOutcome(source: "", status: .done)) }
+            _ = try await queue.settle(ends, worker: name)
+        }
+    }
+}

@@ -1,0 +1,59 @@
+import Foundation
+import MegatonTestSupport
+import NIOCore
+import Synchronization
+
+/// An origin that can be told to misbehave while it serves.
+final class ChaosOrigin: Sendable {
+    /// How it behaves.
+    enum Mood: Sendable {
+        case good
+        case slow
+        case failing
+        case broken
+    }
+
+    private struct State {
+        var mood = Mood.good
+        /// Answers that were whole, by path.
+        var good: [String: Int] = [:]
+    }
+
+    private let state: StateBox
+    let server: OriginServer
+
+    private final class StateBox: Sendable {
+        let state = Mutex(State())
+    }
+
+    /// Serves one small image under any path.
+    init() async throws {
+        let box = StateBox()
+        let image = TestImage.quarters(width: 64, height: 64)
+        state = box
+        server = try await OriginServer.start(delay: .milliseconds(400)) { path in
+            let mood = box.state.withLock { state in
+                if case .good = state.mood { state.good[path, default: 0] += 1 }
+                if case .slow = state.mood { state.good[path, default: 0] += 1 }
+                return state.mood
+            }
+            switch mood {
+            case .good: return .image(image)
+            case .slow: return .image(image)
+            case .failing: return .init(status: 503, headers: [("retry-after", "1")])
+            case .broken: return .init(body: image.prefix(image.count / 2), announcedLength: image.count)
+            }
+        }
+    }
+
+    func set(_ mood: Mood) {
+        state.state.withLock { $0.mood = mood }
+        // Held answers are what a slow origin is: they come when the mood changes.
+        if case .slow = mood { server.hold() } else { server.release() }
+    }
+
+    /// Whole answers for a path.
+    func good(_ path: String) -> Int { state.state.withLock { $0.good[path] ?? 0 } }
+    /// Whole answers in all.
+    var good: Int { state.state.withLock { $0.good.values.reduce(0, +) } }
+}

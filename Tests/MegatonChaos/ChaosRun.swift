@@ -1,0 +1,131 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+
+/// Faults from a seed, one after the other, against a cluster that works all the time; then the proof.
+public struct ChaosRun: Sendable {
+    /// What decides the run.
+    public struct Options: Sendable {
+        public var seed: UInt64
+        public var duration: Duration
+        /// The program `megaton`.
+        public var program: String
+        /// Where lists, ledgers, outputs and histories go; fresh.
+        public var directory: String
+
+        public init(seed: UInt64, duration: Duration, program: String, directory: String) {
+            self.seed = seed
+            self.duration = duration
+            self.program = program
+            self.directory = directory
+        }
+    }
+
+    /// What came of it: lines for people, and what must not be.
+    public struct Report: Sendable {
+        public let lines: [String]
+        public let violations: [String]
+    }
+
+    private let options: Options
+
+    /// After each kill nobody may hold the dead worker's leases for longer: its lease and a second.
+    private static let longestRecovery: Duration = .seconds(ChaosCluster.lease + 1)
+    private static let submitters = 2
+
+    public init(_ options: Options) { self.options = options }
+
+    public func run() async throws -> Report {
+        let stage = Stage(program: options.program, directory: options.directory)
+        let cluster = try await ChaosCluster(stage)
+        let load = ChaosLoad(
+            program: options.program,
+            control: cluster.controlProxy.url,
+            origin: cluster.origin.server.url("/"),
+            directory: options.directory
+        )
+        var nemesis = Nemesis(cluster, stage: stage, seed: options.seed)
+        var verdict = Verdict()
+        let submitting = (0..<Self.submitters).map { number in
+            // Awaited below, on every way out.
+            Task { try await load.run(number) }
+        }
+        do {
+            let end = stage.clock.now + options.duration
+            while stage.clock.now < end { try await nemesis.strike() }
+        } catch {
+            verdict.complain(["the run broke off: \(error)"])
+        }
+        cluster.heal()
+        load.stop()
+        for task in submitting {
+            if case .failure(let error) = await task.result { verdict.complain(["a submitter broke off: \(error)"]) }
+        }
+        do {
+            try await judge(cluster, &verdict)
+        } catch {
+            verdict.complain(["the queue could not be looked at: \(error)"])
+        }
+        verdict.complain(await cluster.stop())
+        try conclude(cluster, nemesis, load.result, &verdict)
+        return Report(lines: verdict.figures, violations: verdict.violations)
+    }
+
+    /// What Redis has to say while everything still runs.
+    private func judge(_ cluster: ChaosCluster, _ verdict: inout Verdict) async throws {
+        let queue = JobQueue(cluster.client, keys: QueueKeys())
+        for summary in try await queue.batches(limit: 10_000) {
+            let counters = summary.counters
+            verdict.require(counters.isFinished, "I1: batch \(summary.name) has not ended")
+            verdict.require(
+                counters.ended == counters["total"] && counters["total"] == counters["submitted"],
+                "I6: batch \(summary.name): \(counters.ended) ended, \(counters["total"]) in all, "
+                    + "\(counters["submitted"]) submitted"
+            )
+        }
+        let report = try await QueueAudit(queue: queue).run(repair: false)
+        verdict.require(report.faults.isEmpty, "I3: \(report.examples.map { "\($0)" }.joined(separator: "; "))")
+        verdict.require(try await queue.alive() == 0, "I1: jobs are left over")
+    }
+
+    private func conclude(
+        _ cluster: ChaosCluster,
+        _ nemesis: Nemesis,
+        _ load: ChaosLoad.Result,
+        _ verdict: inout Verdict
+    ) throws {
+        verdict.complain(load.violations)
+        verdict.complain(nemesis.complaints)
+        let history = try HistoryChecker(cluster.fleet.histories)
+        verdict.complain(history.violations.map { "I2, I4: \($0)" })
+        // Each request to an origin has a lead of its own; each lead but the first of a key has its reason.
+        verdict.require(
+            history.fetches <= history.landed + history.expired + history.failed + history.unlocked,
+            "I5: \(history.fetches) fetches, \(history.landed) flights landed, \(history.expired) expired, "
+                + "\(history.failed) failed, \(history.unlocked) were led without a lock"
+        )
+        verdict.require(
+            history.madeAgain == 0 || nemesis.cacheLosses > 0,
+            "I5: \(history.madeAgain) originals were fetched again although they had landed and the cache lost nothing"
+        )
+        for recovery in nemesis.recoveries {
+            verdict.require(recovery <= Self.longestRecovery, "a kill took \(Stage.seconds(recovery)) to recover from")
+        }
+        verdict.note("seed \(options.seed), \(Stage.seconds(options.duration)) of faults")
+        verdict.note(
+            "batches \(load.batches) (\(load.refused) could not begin), jobs \(load.jobs): \(load.done) done, \(load.failed) failed"
+        )
+        verdict.note("claims \(history.claims), ends refused \(history.refused), lines cut by kills \(history.torn)")
+        verdict.note(
+            "fetches \(history.fetches): flights landed \(history.landed) (\(history.madeAgain) again after a loss), "
+                + "expired \(history.expired), failed \(history.failed), without a lock \(history.unlocked)"
+        )
+        if let longest = nemesis.recoveries.max() {
+            verdict.note("recoveries \(nemesis.recoveries.count), the longest \(Stage.seconds(longest))")
+        }
+        for (fault, count) in nemesis.counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+            verdict.note("\(count) x \(fault.rawValue)")
+        }
+    }
+}

@@ -1,0 +1,137 @@
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+
+/// A cluster of real processes: Redis, coordinators and workers, each with its own history, and all of them ended by
+/// their own process ids.
+///
+/// Not for two tasks at once.
+final class Fleet {
+    /// What the processes are told.
+    struct Options {
+        /// URL of the control Redis, or of a proxy in front of it.
+        var control: String
+        /// URL of the cache Redis, or of a proxy in front of it.
+        var cache: String
+        /// The program to run.
+        var program: String
+        /// For outputs and histories.
+        var directory: String
+        /// Further arguments of each worker.
+        var workerArguments: [String] = []
+    }
+
+    /// A process that can be killed and started again.
+    final class Member {
+        let number: Int
+        fileprivate(set) var process: ProgramUnderTest
+        /// Of this life; each has its own.
+        fileprivate(set) var history: String
+
+        fileprivate init(_ number: Int, _ process: ProgramUnderTest, _ history: String) {
+            self.number = number
+            self.process = process
+            self.history = history
+        }
+    }
+
+    let options: Options
+    private(set) var workers: [Member] = []
+    private(set) var coordinators: [ProgramUnderTest] = []
+    private var lives = 0
+
+    init(_ options: Options) throws {
+        self.options = options
+        for name in ["out", "history"] {
+            try FileManager.default.createDirectory(
+                atPath: "\(options.directory)/\(name)",
+                withIntermediateDirectories: true
+            )
+        }
+    }
+
+    private var redis: [String] { ["--redis", options.control, "--cache-redis", options.cache] }
+    var outputs: String { options.directory + "/out" }
+    var histories: String { options.directory + "/history" }
+
+    // MARK: - Starting
+
+    func startCoordinators(_ count: Int) throws {
+        for _ in 0..<count { coordinators.append(try launch(["coordinator"] + redis)) }
+    }
+
+    func startWorkers(_ count: Int) throws {
+        for _ in 0..<count {
+            let (process, history) = try launchWorker()
+            workers.append(Member(workers.count, process, history))
+        }
+    }
+
+    /// Starts a worker again that has ended.
+    func restart(_ member: Member) throws { (member.process, member.history) = try launchWorker() }
+
+    /// Starts a coordinator again that has ended.
+    func restartCoordinator(_ index: Int) throws { coordinators[index] = try launch(["coordinator"] + redis) }
+
+    private func launchWorker() throws -> (ProgramUnderTest, String) {
+        lives += 1
+        let history = "\(histories)/worker-\(lives).jsonl"
+        let process = try launch(
+            [
+                "worker", "--allow-root", outputs, "--allow-private", "--render-threads", "1", "--history", history,
+                "--log-level", "warning",
+            ] + redis + options.workerArguments
+        )
+        return (process, history)
+    }
+
+    /// Any other command of the program; `--redis` is added.
+    func launch(command: [String]) throws -> ProgramUnderTest { try launch(command + ["--redis", options.control]) }
+
+    private func launch(_ arguments: [String]) throws -> ProgramUnderTest {
+        try ProgramUnderTest(program: options.program, arguments: arguments)
+    }
+
+    // MARK: - Ending
+
+    /// Ends everything with SIGTERM; what does not end within the time is stuck: it is killed and reported.
+    ///
+    /// - Returns: what went wrong, a line each.
+    func stop(within patience: Duration) async -> [String] {
+        let processes =
+            workers.map { ("worker \($0.number)", $0.process) } + coordinators.map { ("coordinator", $0) }
+        for (_, process) in processes { process.send(SIGTERM) }
+        var complaints: [String] = []
+        for (name, process) in processes {
+            let code = await Self.ending(of: process, within: patience)
+            switch code {
+            case nil:
+                complaints.append("\(name) (\(process.pid)) was stuck. \(process.errors.suffix(300))")
+                process.send(SIGKILL)
+                _ = await process.ending()
+            case 0, 128 + SIGKILL: break
+            default: complaints.append("\(name) ended with \(code ?? -1). \(process.errors.suffix(300))")
+            }
+        }
+        return complaints
+    }
+
+    /// The exit code, or nil where it has not ended in time.
+    static func ending(of process: ProgramUnderTest, within patience: Duration) async -> Int32? {
+        await withTaskGroup(of: Int32?.self) { group in
+            group.addTask { await process.ending().code }
+            group.addTask {
+                // Cancelled by the end of the process, which is the other way out.
+                try? await ContinuousClock().sleep(for: patience)
+                if !Task.isCancelled { process.send(SIGKILL) }
+                return nil
+            }
+            let first = await group.next() ?? nil
+            group.cancelAll()
+            return first
+        }
+    }
+}

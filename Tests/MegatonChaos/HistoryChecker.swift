@@ -1,0 +1,94 @@
+import Foundation
+import MegatonCluster
+
+/// Proves from what all processes wrote down that nothing was counted twice, and how often origins had to be asked.
+struct HistoryChecker {
+    /// An attempt at a job.
+    private struct Attempt: Hashable {
+        let id: String
+        let number: Int
+    }
+
+    /// A flight of one key.
+    private struct Flight: Hashable {
+        let key: String
+        let token: Int
+    }
+
+    private(set) var claims = 0
+    private(set) var fetches = 0
+    /// Ends that were refused: they came too late.
+    private(set) var refused = 0
+    /// Lines that were cut by a kill: one for each life at the most.
+    private(set) var torn = 0
+    /// Flights of originals that never landed: their leaders died, hung or lost the cache.
+    private(set) var expired = 0
+    /// Originals that were led without a lock: the cache was away, or what it had was damaged.
+    private(set) var unlocked = 0
+    /// Flights of originals that ended without an entry.
+    private(set) var failed = 0
+    /// Flights of originals that ended with one.
+    private(set) var landed = 0
+    private var accepted: [Attempt: Int] = [:]
+    private var ends: [String: Int] = [:]
+    private var open: Set<Flight> = []
+    private var landedByKey: [String: Int] = [:]
+
+    /// Reads all histories of a directory.
+    init(_ directory: String) throws {
+        for name in try FileManager.default.contentsOfDirectory(atPath: directory).sorted() {
+            let data = try Data(contentsOf: URL(fileURLWithPath: "\(directory)/\(name)"))
+            for line in data.split(separator: 10) {
+                guard let event = try? JSONDecoder().decode(HistoryEvent.self, from: Data(line)) else {
+                    torn += 1
+                    continue
+                }
+                add(event)
+            }
+        }
+        expired = open.count
+    }
+
+    private mutating func add(_ event: HistoryEvent) {
+        switch event.kind {
+        case .claim: claims += 1
+        case .fetch: fetches += 1
+        case .settle:
+            guard let id = event.id, let number = event.attempt, let result = event.result else { return }
+            guard result.hasSuffix("/ok") else {
+                refused += 1
+                return
+            }
+            accepted[Attempt(id: id, number: number), default: 0] += 1
+            let isEnd = ["done", "failed", "cancelled"].contains { result.hasPrefix($0) }
+            if isEnd { ends[id, default: 0] += 1 }
+        case .lead:
+            guard let key = event.key, key.hasPrefix("o") else { return }
+            guard let token = event.token else {
+                unlocked += 1
+                return
+            }
+            open.insert(Flight(key: key, token: token))
+        case .land:
+            guard let key = event.key, key.hasPrefix("o"), let token = event.token else { return }
+            open.remove(Flight(key: key, token: token))
+            if event.result == "ok" {
+                landed += 1
+                landedByKey[key, default: 0] += 1
+            } else {
+                failed += 1
+            }
+        }
+    }
+
+    /// I2 and I4: no attempt has two accepted ends, and no job has two ends.
+    var violations: [String] {
+        accepted.filter { $0.value > 1 }.map {
+            "attempt \($0.key.number) of \($0.key.id) has \($0.value) accepted ends"
+        }
+            + ends.filter { $0.value > 1 }.map { "\($0.key) has ended \($0.value) times" }
+    }
+
+    /// Entries of originals that were made again although one had landed: evicted, lost or expired.
+    var madeAgain: Int { landedByKey.values.reduce(0) { $0 + $1 - 1 } }
+}

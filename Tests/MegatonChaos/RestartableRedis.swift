@@ -1,0 +1,51 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+
+/// A redis-server that can be killed, stopped and started again on the same port and with the same data.
+///
+/// Not for two tasks at once.
+final class RestartableRedis {
+    let port: Int
+    private let directory: TestDirectory
+    private let settings: [String]
+    private var process: ProgramUnderTest
+
+    /// - Parameter settings: lines of redis.conf.
+    init(settings: [String]) throws {
+        port = try FreePort.find()
+        directory = try TestDirectory()
+        self.settings = settings
+        process = try Self.launch(port, directory, settings)
+    }
+
+    var url: String { "redis://127.0.0.1:\(port)" }
+
+    private static func launch(_ port: Int, _ directory: TestDirectory, _ settings: [String]) throws -> ProgramUnderTest
+    {
+        var arguments = ["--port", String(port), "--bind", "127.0.0.1", "--dir", directory.path, "--daemonize", "no"]
+        arguments += ["--enable-debug-command", "local", "--save", ""]
+        for setting in settings {
+            let words = setting.split(separator: " ", maxSplits: 1).map(String.init)
+            arguments += ["--" + words[0]] + words.dropFirst()
+        }
+        return try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: arguments)
+    }
+
+    func send(_ signal: Int32) { process.send(signal) }
+
+    /// Ends it; nothing that it had acknowledged is lost where it appends to a file, as that is written before it answers.
+    func kill() async {
+        process.send(SIGKILL)
+        _ = await process.ending()
+    }
+
+    /// Starts it again after `kill`.
+    func start() throws { process = try Self.launch(port, directory, settings) }
+
+    /// Ends it for good.
+    func remove() async {
+        await kill()
+        directory.remove()
+    }
+}

@@ -1,0 +1,7 @@
+/// All long scenarios, in the order of the test plan.
+enum Scenarios {
+    static let all: [any Scenario.Type] = [
+        ManyWaiters.self, ManyWaitersLeaderKilled.self, SentinelFailover.self, NoReplicas.self, SmallBehindLarge.self,
+        KillsUnderLoad.self, ShortOutage.self, LongOutage.self, Soak.self, ClockStep.self,
+    ]
+}

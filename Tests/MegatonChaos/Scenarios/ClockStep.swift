@@ -1,0 +1,131 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+
+/// No. 25, its first half: the clock of one worker's machine jumps, and nobody notices.
+struct ClockStep: Scenario {
+    static let name = "clock"
+    static let summary = "one worker's clock jumps an hour ahead and then an hour back: its jobs are done, none stalls"
+
+    private static let batch = "clock"
+    private static let sources = 60
+    private static let widths = 100
+    private static let patience: Duration = .seconds(120)
+    /// What libfaketime reads, and how many jobs are done before it is written.
+    private static let steps = [(offset: "+1h", after: 500), (offset: "-1h", after: 2500)]
+    /// Milliseconds between the largest and the smallest time in the worker's history: nearly the two hours.
+    private static let expectedSpan = 6_900_000
+
+    /// The load never got going.
+    struct NoLoad: Error {}
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        guard let library = Self.library else {
+            var verdict = Verdict()
+            verdict.note("libfaketime is not installed (apt-get install libfaketime): nothing was measured")
+            return verdict
+        }
+        return try await SmallCluster.run(stage) { cluster, verdict in
+            let image = TestImage.quarters(width: 128, height: 128)
+            let origin = try await OriginServer.start(delay: .milliseconds(20)) { _ in .image(image) }
+            defer { origin.stop() }
+            let clock = "\(stage.directory)/clock"
+            try Self.set(clock, "+0")
+            try await cluster.start(workers: 1, stage)
+            let stepped = try launch(library, clock, cluster, stage)
+            defer { stepped.send(SIGKILL) }
+            try await stage.ready(cluster.client, workers: 2)
+            try await load(origin, clock, stepped, cluster, stage, &verdict)
+            stepped.send(SIGTERM)
+            let code = await Fleet.ending(of: stepped, within: .seconds(45))
+            verdict.require(
+                code == 0,
+                "the worker ended with \(code.map(String.init) ?? "nothing"). \(stepped.errors.suffix(300))"
+            )
+            verdict.complain(await cluster.endFleet())
+            try await judge(cluster, &verdict)
+        }
+    }
+
+    // MARK: - The clock
+
+    /// The library itself and not the program `faketime`, which would stand between us and the worker's signals.
+    private static var library: String? {
+        let files = FileManager.default
+        let folders = (try? files.contentsOfDirectory(atPath: "/usr/lib")) ?? []
+        return (["/usr/lib", "/usr/local/lib"] + folders.map { "/usr/lib/\($0)" })
+            .map { "\($0)/faketime/libfaketimeMT.so.1" }
+            .first { files.fileExists(atPath: $0) }
+    }
+
+    private static func set(_ clock: String, _ offset: String) throws {
+        try Data("\(offset)\n".utf8).write(to: URL(fileURLWithPath: clock), options: .atomic)
+    }
+
+    private static func history(_ cluster: SmallCluster) -> String { cluster.fleet.histories + "/stepped.jsonl" }
+
+    /// A worker whose wall clock follows the file. Its monotonic clocks do not, as on a machine whose clock is set.
+    private func launch(
+        _ library: String,
+        _ clock: String,
+        _ cluster: SmallCluster,
+        _ stage: Stage
+    ) throws -> ProgramUnderTest {
+        try ProgramUnderTest(
+            program: stage.program,
+            arguments: [
+                "worker", "--allow-private", "--render-threads", "1", "--history", Self.history(cluster), "--log-level",
+                "warning", "--redis", cluster.fleet.options.control, "--cache-redis", cluster.cacheURL,
+            ],
+            environment: [
+                "LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": clock, "FAKETIME_CACHE_DURATION": "1",
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
+            ]
+        )
+    }
+
+    // MARK: - The load
+
+    private func load(
+        _ origin: OriginServer,
+        _ clock: String,
+        _ stepped: ProgramUnderTest,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let (list, ledger) = ("\(stage.directory)/list.jsonl", "\(stage.directory)/ledger.jsonl")
+        let urls = (0..<Self.sources).map { origin.url("/\($0).png").absoluteString }
+        let jobs = try JobList.write(urls, widths: 20..<20 + Self.widths, to: list)
+        let submit = try cluster.fleet.launch(command: [
+            "submit", list, "--wait", "--json", "--batch", Self.batch, "--ledger", ledger,
+        ])
+        defer { submit.send(SIGKILL) }
+        for step in Self.steps {
+            let reached = try await stage.wait(atMost: Self.patience) { try await cluster.view.done() >= step.after }
+            if reached == nil { throw NoLoad() }
+            try Self.set(clock, step.offset)
+        }
+        let code = await Fleet.ending(of: submit, within: Self.patience)
+        verdict.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing")")
+        let counters = try await cluster.view.batch(Self.batch)
+        verdict.require(counters["done"] == jobs, "\(counters["done"]) of \(jobs) jobs are done")
+        let own = JobList.outcomes(ledger).count { $0.worker?.contains(":\(stepped.pid):") == true }
+        verdict.note("\(counters["done"]) of \(jobs) jobs done, \(own) of them by the worker whose clock jumped")
+        verdict.require(own > Self.steps[0].after / 4, "the worker whose clock jumped did next to nothing")
+    }
+
+    private func judge(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+        let lines = (FileManager.default.contents(atPath: Self.history(cluster)) ?? Data()).split(separator: 10)
+        let times = lines.compactMap { try? JSONDecoder().decode(HistoryEvent.self, from: Data($0)).at }
+        let span = (times.max() ?? 0) - (times.min() ?? 0)
+        verdict.note("the worker's own clock went over \(span / 60_000) minutes")
+        verdict.require(span >= Self.expectedSpan, "the worker's clock did not jump: that proves nothing")
+        let stat = try await cluster.view.stat()
+        let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
+        verdict.note("stalled \(stalled), fenced \(fenced), refused as late \(late)")
+        verdict.require(stalled == 0 && fenced == 0 && late == 0, "leases were lost with the clock")
+    }
+}

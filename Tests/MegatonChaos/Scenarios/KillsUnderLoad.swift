@@ -1,0 +1,100 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import NIOCore
+
+/// Workers die one after the other for as long as a batch runs: each job counts once, and origins are not asked again
+/// but for what died with them.
+struct KillsUnderLoad: Scenario {
+    static let name = "kills"
+    static let summary = "10,000 jobs over 100 URLs with kill -9 of a worker every 5 s: GETs and counts are exact"
+
+    private static let batch = "kills"
+    private static let sources = 100
+    private static let widths = 100
+    private static let workers = 4
+    private static let interval: Duration = .seconds(5)
+    private static let patience: Duration = .seconds(300)
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        // The cache evicts nothing: an original that is fetched again was not made room for.
+        try await SmallCluster.run(stage) { cluster, verdict in
+            // Large enough that the renders last for several kills.
+            let image = TestImage.quarters(width: 256, height: 256)
+            let origin = try await OriginServer.start(delay: .milliseconds(50)) { _ in .image(image) }
+            defer { origin.stop() }
+            let (list, ledger) = ("\(stage.directory)/list.jsonl", "\(stage.directory)/ledger.jsonl")
+            let urls = (0..<Self.sources).map { origin.url("/\($0).png").absoluteString }
+            let jobs = try JobList.write(urls, widths: 20..<20 + Self.widths, to: list)
+            try await cluster.start(workers: Self.workers, stage)
+            let submit = try cluster.fleet.launch(command: [
+                "submit", list, "--wait", "--json", "--batch", Self.batch, "--ledger", ledger,
+            ])
+            defer { submit.send(SIGKILL) }
+            let start = stage.clock.now
+            let kills = try await kill(cluster, while: submit, stage)
+            let took = start.duration(to: stage.clock.now)
+            verdict.note("\(jobs) jobs in \(Stage.seconds(took)), \(kills) workers killed")
+            verdict.require(kills >= 2, "only \(kills) workers were killed: that proves nothing")
+            let code = await Fleet.ending(of: submit, within: .seconds(1))
+            verdict.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing")")
+            try await count(jobs, ledger, cluster, &verdict)
+            verdict.complain(await cluster.endFleet())
+            try requests(origin, cluster, &verdict)
+        }
+    }
+
+    /// Kills one worker after the other, each started again at once, until the batch has ended.
+    ///
+    /// - Returns: how many.
+    private func kill(_ cluster: SmallCluster, while submit: ProgramUnderTest, _ stage: Stage) async throws -> Int {
+        var kills = 0
+        let deadline = stage.clock.now + Self.patience
+        while submit.isRunning && stage.clock.now < deadline {
+            let ended = try await stage.wait(atMost: Self.interval) { !submit.isRunning }
+            if ended != nil { break }
+            let victim = cluster.fleet.workers[kills % Self.workers]
+            victim.process.send(SIGKILL)
+            _ = await victim.process.ending()
+            try cluster.fleet.restart(victim)
+            kills += 1
+        }
+        return kills
+    }
+
+    private func count(
+        _ jobs: Int,
+        _ ledger: String,
+        _ cluster: SmallCluster,
+        _ verdict: inout Verdict
+    ) async throws {
+        let counters = try await cluster.view.batch(Self.batch)
+        verdict.require(counters["total"] == jobs, "the batch has \(counters["total"]) jobs, not \(jobs)")
+        verdict.require(counters["done"] == jobs, "\(counters["done"]) of \(jobs) are done")
+        verdict.require(counters.ended == jobs, "\(counters.ended) ends were counted for \(jobs) jobs")
+        let outcomes = JobList.outcomes(ledger)
+        let names = Set(outcomes.compactMap(\.id))
+        verdict.require(outcomes.count == jobs, "the ledger has \(outcomes.count) lines for \(jobs) jobs")
+        verdict.require(names.count == jobs, "the ledger has \(names.count) jobs, not \(jobs)")
+        verdict.complain(try await cluster.view.misplaced())
+        let stat = try await cluster.view.stat()
+        verdict.note("\(counters["done"]) done, each once; \(stat["stalled"] ?? 0) leases ran out with their workers")
+    }
+
+    /// What the origin saw against what the histories allow for.
+    private func requests(_ origin: OriginServer, _ cluster: SmallCluster, _ verdict: inout Verdict) throws {
+        let history = try HistoryChecker(cluster.fleet.histories)
+        // One that was refused at its end has expired too, while its leader lived.
+        let expired = history.expired + history.unlocked + history.failed
+        verdict.note(
+            "\(origin.total) GETs for \(Self.sources) URLs; \(expired) expired: \(history.expired) never ended, "
+                + "\(history.unlocked) had no lock, \(history.failed) left no entry"
+        )
+        verdict.require(
+            origin.total <= Self.sources + expired,
+            "\(origin.total) GETs are more than \(Self.sources) URLs and \(expired) expired flights"
+        )
+        verdict.require(history.landed + expired >= Self.sources, "only \(history.landed) originals have a landing")
+        verdict.complain(history.violations)
+    }
+}

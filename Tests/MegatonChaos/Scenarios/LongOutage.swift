@@ -1,0 +1,10 @@
+/// No. 8: longer than every time-out there is.
+struct LongOutage: Scenario {
+    static let name = "long-outage"
+    static let summary =
+        "the control Redis is away for 5 minutes under load: the same processes go on 5 s after it is back"
+
+    private static let outage: Duration = .seconds(300)
+
+    func run(_ stage: Stage) async throws -> Verdict { try await Outage(length: Self.outage).run(stage) }
+}

@@ -1,0 +1,96 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+
+/// No. 23: those who wait for a leader that dies lose the rest of its lock's time and no more.
+struct ManyWaitersLeaderKilled: Scenario {
+    static let name = "leader-killed"
+    static let summary = "500 jobs in 50 processes for one picture, and kill -9 of the one that fetches it: two GETs"
+
+    /// Seconds. The dead worker's jobs come back within the lease, which is the shorter of the two: everything has the
+    /// same limit.
+    private static let lease = 8
+    private static let flightLease = 10
+    /// The origin's 2 s, and what a look for the lost lock may be late.
+    private static let limit: Duration = .seconds(flightLease + 3)
+
+    /// No worker of the fleet holds a flight, or more than one do.
+    struct NoLeader: Error {
+        let owners: [String]
+    }
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        var options = SmallCluster.Options()
+        options.workerArguments =
+            ColdKey.arguments + ["--lease", String(Self.lease), "--flight-lease", String(Self.flightLease)]
+        return try await SmallCluster.run(stage, options) { cluster, verdict in
+            let cold = try await ColdKey()
+            defer { cold.stop() }
+            try await cold.push(cluster, stage)
+            _ = try await cold.firstRequest(stage)
+            try await stage.clock.sleep(for: .seconds(1))
+            let leader = try await leader(cluster)
+            let victims = try await cluster.view.held(by: leader.process.pid)
+            leader.process.send(SIGKILL)
+            try await measure(victims, cluster, stage, &verdict)
+            verdict.note("\(cold.requests) GETs")
+            verdict.require(cold.requests == 2, "the origin saw \(cold.requests) GETs, not 2")
+        }
+    }
+
+    private func measure(
+        _ victims: [String],
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let killed = stage.clock.now
+        var others: Duration?
+        let took = try await stage.wait(atMost: .seconds(60)) {
+            let done = try await cluster.view.batch(ColdKey.batch)["done"]
+            let late = try await cluster.view.alive(of: victims)
+            if others == nil, done + late >= ColdKey.jobs { others = killed.duration(to: stage.clock.now) }
+            return done == ColdKey.jobs
+        }
+        let all = killed.duration(to: stage.clock.now)
+        verdict.require(!victims.isEmpty, "the dead leader had no job")
+        guard took != nil, let others else {
+            let done = try await cluster.view.batch(ColdKey.batch)["done"]
+            verdict.complain(["only \(done) of \(ColdKey.jobs) jobs were done within a minute after the kill"])
+            return
+        }
+        verdict.note("after the kill: jobs of the living done in \(Stage.seconds(others))")
+        verdict.note("after the kill: the dead worker's \(victims.count) jobs too in \(Stage.seconds(all))")
+        verdict.require(others <= Self.limit, "the jobs of the living took \(Stage.seconds(others))")
+        verdict.require(all <= Self.limit, "the dead worker's jobs took \(Stage.seconds(all))")
+    }
+
+    // MARK: - Who leads
+
+    /// The worker that makes what all others wait for.
+    private func leader(_ cluster: SmallCluster) async throws -> Fleet.Member {
+        let owners = try await owners(cluster.cache)
+        // `host:pid:random`
+        let pids = Set(owners.compactMap { $0.split(separator: ":").dropLast().last.flatMap { Int32($0) } })
+        let members = cluster.fleet.workers.filter { pids.contains($0.process.pid) }
+        guard members.count == 1, pids.count == 1 else { throw NoLeader(owners: owners) }
+        return members[0]
+    }
+
+    private func owners(_ cache: RedisClient) async throws -> [String] {
+        var owners: [String] = []
+        var cursor = "0"
+        // The cache holds a handful of keys: a few steps see all of them.
+        for _ in 0..<1000 {
+            let reply = try await cache.send(["SCAN", .string(cursor), "MATCH", "megaton:f:{*", "COUNT", "1000"])
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else { break }
+            for key in (parts[1].array ?? []).compactMap(\.string) {
+                if let owner = try await cache.send(["HGET", .string(key), "o"]).string { owners.append(owner) }
+            }
+            cursor = next
+            if cursor == "0" { break }
+        }
+        return owners
+    }
+}

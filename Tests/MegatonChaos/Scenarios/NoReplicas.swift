@@ -1,0 +1,61 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+
+/// No. 14, the half of it that needs no split network: a master without its replica refuses writes, so that a failover
+/// elsewhere loses none that it had acknowledged.
+struct NoReplicas: Scenario {
+    static let name = "no-replicas"
+    static let summary =
+        "min-replicas-to-write 1 and a replica that falls silent: writes are refused, by name, and come back"
+
+    /// `min-replicas-max-lag` is 10 s; the server looks once a second, and the replica tells of itself once a second.
+    private static let refusalLimit: Duration = .seconds(13)
+    private static let returnLimit: Duration = .seconds(5)
+
+    /// The replica does not say who it is.
+    struct NoProcess: Error {}
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        try await SentinelTrio.run(.init(minReplicasToWrite: 1)) { (trio) async throws -> Verdict in
+            var verdict = Verdict()
+            let (master, replica) = (trio.client(port: trio.masterPort), trio.client(port: trio.replicaPort))
+            defer {
+                master.close()
+                replica.close()
+            }
+            let pid = try await pid(replica)
+            verdict.require(try await !isRefused(master), "a write was refused while the replica was there")
+            kill(pid, SIGSTOP)
+            // A second time does no harm, and the trio's own end does not depend on it.
+            defer { kill(pid, SIGCONT) }
+            let refused = try await stage.wait(atMost: .seconds(30)) { try await isRefused(master) }
+            verdict.note("NOREPLICAS after \(refused.map(Stage.seconds) ?? "more than 30 s")")
+            verdict.require(refused.map { $0 <= Self.refusalLimit } ?? false, "writes were not refused in time")
+            kill(pid, SIGCONT)
+            let back = try await stage.wait(atMost: .seconds(30)) { try await !isRefused(master) }
+            verdict.note("writes taken again \(back.map(Stage.seconds) ?? "more than 30 s") after the replica's return")
+            verdict.require(back.map { $0 <= Self.returnLimit } ?? false, "writes were not taken again in time")
+            return verdict
+        }
+    }
+
+    /// Of the server: it is a child of ours, which the trio does not name.
+    private func pid(_ replica: RedisClient) async throws -> Int32 {
+        let info = try await replica.send(["INFO", "server"]).string ?? ""
+        let field = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("process_id:") }
+        guard let pid = field.flatMap({ Int32($0.dropFirst("process_id:".count)) }) else { throw NoProcess() }
+        return pid
+    }
+
+    /// - Throws: what fails otherwise.
+    private func isRefused(_ redis: RedisClient) async throws -> Bool {
+        do throws(RedisError) {
+            try await redis.send(["SET", "megaton:probe", "1"])
+            return false
+        } catch {
+            guard error.code == .notWritable, error.message.contains("NOREPLICAS") else { throw error }
+            return true
+        }
+    }
+}

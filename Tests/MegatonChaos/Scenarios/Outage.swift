@@ -1,0 +1,112 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+
+/// Takes the control Redis away under load, and looks whether all processes go on by themselves when it is back.
+struct Outage {
+    let length: Duration
+
+    private static let batch = "outage"
+    private static let sources = 60
+    private static let widths = 100
+    /// Jobs that are done when Redis goes.
+    private static let doneBefore = 300
+    /// From its first answer to the first job that ends.
+    private static let limit: Duration = .seconds(5)
+    /// For the rest of the batch: leases that ran out meanwhile and all.
+    private static let patience: Duration = .seconds(180)
+
+    /// The load never got going, or Redis did not come back.
+    struct NotReached: Error {
+        let what: String
+    }
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        let control = try RestartableRedis(settings: [
+            "appendonly yes", "appendfsync everysec", "maxmemory-policy noeviction",
+        ])
+        var options = SmallCluster.Options()
+        options.controlURL = control.url
+        do {
+            let verdict = try await SmallCluster.run(stage, options) { cluster, verdict in
+                try await measure(control, cluster, stage, &verdict)
+            }
+            await control.remove()
+            return verdict
+        } catch {
+            await control.remove()
+            throw error
+        }
+    }
+
+    private func measure(
+        _ control: RestartableRedis,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let image = TestImage.quarters(width: 128, height: 128)
+        let origin = try await OriginServer.start(delay: .milliseconds(20)) { _ in .image(image) }
+        defer { origin.stop() }
+        try await cluster.start(workers: 4, coordinators: 2, stage)
+        let list = "\(stage.directory)/list.jsonl"
+        let urls = (0..<Self.sources).map { origin.url("/\($0).png").absoluteString }
+        let jobs = try JobList.write(urls, widths: 20..<20 + Self.widths, to: list)
+        let submit = try cluster.fleet.launch(command: ["submit", list, "--wait", "--json", "--batch", Self.batch])
+        defer { submit.send(SIGKILL) }
+        let pids = processes(cluster).map(\.pid)
+        try await takeAway(control, cluster, jobs, stage, &verdict)
+        let alive = processes(cluster).filter(\.isRunning)
+        verdict.note("\(alive.count) of \(pids.count) workers and coordinators lived through it")
+        verdict.require(alive.map(\.pid) == pids, "a worker or a coordinator ended in the outage")
+        let code = await Fleet.ending(of: submit, within: Self.patience)
+        verdict.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing: it hung")")
+        let counters = try await cluster.view.batch(Self.batch)
+        verdict.require(
+            counters["done"] == jobs && counters["total"] == jobs,
+            "\(counters["done"]) of \(counters["total"]) are done, of \(jobs) that were submitted"
+        )
+        verdict.complain(try await cluster.view.misplaced())
+        verdict.complain(await cluster.endFleet())
+        let stat = try await cluster.view.stat()
+        verdict.note(
+            "\(counters["done"]) done; stalled \(stat["stalled"] ?? 0), fenced \(stat["fenced"] ?? 0), "
+                + "refused as late \(QueueView.late(stat))"
+        )
+    }
+
+    private func processes(_ cluster: SmallCluster) -> [ProgramUnderTest] {
+        cluster.fleet.workers.map(\.process) + cluster.fleet.coordinators
+    }
+
+    private func takeAway(
+        _ control: RestartableRedis,
+        _ cluster: SmallCluster,
+        _ jobs: Int,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let view = cluster.view
+        // Closed: what is pushed is not what this is about, and a push is only repeated for a minute.
+        let loaded = try await stage.wait(atMost: .seconds(60)) {
+            let counters = try await view.batch(Self.batch)
+            return counters["closed"] == 1 && counters.ended >= Self.doneBefore
+        }
+        if loaded == nil { throw NotReached(what: "load") }
+        await control.kill()
+        try await stage.clock.sleep(for: length)
+        try control.start()
+        let up = try await stage.wait(atMost: .seconds(60)) { try await cluster.client.send(["PING"]).string == "PONG" }
+        let back = stage.clock.now
+        guard up != nil else { throw NotReached(what: "a Redis that is back") }
+        let before = try await view.done()
+        verdict.require(before < jobs, "all jobs were done before the outage: there was no load")
+        let took = try await stage.wait(atMost: .seconds(120)) { try await view.done() > before }
+        let first = back.duration(to: stage.clock.now)
+        verdict.note("away for \(Stage.seconds(length)) with \(jobs - before) jobs left")
+        verdict.note("first job that ended after it was back: \(took == nil ? "none" : Stage.seconds(first))")
+        verdict.require(took != nil && first <= Self.limit, "no job ended within 5 s after Redis was back")
+    }
+}

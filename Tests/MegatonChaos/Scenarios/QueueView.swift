@@ -1,0 +1,94 @@
+import MegatonCluster
+import MegatonRedis
+
+/// What the control Redis says about the queue.
+struct QueueView {
+    let redis: RedisClient
+
+    private static let prefix = "megaton:{default}:"
+
+    var queue: JobQueue { JobQueue(redis, keys: QueueKeys()) }
+
+    /// The counters of all jobs. Workers add theirs every 5 s and at their end; `done` is there at once.
+    func stat() async throws -> [String: Int] {
+        try await redis.send(["HGETALL", .string(Self.prefix + "stat")]).dictionary.compactMapValues { Int($0) }
+    }
+
+    /// Ends that came too late and were refused.
+    static func late(_ stat: [String: Int]) -> Int {
+        stat.filter { $0.key.hasPrefix("late_") }.values.reduce(0, +)
+    }
+
+    /// Jobs that were done since the queue was made.
+    func done() async throws -> Int {
+        try await redis.send(["HGET", .string(Self.prefix + "stat"), "done"]).int ?? 0
+    }
+
+    func batch(_ name: String) async throws -> BatchCounters {
+        try await BatchMonitor(queue: queue, batch: name).counters()
+    }
+
+    /// A field of a batch that is a time: ms of Redis' clock.
+    func time(_ field: String, ofBatch name: String) async throws -> Int? {
+        try await redis.send(["HGET", .string(Self.prefix + "batch:" + name), .string(field)]).int
+    }
+
+    // MARK: - Single jobs
+
+    /// The jobs that a process has claimed and not ended.
+    func held(by pid: Int32) async throws -> [String] {
+        let ids = try await redis.send(["ZRANGE", .string(Self.prefix + "lease"), "0", "-1"]).array ?? []
+        let names = ids.compactMap(\.string)
+        let metas = try await metas(of: names)
+        return zip(names, metas).filter { $1.string?.contains(":\(pid):") == true }.map { $0.0 }
+    }
+
+    /// How many of these jobs have not ended.
+    func alive(of ids: [String]) async throws -> Int {
+        try await metas(of: ids).count { $0 != .null }
+    }
+
+    private func metas(of ids: [String]) async throws -> [RedisValue] {
+        if ids.isEmpty { return [] }
+        let arguments = ids.map { RedisArgument.string($0) }
+        return try await redis.send(RedisCommand(["HMGET", .string(Self.prefix + "meta")] + arguments)).array ?? []
+    }
+
+    // MARK: - Consistency
+
+    /// Jobs that are half there: each has to have a body, a meta and exactly one place. Looked at in one instant.
+    func misplaced() async throws -> [String] {
+        let keys = ["body", "meta", "ready:high", "ready:normal", "ready:bulk", "lease", "delay"]
+        let reply = try await redis.run(Self.misplacedScript, keys: keys.map { Self.prefix + $0 }, arguments: [])
+        return (reply.array ?? []).compactMap(\.string)
+    }
+
+    /// KEYS 1 body · 2 meta · 3-5 ready · 6 lease · 7 delay
+    /// Returns a sentence for each job that is not whole, the first twenty of them. Changes nothing.
+    private static let misplacedScript = RedisScript(
+        name: "misplaced",
+        source: """
+            #!lua flags=no-writes
+            local places, wrong = {}, {}
+            local function put(ids)
+              for _, id in ipairs(ids) do places[id] = (places[id] or 0) + 1 end
+            end
+            local function tell(id, what)
+              if #wrong < 20 then wrong[#wrong + 1] = id .. ' ' .. what end
+            end
+            for k = 3, 5 do put(redis.call('LRANGE', KEYS[k], 0, -1)) end
+            for k = 6, 7 do put(redis.call('ZRANGE', KEYS[k], 0, -1)) end
+            for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
+              if redis.call('HEXISTS', KEYS[2], id) == 0 then tell(id, 'has a body and no meta') end
+              if places[id] ~= 1 then tell(id, 'is in ' .. (places[id] or 0) .. ' places') end
+            end
+            for id in pairs(places) do
+              if redis.call('HEXISTS', KEYS[1], id) == 0 then tell(id, 'has a place and no body') end
+            end
+            for _, id in ipairs(redis.call('HKEYS', KEYS[2])) do
+              if redis.call('HEXISTS', KEYS[1], id) == 0 then tell(id, 'has a meta and no body') end
+            end
+            return wrong
+            """
+    )
+}

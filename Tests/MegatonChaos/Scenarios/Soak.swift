@@ -1,0 +1,75 @@
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+
+/// No. 6: codecs that keep every core busy for seconds at a time cost no job its lease.
+struct Soak: Scenario {
+    static let name = "busy-decoder"
+    static let summary = "every core renders large pictures for a minute: no lease is lost"
+
+    private static let batch = "busy"
+    private static let length: Duration = .seconds(60)
+    /// More than can be done in that time.
+    private static let jobs = 500
+    /// Pixels of the source's sides, and of the largest rendition's.
+    private static let side = 3200
+    private static let largest = 3000
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        var options = SmallCluster.Options()
+        options.cache = ["maxmemory 512mb", "maxmemory-policy allkeys-lru"]
+        // The last one of two counts: the fleet asks for one thread.
+        options.workerArguments = ["--render-threads", "2", "--concurrency", "4"]
+        return try await SmallCluster.run(stage, options) { cluster, verdict in
+            let source = try Self.source(cluster.fleet.outputs)
+            try await cluster.start(workers: 2, stage)
+            try await push(source, cluster)
+            try await stage.clock.sleep(for: Self.length)
+            let rendered = try await cluster.view.batch(Self.batch)["renders"]
+            // What runs is stopped at its worker's next renewal.
+            try await cluster.view.queue.cancel(batch: Self.batch)
+            _ = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.queue.alive() == 0 }
+            // The counters of leases come with the workers' ends.
+            verdict.complain(await cluster.endFleet())
+            let stat = try await cluster.view.stat()
+            let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
+            verdict.note("\(rendered) renders in \(Stage.seconds(Self.length)), \(stat["failed"] ?? 0) failed")
+            verdict.note("stalled \(stalled), fenced \(fenced), refused as late \(late)")
+            verdict.require(rendered > 0, "nothing was rendered: that proves nothing")
+            verdict.require(stalled == 0, "\(stalled) leases ran out")
+            verdict.require(fenced == 0, "\(fenced) jobs were stopped as their leases could not be renewed")
+            verdict.require(late == 0, "\(late) ends came too late")
+        }
+    }
+
+    /// A picture that no encoder finds simple, where the workers may read.
+    ///
+    /// - Returns: its URL.
+    private static func source(_ directory: String) throws -> String {
+        let image = TestImage.png(width: side, height: side) { x, y in
+            let noise = UInt8(truncatingIfNeeded: ((x &* 73_856_093) ^ (y &* 19_349_663)) >> 5)
+            return (noise, UInt8(truncatingIfNeeded: x), UInt8(truncatingIfNeeded: y), 255)
+        }
+        let path = "\(directory)/large.png"
+        try image.write(to: URL(fileURLWithPath: path))
+        return "file://\(path)"
+    }
+
+    /// Each in a size of its own, so that nothing is found in the cache.
+    private func push(_ source: String, _ cluster: SmallCluster) async throws {
+        let commands = (0..<Self.jobs).map { number in
+            let side = Self.largest - number
+            let job = Job(
+                id: "busy.\(number)",
+                source: source,
+                renditions: [Rendition(width: side, height: side, format: .webp)],
+                batch: Self.batch
+            )
+            return RedisCommand(["LPUSH", "megaton:{default}:jobs", .buffer(ByteBuffer(bytes: job.json()))])
+        }
+        for case .error(let text) in try await cluster.client.pipeline(commands) { throw RedisError(reply: text) }
+    }
+}

@@ -1,0 +1,68 @@
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+
+/// What a scenario finds: the program, a directory, and shorthands.
+struct Stage: Sendable {
+    /// The program `megaton`.
+    let program: String
+    /// Fresh and empty.
+    let directory: String
+    let clock = ContinuousClock()
+
+    /// Where the queue keeps what runs: id to its lease's end.
+    let lease = "megaton:{default}:lease"
+    /// Where the queue keeps each job's state.
+    let meta = "megaton:{default}:meta"
+
+    /// A client for looking and pushing, straight to a server.
+    func client(_ url: String, timeout: Duration = .seconds(5)) throws -> RedisClient {
+        var configuration = try RedisConfiguration(url: url)
+        configuration.commandTimeout = timeout
+        return RedisClient(
+            configuration,
+            role: "chaos",
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: Logger(label: "chaos") { _ in SwiftLogNoOpLogHandler() }
+        )
+    }
+
+    /// Looks again every 50 ms until the condition holds.
+    ///
+    /// - Returns: how long it took; nil where it did not hold in time.
+    func wait(
+        atMost limit: Duration,
+        until condition: () async throws -> Bool
+    ) async throws -> Duration? {
+        let start = ContinuousClock.now
+        while start.duration(to: .now) < limit {
+            // A fault may be what is waited out: a look that fails is a look that sees nothing.
+            if (try? await condition()) == true { return start.duration(to: .now) }
+            try await clock.sleep(for: .milliseconds(50))
+        }
+        return nil
+    }
+
+    /// Waits until so many workers have signed on and somebody leads.
+    func ready(_ client: RedisClient, workers: Int) async throws {
+        let took = try await wait(atMost: .seconds(60)) {
+            let count = try await client.send(["ZCARD", "megaton:{default}:workers"]).int ?? 0
+            let leads = try await client.send(["EXISTS", "megaton:{default}:leader"]).int ?? 0
+            return count >= workers && leads == 1
+        }
+        if took == nil { throw NotReady() }
+    }
+
+    /// The cluster did not come up within a minute.
+    struct NotReady: Error {}
+
+    /// Seconds with a digit behind the point.
+    static func seconds(_ duration: Duration) -> String {
+        let parts = duration.components
+        let seconds = Double(parts.seconds) + Double(parts.attoseconds) / 1e18
+        return String(format: "%.2f s", seconds)
+    }
+}

@@ -1,0 +1,18 @@
+/// What a scenario or a run found.
+struct Verdict {
+    /// What was measured, for the table in the docs.
+    private(set) var figures: [String] = []
+    /// What must not be; empty is good.
+    private(set) var violations: [String] = []
+
+    mutating func note(_ figure: String) { figures.append(figure) }
+
+    /// A violation where the condition does not hold.
+    mutating func require(_ condition: Bool, _ what: @autoclosure () -> String) {
+        if !condition { violations.append(what()) }
+    }
+
+    mutating func complain(_ what: some Sequence<String>) { violations += what }
+
+    var isGood: Bool { violations.isEmpty }
+}

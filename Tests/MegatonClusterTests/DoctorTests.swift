@@ -1,0 +1,195 @@
+import Foundation
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+
+/// What the doctor sees, and that it leaves a healthy queue in peace.
+@Suite(.timeLimit(.minutes(2))) struct DoctorTests {
+    private func examine(
+        _ fixture: QueueFixture,
+        cache: RedisClient? = nil,
+        repair: Bool = false
+    ) async -> [Doctor.Finding] {
+        let doctor = Doctor(control: fixture.redis, cache: cache ?? fixture.redis, keys: fixture.keys)
+        return await doctor.examine(repair: repair)
+    }
+
+    private func findings(_ subject: String, _ all: [Doctor.Finding]) -> [Doctor.Finding] {
+        all.filter { $0.subject == subject }
+    }
+
+    /// The one finding about a subject.
+    private func finding(_ subject: String, _ all: [Doctor.Finding]) throws -> Doctor.Finding {
+        let found = findings(subject, all)
+        #expect(found.count == 1, "\(subject) in \(all)")
+        return try #require(found.first)
+    }
+
+    /// Everything but how fast this machine is at the moment.
+    private func complaints(_ all: [Doctor.Finding]) -> [String] {
+        all.filter { $0.level != .ok && !$0.subject.hasSuffix("latency") }.map(\.subject)
+    }
+
+    // MARK: - Servers
+
+    @Test func aFitRedisAndAnEmptyQueueGiveNoComplaint() async throws {
+        try await QueueFixture.run(.init(settings: ["appendonly yes"])) { (fixture) async throws in
+            let all = await examine(fixture)
+            #expect(complaints(all).isEmpty, "\(all)")
+            #expect(try finding("control Redis: role", all).message == "master")
+            #expect(
+                try finding("control Redis: persistence", all).message == "appendonly is on, appendfsync is everysec"
+            )
+            #expect(findings("cache Redis: role", all).isEmpty, "one Redis serves both and is looked at once")
+        }
+    }
+
+    @Test func aPolicyThatEvictsJobsIsAnError() async throws {
+        try await QueueFixture.run(.init(settings: ["maxmemory-policy allkeys-lru"])) { (fixture) async throws in
+            let policy = try await finding("control Redis: maxmemory-policy", examine(fixture))
+            #expect(policy.level == .error && policy.message.contains("noeviction"))
+        }
+    }
+
+    @Test func jobsThatReachNoDiskAreWorthAWarning() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let off = try await finding("control Redis: persistence", examine(fixture))
+            #expect(off.level == .warning && off.message.contains("appendonly is off"))
+        }
+        try await QueueFixture.run(.init(settings: ["appendonly yes", "appendfsync no"])) { (fixture) async throws in
+            let late = try await finding("control Redis: persistence", examine(fixture))
+            #expect(late.level == .warning && late.message.contains("everysec"))
+        }
+    }
+
+    @Test func aControlRedisThatIsNearlyFullIsWorthAWarning() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let info = try await fixture.redis.send(["INFO", "memory"]).string ?? ""
+            let limit = Inspector.field("used_memory", info) * 10 / 9
+            try await fixture.redis.send(["CONFIG", "SET", "maxmemory", .int(limit)])
+            let memory = try await finding("control Redis: memory", examine(fixture))
+            #expect(memory.level == .warning && memory.message.contains("no new jobs"))
+        }
+    }
+
+    @Test func aCacheHasNeedsOfItsOwn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await RedisServerProcess.run { (server) async throws in
+                let cache = server.client()
+                defer { cache.close() }
+                var all = await examine(fixture, cache: cache)
+                #expect(try finding("cache Redis: maxmemory-policy", all).level == .warning)
+                #expect(try finding("cache Redis: memory", all).level == .warning, "it has no limit")
+                #expect(try finding("cache Redis: persistence", all).level == .ok, "a cache may forget")
+                #expect(try finding("clocks", all).level == .ok)
+                try await cache.send(["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"])
+                try await cache.send(["CONFIG", "SET", "maxmemory", "1500000"])
+                all = await examine(fixture, cache: cache)
+                #expect(try finding("cache Redis: memory", all).level == .ok, "a full cache is a good cache")
+            }
+        }
+    }
+
+    @Test func aCacheThatIsAwayIsOneError() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let gone = try await RedisServerProcess.start()
+            await gone.stop()
+            let cache = gone.client()
+            defer { cache.close() }
+            let all = await examine(fixture, cache: cache)
+            #expect(all.filter { $0.level == .error }.map(\.subject) == ["cache Redis"])
+            #expect(try finding("audit", all).level == .ok, "the queue is looked at all the same")
+        }
+    }
+
+    @Test func aReplicaIsNoControlRedis() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            // The connection is greeted already: it is now that the server becomes a replica, of nobody.
+            try await fixture.redis.send(["REPLICAOF", "127.0.0.1", "1"])
+            let role = try await finding("control Redis: role", examine(fixture))
+            #expect(role.level == .error && role.message.contains("no master"))
+        }
+    }
+
+    @Test func clocksThatDisagreeAreWorthAWarning() {
+        #expect(Doctor.clock(.control, ahead: 0.9).level == .ok)
+        let behind = Doctor.clock(.control, ahead: -3.25)
+        #expect(behind.level == .warning && behind.message.hasPrefix("3.2 s behind this machine's"))
+        #expect(Doctor.clocks(-0.5).level == .ok)
+        #expect(Doctor.clocks(2).level == .warning)
+    }
+
+    @Test func allScriptsAreLoaded() async throws {
+        let all = QueueScripts.all + HostScripts.all + FlightScripts.all
+        let written = try Repository.swiftFiles("Sources/MegatonCluster").reduce(0) { count, file in
+            try count + Repository.text(file).matches(of: /static let \w+ = (?:script|RedisScript)\(/).count
+        }
+        #expect(all.count == written, "a script is missing in a list of Doctor+Scripts.swift")
+        #expect(Set(all.map(\.digest)).count == all.count)
+        try await QueueFixture.run { (fixture) async throws in
+            let scripts = try await finding("control Redis: scripts", examine(fixture))
+            #expect(scripts.level == .ok && scripts.message == "all \(all.count) load")
+        }
+    }
+
+    // MARK: - The queue
+
+    @Test func brakesThatAreSetAreWorthAWarning() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            #expect(try await finding("brakes", examine(fixture)).level == .ok)
+            try await fixture.queue.set(.paused, true)
+            let paused = try await finding("brakes", examine(fixture))
+            #expect(paused.level == .warning && paused.message.contains("megaton queue resume"))
+            try await fixture.queue.set(.drain, true)
+            #expect(await findings("brakes", examine(fixture)).count == 2)
+            for brake in JobQueue.Brake.allCases { try await fixture.queue.set(brake, false) }
+            #expect(try await finding("brakes", examine(fixture)).level == .ok)
+        }
+    }
+
+    @Test func theDeadAreCounted() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(Data("{".utf8))
+            try await fixture.admit()
+            let dead = try await finding("dead jobs", examine(fixture))
+            #expect(dead.level == .warning && dead.message.contains("megaton dead list"))
+        }
+    }
+
+    @Test func hostsThatAreBrokenOffAreNamed() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let rate = RedisArgument.string(fixture.keys.rate)
+            // Broken off once, and over; see `HostScripts` for the fields.
+            try await fixture.redis.send(["HSET", rate, "fine.example:443", "0 0 1.000000 0 12 1 0 200000"])
+            #expect(try await finding("hosts", examine(fixture)).level == .ok)
+            for number in 10..<22 {
+                let state: RedisArgument = "0 0 1.000000 0 12 9999999999999 0 200000"
+                try await fixture.redis.send(["HSET", rate, .string("h\(number).example:443"), state])
+            }
+            let hosts = try await finding("hosts", examine(fixture))
+            #expect(hosts.level == .warning && !hosts.message.contains("fine.example"))
+            #expect(hosts.message.contains("h10.example:443") && hosts.message.contains("h19.example:443"))
+            #expect(!hosts.message.contains("h20.example") && hosts.message.contains("and 2 more"))
+        }
+    }
+
+    @Test func faultsAreAnErrorUntilTheyAreMended() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admit()
+            try await fixture.redis.send(["DEL", .string(fixture.keys.ready(.normal))])
+            let found = try await finding("audit", examine(fixture))
+            #expect(found.level == .error && found.message.contains("1 orphan"), "\(found.message)")
+            #expect(
+                found.message.contains("a: it has body and meta") && found.message.contains("megaton doctor --repair")
+            )
+            let mended = try await finding("audit", examine(fixture, repair: true))
+            #expect(mended.level == .warning && mended.message.contains("All were repaired"), "\(mended.message)")
+            #expect(try await finding("audit", examine(fixture)).level == .ok)
+            #expect(try await fixture.claim().map(\.id) == ["a"])
+        }
+    }
+}

@@ -1,0 +1,194 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+import Testing
+
+/// `megaton dead`, `megaton batch`, `megaton queue` and `--retry-failed`, as people type them.
+@Suite(.timeLimit(.minutes(3))) struct AdministrationCommandTests {
+    /// Runs the body with a coordinator and a worker on a Redis of the test's own.
+    private func withCluster(
+        _ body: (RedisServerProcess, TestDirectory, RedisClient) async throws -> Void
+    ) async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let directory = try TestDirectory()
+            defer { directory.remove() }
+            let client = server.client()
+            defer { client.close() }
+            let processes = [
+                try ProgramUnderTest.megaton(["coordinator", "--redis", server.url]),
+                try ProgramUnderTest.megaton([
+                    "worker", "--allow-private", "--allow-root", directory.path, "--redis", server.url,
+                ]),
+            ]
+            try await body(server, directory, client)
+            for process in processes { process.send(SIGTERM) }
+            for process in processes { #expect(await process.ending().code == 0, "\(process.errors)") }
+        }
+    }
+
+    private func megaton(_ arguments: [String], _ server: RedisServerProcess) async throws -> ProgramUnderTest.Ending {
+        await (try ProgramUnderTest.megaton(arguments + ["--redis", server.url])).ending()
+    }
+
+    private func push(_ id: String, _ url: URL, _ client: RedisClient) async throws {
+        let job = #"{"id":"\#(id)","source":"\#(url.absoluteString)"}"#
+        try await client.send(["LPUSH", "megaton:{default}:jobs", .string(job)])
+    }
+
+    private func count(_ field: String, is number: Int, _ server: RedisServerProcess) async throws {
+        try await server.wait(forChangesOf: ["megaton:{default}:stat"]) { client in
+            try await client.send(["HGET", "megaton:{default}:stat", .string(field)]).int == number
+        }
+    }
+
+    @Test func theDeadAreShownRequeuedAndDropped() async throws {
+        let image = TestImage.quarters(width: 32, height: 32)
+        let isThere = Switch()
+        try await OriginServer.run(answer: { _ in isThere.isSet ? .image(image) : .init(status: 404) }) { origin in
+            try await withCluster { (server, _, client) async throws in
+                for id in ["a", "b", "c"] { try await push(id, origin.url("/\(id).png"), client) }
+                try await count("failed", is: 3, server)
+                let list = try await megaton(["dead", "list"], server)
+                #expect(list.code == 0 && list.output.contains("not_found"), "\(list.output)\(list.errors)")
+                #expect(list.output.split(separator: "\n").count == 3)
+                let shown = try await megaton(["dead", "show", "a"], server)
+                for word in ["not_found", "404", "\"attempts\" : 1", "\"died\"", "\"worker\""] {
+                    #expect(shown.output.contains(word), "\(word) in \(shown.output)")
+                }
+                #expect(try await megaton(["dead", "show", "nobody"], server).code == 1)
+                #expect(try await megaton(["dead", "requeue"], server).code == 64)
+                isThere.set()
+                // What was remembered of the 404 goes with an emptied cache.
+                for kind in ["o", "r", "n"] {
+                    let keys = try await client.send(["KEYS", .string("megaton:\(kind):*")]).array?.compactMap(\.string)
+                    for key in keys ?? [] { try await client.send(["DEL", .string(key)]) }
+                }
+                let requeue = try await megaton(["dead", "requeue", "a"], server)
+                #expect(requeue.output.contains("1 of 1"), "\(requeue.output)\(requeue.errors)")
+                try await count("done", is: 1, server)
+                #expect(
+                    try await megaton(["dead", "requeue", "--error", "not_found"], server).output.contains("2 of 2")
+                )
+                try await count("done", is: 3, server)
+                #expect(try await megaton(["dead", "list"], server).output.contains("no dead jobs"))
+                try await client.send(["LPUSH", "megaton:{default}:jobs", "{"])
+                try await count("failed", is: 4, server)
+                #expect(try await megaton(["dead", "drop", "--all"], server).output.contains("1 dead jobs dropped"))
+            }
+        }
+    }
+
+    @Test func aBatchIsListedShownWaitedForAndCancelled() async throws {
+        let image = TestImage.quarters(width: 32, height: 32)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            try await withCluster { (server, directory, _) async throws in
+                origin.hold()
+                let urls = (0..<40).map { origin.url("/\($0).png").absoluteString }
+                let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
+                for name in ["one", "two"] {
+                    #expect(try await megaton(["submit", list, "--batch", name], server).code == 0)
+                }
+                await origin.waitForRequests("/0.png", count: 1)
+                let table = try await megaton(["batch", "list"], server)
+                #expect(table.output.contains("one  running") && table.output.contains("two  running"))
+                #expect(try await megaton(["batch", "wait", "one", "--timeout", "0"], server).code == 75)
+                #expect(try await megaton(["batch", "cancel", "two"], server).code == 0)
+                origin.release()
+                let waited = try await megaton(["batch", "wait", "one"], server)
+                #expect(waited.code == 0 && waited.output.contains("\"done\" : 40"), "\(waited.output)")
+                let second = try await megaton(["batch", "wait", "two"], server)
+                #expect(second.output.contains("finished") && !second.output.contains("\"cancelled\" : 0"))
+                #expect(try await megaton(["batch", "show", "three"], server).code == 1)
+            }
+        }
+    }
+
+    @Test func theQueueIsPausedDrainedAndResumed() async throws {
+        let image = TestImage.quarters(width: 32, height: 32)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            try await withCluster { (server, _, client) async throws in
+                #expect(try await megaton(["queue", "pause"], server).code == 0)
+                try await push("a", origin.url("/a.png"), client)
+                try await server.wait(forChangesOf: ["megaton:{default}:ready:normal"]) { client in
+                    try await client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 1
+                }
+                #expect(try await megaton(["queue", "drain"], server).output.contains("1 jobs"))
+                #expect(try await megaton(["queue", "drain", "--wait", "--timeout", "0"], server).code == 75)
+                #expect(origin.total == 0)
+                #expect(try await megaton(["queue", "resume"], server).code == 0)
+                try await count("done", is: 1, server)
+                #expect(try await megaton(["queue", "drain", "--wait"], server).output.contains("drained"))
+                #expect(try await megaton(["queue", "resume"], server).code == 0)
+            }
+        }
+    }
+
+    @Test func onlyWhatFailedIsDoneAgain() async throws {
+        let image = TestImage.quarters(width: 32, height: 32)
+        let isThere = Switch()
+        let cache = try TestDirectory()
+        defer { cache.remove() }
+        let environment = ["XDG_CACHE_HOME": cache.path]
+        try await OriginServer.run(answer: { path in
+            path.contains("late") && !isThere.isSet ? .init(status: 500) : .image(image)
+        }) { (origin) async throws in
+            let directory = try TestDirectory()
+            defer { directory.remove() }
+            let urls = ["/1.png", "/late.png", "/3.png"].map { origin.url($0).absoluteString }
+            let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
+            let out = directory.path + "/out"
+            let first = try ProgramUnderTest.megaton(
+                [
+                    "run", list, "--output", out, "--allow-private", "--workers", "1", "--attempts", "1", "--size",
+                    "16x16",
+                ],
+                environment: environment
+            )
+            #expect(await first.ending().code == 2)
+            isThere.set()
+            let ledger = out + "/megaton-ledger.jsonl"
+            let same = try ProgramUnderTest.megaton(["run", "--retry-failed", ledger, "--ledger", ledger])
+            #expect(await same.ending().code == 64)
+            let again = try ProgramUnderTest.megaton(
+                ["run", "--retry-failed", ledger, "--allow-private", "--workers", "1", "--json"],
+                environment: environment
+            )
+            let ending = await again.ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            #expect(ending.output.contains("\"jobs\" : 1") && ending.output.contains("\"done\" : 1"))
+            #expect(origin.count("/1.png") == 1 && origin.count("/late.png") == 2)
+            #expect(
+                directory.files.contains { $0.hasPrefix("out/") && $0.hasSuffix("late-16x16.jpg") },
+                "\(directory.files)"
+            )
+            #expect(directory.files.contains("out/megaton-ledger.retry.jsonl"))
+            let lines = try String(contentsOfFile: ledger, encoding: .utf8).split(separator: "\n")
+            #expect(lines.count == 3, "the old ledger stays as it was")
+        }
+    }
+
+    @Test func aDeduplicatingRunDoesTheSameOnce() async throws {
+        let image = TestImage.quarters(width: 32, height: 32)
+        let cache = try TestDirectory()
+        defer { cache.remove() }
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            let directory = try TestDirectory()
+            defer { directory.remove() }
+            let urls = (0..<20).map { origin.url("/\($0 % 4).png").absoluteString }
+            let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
+            let run = try ProgramUnderTest.megaton(
+                [
+                    "run", list, "--output", directory.path + "/out", "--allow-private", "--workers", "1",
+                    "--deduplicate",
+                    "--json",
+                ],
+                environment: ["XDG_CACHE_HOME": cache.path]
+            )
+            let ending = await run.ending()
+            #expect(ending.code == 0, "\(ending.errors)")
+            #expect(ending.output.contains("\"done\" : 4") && ending.output.contains("\"deduplicated\" : 16"))
+        }
+    }
+}

@@ -1,0 +1,240 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+import Synchronization
+import Testing
+
+/// A control Redis and the processes of a cluster, to which a test does something bad.
+///
+/// Every process that it started is ended by its own id when the body is over, also where that throws.
+final class FaultCluster: Sendable {
+    /// What `megaton submit --wait --json` says of its batch.
+    struct Summary: Sendable, Decodable {
+        let jobs: Int
+        let done: Int
+        let failed: Int
+        let cancelled: Int
+        let deduplicated: Int
+    }
+
+    let server: RedisServerProcess
+    /// What the workers may read and write.
+    let directory: TestDirectory
+    /// Straight to the control Redis, whatever lies between that and the processes under test.
+    let client: RedisClient
+    private let started = Mutex<[ProgramUnderTest]>([])
+
+    /// A small picture, for whoever needs any.
+    static let image = TestImage.quarters(width: 64, height: 64)
+
+    /// Options of a worker that takes eight jobs, and whose leases and flights do not hold up others for long.
+    static let hasty = [
+        "--concurrency", "8", "--lease", "2", "--sweep-interval", "0.2", "--flight-lease", "0.5",
+    ]
+
+    private init(_ server: RedisServerProcess, _ directory: TestDirectory) {
+        self.server = server
+        self.directory = directory
+        client = server.client()
+    }
+
+    /// Starts the Redis, runs the body, and ends whatever was started.
+    static func run(
+        _ options: RedisServerProcess.Options = RedisServerProcess.Options(),
+        _ body: (FaultCluster) async throws -> Void
+    ) async throws {
+        try await RedisServerProcess.run(options) { (server) async throws in
+            let cluster = FaultCluster(server, try TestDirectory())
+            do {
+                try await body(cluster)
+            } catch {
+                await cluster.end()
+                throw error
+            }
+            await cluster.end()
+        }
+    }
+
+    /// The same with an origin that has one picture under all names.
+    static func runWithOrigin(
+        _ options: RedisServerProcess.Options = RedisServerProcess.Options(),
+        image: Data = FaultCluster.image,
+        delay: TimeAmount = .zero,
+        _ body: (FaultCluster, OriginServer) async throws -> Void
+    ) async throws {
+        try await OriginServer.run(delay: delay, answer: { _ in .image(image) }) { (origin) async throws in
+            try await run(options) { (cluster) async throws in try await body(cluster, origin) }
+        }
+    }
+
+    private func end() async {
+        let processes = started.withLock { $0 }
+        // SIGKILL also ends those that are stopped, and what is tested here is over.
+        for process in processes { process.send(SIGKILL) }
+        for process in processes { _ = await process.ending() }
+        client.close()
+    }
+
+    // MARK: - Processes
+
+    /// - Parameter url: of the control Redis; the server's own unless there is a detour.
+    @discardableResult
+    func worker(_ options: [String] = [], redis url: String? = nil) throws -> ProgramUnderTest {
+        let all = ["worker", "--allow-root", directory.path, "--allow-private", "--render-threads", "1"] + options
+        return try start(all, redis: url)
+    }
+
+    @discardableResult
+    func coordinator(_ options: [String] = []) throws -> ProgramUnderTest {
+        try start(["coordinator"] + options)
+    }
+
+    /// A coordinator and a worker for each list of options. Returns the workers once all are there.
+    @discardableResult
+    func start(workers options: [[String]]) async throws -> [ProgramUnderTest] {
+        try coordinator()
+        let workers = try options.map { try worker($0) }
+        try await waitUntilReady(workers: workers.count)
+        return workers
+    }
+
+    private func start(_ arguments: [String], redis url: String? = nil) throws -> ProgramUnderTest {
+        let process = try ProgramUnderTest.megaton(arguments + ["--redis", url ?? server.url])
+        started.withLock { $0.append(process) }
+        return process
+    }
+
+    /// Waits for a leader and for so many workers.
+    func waitUntilReady(workers count: Int) async throws {
+        try await wait(for: ["workers", "leader"]) { client in
+            let workers = try await client.send(["ZCARD", "megaton:{default}:workers"]).int
+            let leaders = try await client.send(["EXISTS", "megaton:{default}:leader"]).int
+            return workers == count && leaders == 1
+        }
+    }
+
+    // MARK: - Jobs
+
+    /// Pushes one as any client may.
+    func push(_ source: URL, id: String, attempts: Int = 5) async throws {
+        let json = #"{"id":"\#(id)","source":"\#(source.absoluteString)","attempts":\#(attempts)}"#
+        try await client.send(["LPUSH", "megaton:{default}:jobs", .string(json)])
+    }
+
+    /// Submits a batch in a process that waits for its end.
+    func submit(_ sources: [URL], _ options: [String] = []) throws -> ProgramUnderTest {
+        let name = "list-\(started.withLock { $0.count }).txt"
+        let list = try directory.write(Data(sources.map(\.absoluteString).joined(separator: "\n").utf8), to: name)
+        return try submit(list: list, options)
+    }
+
+    /// The same for a list that is a file already.
+    func submit(list: String, _ options: [String] = []) throws -> ProgramUnderTest {
+        try start(["submit", list, "--wait", "--json"] + options)
+    }
+
+    /// Waits for a batch's end.
+    ///
+    /// - Parameter code: that its process must end with.
+    func summary(
+        of submit: ProgramUnderTest,
+        code: Int32 = 0,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws -> Summary {
+        let ending = await submit.ending()
+        #expect(ending.code == code, "\(ending.errors)", sourceLocation: sourceLocation)
+        return try JSONDecoder().decode(Summary.self, from: Data(ending.output.utf8))
+    }
+
+    // MARK: - What Redis knows
+
+    /// Waits until something holds that can only change with one of the queue's keys.
+    func wait(
+        for keys: [String],
+        until condition: @escaping @Sendable (RedisClient) async throws -> Bool
+    ) async throws {
+        try await server.wait(forChangesOf: keys.map { "megaton:{default}:\($0)" }, until: condition)
+    }
+
+    /// Waits until so many jobs are done.
+    func wait(untilDone count: Int) async throws {
+        try await wait(for: ["stat"]) { client in
+            try await client.send(["HGET", "megaton:{default}:stat", "done"]).int ?? 0 >= count
+        }
+    }
+
+    /// Waits until so many jobs are claimed.
+    func wait(untilRunning count: Int) async throws {
+        try await wait(for: ["lease"]) { client in
+            try await client.send(["ZCARD", "megaton:{default}:lease"]).int == count
+        }
+    }
+
+    /// Looks every 10 ms, with CLIENT LIST in hand, until there is something: for what no key tells of.
+    func poll<Value: Sendable>(_ look: (_ clients: String) async throws -> Value?) async throws -> Value {
+        while true {
+            if let found = try await look(try await client.send(["CLIENT", "LIST"]).string ?? "") { return found }
+            // Blocks for 10 ms: the pause.
+            try await client.send(["XREAD", "BLOCK", "10", "STREAMS", "pause", "$"])
+        }
+    }
+
+    /// A counter of the queue; 0 where it was never touched.
+    func statistic(_ name: String) async throws -> Int {
+        try await client.send(["HGET", "megaton:{default}:stat", .string(name)]).int ?? 0
+    }
+
+    /// How often a worker's late end was refused or kept back. Workers add what they counted when they end.
+    func lateEnds() async throws -> Int {
+        var sum = 0
+        for name in ["late_gone", "late_fenced", "late_nolease", "fenced"] { sum += try await statistic(name) }
+        return sum
+    }
+
+    /// Keys that still hold a job; none once all have ended.
+    func leftovers() async throws -> [String] {
+        var found: [String] = []
+        for key in ["lease", "delay", "ready:high", "ready:normal", "ready:bulk", "body", "meta", "jobs"] {
+            if try await client.send(["EXISTS", .string("megaton:{default}:\(key)")]).int == 1 { found.append(key) }
+        }
+        return found
+    }
+
+    /// Of each job that is alive: attempt, stalls, worker, priority and batch, with bars between.
+    static func metas(_ client: RedisClient) async throws -> [String] {
+        (try await client.send(["HVALS", "megaton:{default}:meta"]).array ?? []).compactMap(\.string)
+    }
+
+    /// Whether a job is nobody's, and neither an attempt nor a stall counts against it.
+    ///
+    /// Its first field is how often it was claimed, and behind a plus how often that does not count.
+    static func isAsNew(_ meta: String) -> Bool {
+        let fields = meta.split(separator: "|", omittingEmptySubsequences: false)
+        let claims = (fields.first ?? "").split(separator: "+").compactMap { Int($0) }
+        guard fields.count == 5, let all = claims.first else { return false }
+        return all == (claims.count == 2 ? claims[1] : 0) && fields[1] == "0" && fields[2].isEmpty
+    }
+
+    /// What a dead job died of.
+    func deathCode(_ id: String) async throws -> String? {
+        let json = try await client.send(["HGET", "megaton:{default}:deadinfo", .string(id)]).string ?? ""
+        return (try? JSONDecoder().decode(DeadJob.self, from: Data(json.utf8)))?.code
+    }
+
+    /// Makes all leases run out now, as they would by themselves where their workers are dead.
+    func expireLeases() async throws {
+        let ids = (try await client.send(["ZRANGE", "megaton:{default}:lease", "0", "-1"]).array ?? [])
+            .compactMap(\.string)
+        for id in ids { try await client.send(["ZADD", "megaton:{default}:lease", "XX", "0", .string(id)]) }
+    }
+
+    // MARK: - What files tell
+
+    /// Lines of JSON in a file of the directory: a ledger or a history.
+    func lines<Line: Decodable>(of name: String, as type: Line.Type) throws -> [Line] {
+        let text = try String(contentsOfFile: "\(directory.path)/\(name)", encoding: .utf8)
+        return try text.split(separator: "\n").map { try JSONDecoder().decode(type, from: Data($0.utf8)) }
+    }
+}

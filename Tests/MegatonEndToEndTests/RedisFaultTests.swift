@@ -1,0 +1,213 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+import Testing
+
+/// A Redis that dies, hangs, forgets its scripts, cuts connections, is full, or is no place for jobs.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct RedisFaultTests {
+    /// The code that something fails with; nil where it does not.
+    private func failure(_ body: () async throws -> Void) async -> RedisError.Code? {
+        do {
+            try await body()
+            return nil
+        } catch {
+            return (error as? RedisError)?.code
+        }
+    }
+
+    // Scenario 7 of the test plan.
+    @Test func workersClaimAgainWhenTheirRedisIsBackAndNoJobIsLost() async throws {
+        let options = RedisServerProcess.Options(settings: ["appendonly yes"])
+        try await FaultCluster.runWithOrigin(options) { (cluster, origin) async throws in
+            let workers = try await cluster.start(workers: [FaultCluster.hasty, FaultCluster.hasty])
+            origin.hold()
+            let submit = try cluster.submit((0..<16).map { origin.url("/\($0).png") })
+            try await cluster.wait(untilRunning: 16)
+            await cluster.server.crash()
+            origin.release()
+            try await cluster.server.startAgain()
+            let first = try await cluster.summary(of: submit)
+            #expect(first.jobs == 16 && first.done == 16 && first.failed == 0)
+            let urls = (0..<8).map { origin.url("/again-\($0).png") }
+            let again = try cluster.submit(urls, ["--ledger", cluster.directory.path + "/again.jsonl"])
+            let second = try await cluster.summary(of: again)
+            #expect(second.jobs == 8 && second.done == 8)
+            let names = try cluster.lines(of: "again.jsonl", as: JobOutcome.self).compactMap(\.worker)
+            #expect(names.count == 8)
+            #expect(names.allSatisfy { name in workers.contains { name.contains(":\($0.pid):") } }, "\(names)")
+            for worker in workers {
+                worker.send(SIGTERM)
+                #expect(await worker.ending().code == 0, "\(worker.errors)")
+            }
+        }
+    }
+
+    // Scenario 9 of the test plan.
+    @Test func aBatchSurvivesThatItsConnectionsAreCutAgainAndAgain() async throws {
+        try await FaultCluster.runWithOrigin(delay: .milliseconds(20)) { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty, FaultCluster.hasty])
+            let submit = try cluster.submit((0..<200).map { origin.url("/\($0).png") })
+            for count in [20, 60, 100, 140] {
+                try await cluster.wait(untilDone: count)
+                // All but the one that asks for it.
+                for type in ["normal", "pubsub"] {
+                    try await cluster.client.send(["CLIENT", "KILL", "TYPE", .string(type)])
+                }
+            }
+            let summary = try await cluster.summary(of: submit)
+            #expect(summary.jobs == 200 && summary.done == 200 && summary.failed == 0)
+            #expect(try await cluster.statistic("done") == 200)
+            #expect(try await cluster.leftovers() == [])
+        }
+    }
+
+    // Beside scenario 9: the write may be what tells that the connection has ended.
+    @Test func aCommandWhoseConnectionIsCutWhileItIsSentEnds() async throws {
+        try await FaultCluster.run { (cluster) async throws in
+            let client = cluster.server.client("cut")
+            defer { client.close() }
+            for _ in 0..<500 {
+                let id = try await client.send(["CLIENT", "ID"]).int ?? -1
+                async let killed = cluster.client.send(["CLIENT", "KILL", "ID", .int(id)])
+                let code = await failure { try await client.send(["PING"]) }
+                _ = try await killed
+                #expect(code == nil || code == .connectionClosed)
+                // Whatever became of it: the next one begins on a connection that stands.
+                while await failure({ try await client.send(["PING"]) }) != nil {}
+            }
+        }
+    }
+
+    // Scenario 12 of the test plan.
+    @Test(arguments: [["DEBUG", "SLEEP", "1"], ["BLPOP", "nothing", "30"]])
+    func aConnectionWhoseAnswerIsOverdueIsClosedAndNeverUsedAgain(_ words: [String]) async throws {
+        let options = RedisServerProcess.Options(settings: ["enable-debug-command local"])
+        try await FaultCluster.run(options) { (cluster) async throws in
+            let client = cluster.server.client("hasty")
+            defer { client.close() }
+            let before = try await client.send(["CLIENT", "ID"]).int ?? -1
+            let command = RedisCommand(words.map { .string($0) })
+            let code = await failure { try await client.send(command, timeout: .milliseconds(200)) }
+            #expect(code == .timeout)
+            #expect(try await client.send(["ECHO", "later"]).string == "later")
+            let after = try await client.send(["CLIENT", "ID"]).int ?? -1
+            #expect(after != before)
+            // The server sees the end of the old one in its own time.
+            let clients = try await cluster.poll { $0.contains("id=\(before) ") ? nil : $0 }
+            #expect(clients.contains("id=\(after) "))
+        }
+    }
+
+    // Scenario 15 of the test plan.
+    @Test func aFullControlRedisTakesNothingNewAndLetsTheRunningFinish() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            try await cluster.start(workers: [FaultCluster.hasty])
+            origin.hold()
+            for index in 0..<4 { try await cluster.push(origin.url("/\(index).png"), id: "job-\(index)") }
+            try await cluster.wait(untilRunning: 4)
+            try await cluster.client.send(["CONFIG", "SET", "maxmemory", "1"])
+            let code = await failure { try await cluster.push(origin.url("/late.png"), id: "late") }
+            #expect(code == .outOfMemory)
+            origin.release()
+            try await cluster.wait(untilDone: 4)
+            try await cluster.client.send(["CONFIG", "SET", "maxmemory", "0"])
+            try await cluster.push(origin.url("/late.png"), id: "late")
+            try await cluster.wait(untilDone: 5)
+            #expect(try await cluster.leftovers() == [])
+            #expect(try await cluster.client.send(["EXISTS", "megaton:{default}:dead"]).int == 0)
+        }
+    }
+
+    // Scenario 16 of the test plan.
+    @Test func aCacheMuchSmallerThanTheWorkEvictsAndLosesNoJob() async throws {
+        let options = RedisServerProcess.Options(settings: ["maxmemory 3mb", "maxmemory-policy allkeys-lru"])
+        // 200 originals of 160 KB are ten times what the cache may hold.
+        let image = TestImage.quarters(width: 200, height: 200)
+        try await RedisServerProcess.run(options) { (cache) async throws in
+            try await FaultCluster.runWithOrigin(image: image) { (cluster, origin) async throws in
+                // What is on its way counts as memory too: few at a time, or there is no room for entries.
+                let options = ["--concurrency", "2", "--cache-redis", cache.url]
+                let workers = try await cluster.start(workers: [options, options])
+                let urls = (0..<200).map { origin.url("/\($0).png") }
+                let first = try await cluster.summary(of: try cluster.submit(urls))
+                #expect(first.jobs == 200 && first.done == 200)
+                // Reads what is still there, while it goes.
+                let last = Array(urls.suffix(40).reversed())
+                let second = try await cluster.summary(of: try cluster.submit(last, ["--size", "32x32"]))
+                #expect(second.jobs == 40 && second.done == 40)
+                for worker in workers {
+                    worker.send(SIGTERM)
+                    #expect(await worker.ending().code == 0, "\(worker.errors)")
+                }
+                #expect(try await cluster.statistic("damaged") == 0)
+                #expect(try await cluster.statistic("done") == 240)
+                #expect(try await cluster.leftovers() == [])
+                let cacheClient = cache.client()
+                defer { cacheClient.close() }
+                #expect(try await evictedKeys(cacheClient) > 0)
+                #expect(try await evictedKeys(cluster.client) == 0)
+            }
+        }
+    }
+
+    private func evictedKeys(_ client: RedisClient) async throws -> Int {
+        let info = try await client.send(["INFO", "stats"]).string ?? ""
+        let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("evicted_keys:") }
+        return try #require(line.flatMap { Int($0.dropFirst("evicted_keys:".count)) })
+    }
+
+    // Scenario 17 of the test plan.
+    @Test(arguments: ["worker", "coordinator"])
+    func aRedisThatWouldEvictJobsIsRefused(_ command: String) async throws {
+        let options = RedisServerProcess.Options(settings: ["maxmemory-policy allkeys-lru"])
+        try await RedisServerProcess.run(options) { (server) async throws in
+            let ending = await (try ProgramUnderTest.megaton([command, "--redis", server.url])).ending()
+            #expect(ending.code == 64)
+            #expect(ending.errors.contains("maxmemory-policy") && ending.errors.contains("allkeys-lru"))
+        }
+    }
+
+    // Scenario 18 of the test plan.
+    @Test func forgottenScriptsAreLoadedAgainWithoutAWord() async throws {
+        try await FaultCluster.runWithOrigin(delay: .milliseconds(20)) { (cluster, origin) async throws in
+            // With the usual lease, so that no job is late for another reason.
+            let workers = try await cluster.start(workers: [["--concurrency", "8"], ["--concurrency", "8"]])
+            let submit = try cluster.submit((0..<100).map { origin.url("/\($0).png") })
+            for count in [20, 50, 80] {
+                try await cluster.wait(untilDone: count)
+                try await cluster.client.send(["SCRIPT", "FLUSH", "SYNC"])
+            }
+            let summary = try await cluster.summary(of: submit)
+            #expect(summary.jobs == 100 && summary.done == 100 && summary.failed == 0)
+            for worker in workers {
+                worker.send(SIGTERM)
+                let ending = await worker.ending()
+                #expect(ending.code == 0)
+                #expect(!ending.errors.contains(" error ") && !ending.errors.contains("NOSCRIPT"), "\(ending.errors)")
+            }
+            #expect(try await cluster.statistic("stalled") == 0)
+        }
+    }
+
+    // Scenario 19 of the test plan.
+    @Test func aRedisThatHangsForThreeSecondsCostsNoLease() async throws {
+        let settings = RedisServerProcess.Options(settings: ["enable-debug-command local"])
+        try await FaultCluster.runWithOrigin(settings, delay: .milliseconds(50)) { (cluster, origin) async throws in
+            let options = ["--concurrency", "4", "--lease", "15"]
+            let workers = try await cluster.start(workers: [options, options])
+            let submit = try cluster.submit((0..<60).map { origin.url("/\($0).png") })
+            try await cluster.wait(untilDone: 10)
+            try await cluster.client.send(["DEBUG", "SLEEP", "3"], timeout: .seconds(60))
+            let summary = try await cluster.summary(of: submit)
+            #expect(summary.jobs == 60 && summary.done == 60 && summary.failed == 0)
+            for worker in workers {
+                worker.send(SIGTERM)
+                #expect(await worker.ending().code == 0, "\(worker.errors)")
+            }
+            #expect(try await cluster.statistic("stalled") == 0)
+            #expect(try await cluster.lateEnds() == 0)
+        }
+    }
+}

@@ -1,0 +1,157 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+/// Workers that are killed, stopped and told to end, in the middle of jobs that wait for their origin.
+///
+/// One test at a time: leases of two seconds need a machine that is not busy with the neighbours.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct WorkerFaultTests {
+    /// Returns when the origin has been asked for each of them.
+    private func waitForRequests(_ urls: [URL], at origin: OriginServer) async {
+        for url in urls { await origin.waitForRequests(url.path(), count: 1) }
+    }
+
+    // Scenario 1 of the test plan.
+    @Test func aKilledWorkersJobsAllRunAgainAndAreCountedOnce() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            let worker = try await cluster.start(workers: [FaultCluster.hasty])[0]
+            origin.hold()
+            let urls = (0..<8).map { origin.url("/\($0).png") }
+            let submit = try cluster.submit(urls)
+            await waitForRequests(urls, at: origin)
+            worker.send(SIGKILL)
+            _ = await worker.ending()
+            origin.release()
+            try cluster.worker(FaultCluster.hasty)
+            let summary = try await cluster.summary(of: submit)
+            #expect(summary.jobs == 8 && summary.done == 8 && summary.failed == 0)
+            #expect(try await cluster.statistic("done") == 8)
+            #expect(try await cluster.statistic("stalled") >= 8)
+            #expect(urls.allSatisfy { origin.count($0.path()) >= 2 })
+            #expect(try await cluster.leftovers() == [])
+        }
+    }
+
+    // Scenario 2 of the test plan.
+    @Test func aWorkerThatWasStoppedForLongerThanItsLeaseHasNoSayAfterwards() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            let history = ["--history", cluster.directory.path + "/stopped.jsonl"]
+            let stopped = try await cluster.start(workers: [FaultCluster.hasty + history])[0]
+            origin.hold()
+            let urls = (0..<4).map { origin.url("/\($0).png") }
+            let submit = try cluster.submit(urls)
+            await waitForRequests(urls, at: origin)
+            stopped.send(SIGSTOP)
+            let other = try cluster.worker(
+                FaultCluster.hasty + ["--history", cluster.directory.path + "/other.jsonl"]
+            )
+            let name = ":\(stopped.pid):"
+            try await cluster.wait(for: ["meta"]) { client in
+                try await FaultCluster.metas(client).allSatisfy { !$0.contains(name) }
+            }
+            // Both have their answers now, and one of them cannot know it.
+            origin.release()
+            try await cluster.wait(untilDone: 4)
+            stopped.send(SIGCONT)
+            let summary = try await cluster.summary(of: submit)
+            for worker in [stopped, other] {
+                worker.send(SIGTERM)
+                #expect(await worker.ending().code == 0, "\(worker.errors)")
+            }
+            #expect(summary.jobs == 4 && summary.done == 4 && summary.failed == 0)
+            #expect(try await cluster.statistic("done") == 4)
+            let said = try cluster.lines(of: "stopped.jsonl", as: HistoryEvent.self).filter { $0.kind == .settle }
+            #expect(!said.contains { $0.result?.hasSuffix("/ok") == true }, "\(said)")
+            let others = try cluster.lines(of: "other.jsonl", as: HistoryEvent.self).filter { $0.result == "done/ok" }
+            #expect(Set(others.compactMap(\.id)).count == 4 && others.count == 4, "\(others)")
+            #expect(try await cluster.lateEnds() > 0)
+        }
+    }
+
+    // Scenario 3 of the test plan.
+    @Test func aWorkerThatIsToldToEndUnderLoadLosesNoJobAndNoAttempt() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            // With the usual lease, here and below, so that no attempt can be lost to anything but the end of the worker.
+            let options = ["--concurrency", "8", "--drain-timeout", "0.5"]
+            let worker = try await cluster.start(workers: [options])[0]
+            origin.hold()
+            let urls = (0..<20).map { origin.url("/\($0).png") }
+            let submit = try cluster.submit(urls, ["--ledger", cluster.directory.path + "/ledger.jsonl"])
+            try await cluster.wait(for: ["body", "lease"]) { client in
+                let alive = try await client.send(["HLEN", "megaton:{default}:body"]).int
+                let running = try await client.send(["ZCARD", "megaton:{default}:lease"]).int
+                return alive == 20 && running == 8
+            }
+            worker.send(SIGTERM)
+            #expect(await worker.ending().code == 0, "\(worker.errors)")
+            let metas = try await FaultCluster.metas(cluster.client)
+            #expect(metas.count == 20 && metas.allSatisfy(FaultCluster.isAsNew), "\(metas)")
+            #expect(try await cluster.client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 20)
+            #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:lease"]).int == 0)
+            origin.release()
+            try cluster.worker()
+            let summary = try await cluster.summary(of: submit)
+            #expect(summary.jobs == 20 && summary.done == 20)
+            let outcomes = try cluster.lines(of: "ledger.jsonl", as: JobOutcome.self)
+            #expect(outcomes.count == 20 && outcomes.allSatisfy { $0.attempts == 1 })
+            #expect(try await cluster.statistic("stalled") == 0)
+        }
+    }
+
+    // Scenario 4 of the test plan.
+    @Test func aSecondSignalGivesBackAtOnceWhatRuns() async throws {
+        try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+            // An hour of patience: if it ends within this test, then because it was told twice.
+            let worker = try await cluster.start(workers: [["--concurrency", "8", "--drain-timeout", "3600"]])[0]
+            origin.hold()
+            let urls = (0..<8).map { origin.url("/\($0).png") }
+            for (index, url) in urls.enumerated() { try await cluster.push(url, id: "job-\(index)") }
+            await waitForRequests(urls, at: origin)
+            worker.send(SIGTERM)
+            // Two signals that are pending together are one.
+            _ = try await cluster.poll { _ -> Bool? in worker.errors.contains("draining") ? true : nil }
+            worker.send(SIGTERM)
+            #expect(await worker.ending().code == 0, "\(worker.errors)")
+            let metas = try await FaultCluster.metas(cluster.client)
+            #expect(metas.count == 8 && metas.allSatisfy(FaultCluster.isAsNew), "\(metas)")
+            #expect(try await cluster.client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 8)
+            #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:lease"]).int == 0)
+            origin.release()
+            try cluster.worker()
+            try await cluster.wait(untilDone: 8)
+            #expect(try await cluster.leftovers() == [])
+        }
+    }
+
+    // Scenario 5 of the test plan.
+    @Test func aJobWhoseWorkerDiesEachTimeIsPoisonAndTheOthersFinish() async throws {
+        // The poison is a source that never answers: the worker is killed whenever it asks for it.
+        let image = FaultCluster.image
+        try await OriginServer.run(answer: { _ in .image(image) }) { (poisonous) async throws in
+            poisonous.hold()
+            try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
+                let urls = [poisonous.url("/poison.png")] + (0..<5).map { origin.url("/\($0).png") }
+                let jobs = urls.map { #"{"id":"\#($0.lastPathComponent)","source":"\#($0.absoluteString)"}"# }
+                let list = try cluster.directory.write(Data(jobs.joined(separator: "\n").utf8), to: "jobs.jsonl")
+                var worker = try await cluster.start(workers: [FaultCluster.hasty])[0]
+                let submit = try cluster.submit(list: list)
+                for death in 1...4 {
+                    await poisonous.waitForRequests("/poison.png", count: death)
+                    worker.send(SIGKILL)
+                    _ = await worker.ending()
+                    // Not waited for four times over: the first scenario shows that they run out by themselves.
+                    try await cluster.expireLeases()
+                    worker = try cluster.worker(FaultCluster.hasty)
+                }
+                let summary = try await cluster.summary(of: submit, code: 2)
+                #expect(summary.jobs == 6 && summary.done == 5 && summary.failed == 1)
+                #expect(try await cluster.deathCode("poison.png") == "poison")
+                #expect(poisonous.count("/poison.png") == 4)
+                #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:dead"]).int == 1)
+                #expect(try await cluster.leftovers() == [])
+            }
+        }
+    }
+}
