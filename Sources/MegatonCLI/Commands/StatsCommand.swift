@@ -45,7 +45,9 @@ struct StatsCommand: AsyncParsableCommand {
     private static func counters(_ statistics: CacheStatistics) -> [(String, Int)] {
         [
             ("hits", statistics.hits), ("misses", statistics.misses), ("leads", statistics.leads),
-            ("waits", statistics.waits), ("negatives", statistics.negatives), ("renders", statistics.renders),
+            ("waits", statistics.waits), ("negatives", statistics.negatives), ("stale_hits", statistics.staleHits),
+            ("revalidations", statistics.revalidations), ("throttled", statistics.throttled),
+            ("broken_off", statistics.brokenOff), ("renders", statistics.renders),
             ("origin_fetches", statistics.originFetches), ("bytes_in", statistics.bytesIn),
             ("bytes_out", statistics.bytesOut), ("evictions", statistics.evictions),
             ("fail_open", statistics.failOpen), ("stale_writes_refused", statistics.staleWritesRefused),

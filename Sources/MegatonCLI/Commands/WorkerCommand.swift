@@ -48,6 +48,15 @@ struct WorkerCommand: AsyncParsableCommand {
     )
     var history: String?
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Answer HTTP there: /live while the process works, /ready while its Redis does; 127.0.0.1:8090, say.",
+            valueName: "address:port"
+        )
+    )
+    var health: String?
+
     @Option(name: .customLong("drain-timeout"), help: "Seconds that running jobs may take after SIGTERM.")
     var drainTimeout: Double = 25
 
@@ -62,6 +71,9 @@ struct WorkerCommand: AsyncParsableCommand {
         }
         if !(0.05...60).contains(sweepInterval) { throw ValidationError("--sweep-interval is 0.05 to 60 seconds.") }
         if !(0.5...600).contains(flightLease) { throw ValidationError("--flight-lease is 0.5 to 600 seconds.") }
+        if let health, HealthServer.address(health) == nil {
+            throw ValidationError("--health looks like 127.0.0.1:8090, not \"\(health)\".")
+        }
         if !(0...3600).contains(drainTimeout) { throw ValidationError("--drain-timeout is 0 to 3600 seconds.") }
     }
 
@@ -98,7 +110,10 @@ struct WorkerCommand: AsyncParsableCommand {
                     onHungRender: { _exit(70) }
                 )
                 try await worker.start()
+                var server: HealthServer?
+                if let health { server = try await HealthServer.start(health) { worker.isReady } }
                 await worker.run(until: shutdown)
+                try await server?.stop()
                 try await leaseGroup.shutdownGracefully()
             }
         }

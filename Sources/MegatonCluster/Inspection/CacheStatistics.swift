@@ -21,6 +21,14 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
     public var waits: Int
     /// Looks that found a remembered failure.
     public var negatives: Int
+    /// Entries that were served although they were no longer fresh, as their origin allows.
+    public var staleHits: Int
+    /// Originals that their origins confirmed instead of sending them again.
+    public var revalidations: Int
+    /// Requests that were put off for politeness.
+    public var throttled: Int
+    /// Requests that were put off as their host is broken off.
+    public var brokenOff: Int
     /// Bytes that were put into the cache.
     public var bytesIn: Int
     /// Bytes that came out of it.
@@ -55,6 +63,10 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
         leads = counters["leads"] ?? 0
         waits = counters["waits"] ?? 0
         negatives = counters["negatives"] ?? 0
+        staleHits = counters["stale_hits"] ?? 0
+        revalidations = counters["revalidations"] ?? 0
+        throttled = counters["throttled"] ?? 0
+        brokenOff = counters["broken_off"] ?? 0
         bytesIn = counters["bytes_in"] ?? 0
         bytesOut = counters["bytes_out"] ?? 0
         originFetches = counters["origin_fetches"] ?? 0

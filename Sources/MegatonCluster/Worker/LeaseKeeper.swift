@@ -59,10 +59,12 @@ struct LeaseKeeper: Sendable {
                 info: info.json,
                 timeout: interval
             )
+            running.renewed(at: sent)
             let (lostIDs, cancelledIDs) = (Set(lost), Set(cancelled))
             for entry in entries {
                 if lostIDs.contains(entry.job.id) {
                     // One that has just ended is no longer ours either, and is not there any more to be stopped.
+                    if running.contains(entry) { statistics.add("leases_lost", 1) }
                     entry.stop(.leaseLost)
                 } else {
                     entry.prolong(to: sent + Self.validity(of: lease))

@@ -40,6 +40,7 @@ final class RunningJobs: Sendable {
     }
 
     private let entries = Mutex<[String: Entry]>([:])
+    private let lastRenewal = Mutex<ContinuousClock.Instant?>(nil)
     /// Fired each time one ends, and when something else says that it is worth looking again.
     let changed = Trigger()
 
@@ -55,6 +56,11 @@ final class RunningJobs: Sendable {
         entries.withLock { if $0[entry.job.id] === entry { $0[entry.job.id] = nil } }
         changed.fire()
     }
+
+    /// When the last renewal that Redis answered was sent; nil before the first.
+    var renewed: ContinuousClock.Instant? { lastRenewal.withLock { $0 } }
+
+    func renewed(at instant: ContinuousClock.Instant) { lastRenewal.withLock { $0 = instant } }
 
     /// Stops what can no longer be sure of its lease.
     ///

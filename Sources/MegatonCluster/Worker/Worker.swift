@@ -114,6 +114,11 @@ public final class Worker: Sendable {
         try await ControlRedisCheck.run(queue.redis)
     }
 
+    /// Whether Redis has answered a renewal within the lease: what the worker claims now it can keep.
+    public var isReady: Bool {
+        running.renewed.map { $0.duration(to: .now) < configuration.lease } ?? false
+    }
+
     /// Works until the signal, and ends what it began: finished where the drain time allows, else given back.
     public func run(until signal: ShutdownSignal) async {
         logger.info("worker started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])

@@ -1,0 +1,80 @@
+import NIOCore
+import NIOHTTP1
+import NIOPosix
+
+/// Two answers for whoever watches a process: `/live` is 200 while it answers at all, `/ready` is 200 while it can work
+/// and 503 while it cannot. Restarting a worker whose Redis is away would help nobody.
+final class HealthServer: Sendable {
+    private let channel: any Channel
+
+    private init(_ channel: any Channel) { self.channel = channel }
+
+    /// The parts of `address:port`; nil where the text is none.
+    static func address(_ text: String) -> (host: String, port: Int)? {
+        guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
+            (0...65535).contains(port)
+        else { return nil }
+        let host = text[..<colon].trimmingPrefix("[").prefix { $0 != "]" }
+        return host.isEmpty ? nil : (String(host), port)
+    }
+
+    /// Listens until it is stopped.
+    ///
+    /// - Parameter isReady: asked for each request, on an event loop: must not block.
+    /// - Throws: `Failure` where the address cannot be had.
+    static func start(_ text: String, isReady: @escaping @Sendable () -> Bool) async throws -> HealthServer {
+        guard let (host, port) = address(text) else { throw Failure.usage("--health \(text) is no address:port.") }
+        do {
+            let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+                .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                .childChannelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try channel.pipeline.syncOperations.configureHTTPServerPipeline()
+                        try channel.pipeline.syncOperations.addHandler(Handler(isReady))
+                    }
+                }
+                .bind(host: host, port: port).get()
+            return HealthServer(channel)
+        } catch {
+            throw Failure.unavailable("--health \(text) cannot be listened on: \(error)")
+        }
+    }
+
+    func stop() async throws { try await channel.close() }
+
+    private final class Handler: ChannelInboundHandler {
+        typealias InboundIn = HTTPServerRequestPart
+        typealias OutboundOut = HTTPServerResponsePart
+
+        private let isReady: @Sendable () -> Bool
+        private var path = ""
+
+        init(_ isReady: @escaping @Sendable () -> Bool) { self.isReady = isReady }
+
+        func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+            switch unwrapInboundIn(data) {
+            case .head(let head): path = head.uri
+            case .body: break
+            case .end: answer(context)
+            }
+        }
+
+        private func answer(_ context: ChannelHandlerContext) {
+            let (status, text): (HTTPResponseStatus, String) =
+                switch path {
+                case "/live": (.ok, "live\n")
+                case "/ready": isReady() ? (.ok, "ready\n") : (.serviceUnavailable, "Redis does not answer\n")
+                default: (.notFound, "/live or /ready\n")
+                }
+            let body = context.channel.allocator.buffer(string: text)
+            let headers = HTTPHeaders([
+                ("content-type", "text/plain"), ("content-length", String(body.readableBytes)), ("connection", "close"),
+            ])
+            let head = HTTPResponseHead(version: .http1_1, status: status, headers: headers)
+            context.write(wrapOutboundOut(.head(head)), promise: nil)
+            context.write(wrapOutboundOut(.body(.byteBuffer(body))), promise: nil)
+            let channel = context.channel
+            context.writeAndFlush(wrapOutboundOut(.end(nil))).whenComplete { _ in channel.close(promise: nil) }
+        }
+    }
+}

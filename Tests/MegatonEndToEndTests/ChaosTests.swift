@@ -1,0 +1,17 @@
+import Foundation
+import MegatonChaos
+import MegatonTestSupport
+import Testing
+
+/// A short run of scripts/chaos with a seed that is always the same; long ones are for the night.
+@Suite(.timeLimit(.minutes(5))) struct ChaosTests {
+    @Test func nothingIsLostOrDoneTwiceInAShortRun() async throws {
+        let directory = try TestDirectory()
+        defer { directory.remove() }
+        let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
+        let run = ChaosRun(.init(seed: 3, duration: .seconds(25), program: program, directory: directory.path))
+        let report = try await run.run()
+        print(report.lines.joined(separator: "\n"))
+        #expect(report.violations.isEmpty, "\(report.violations.joined(separator: "\n"))")
+    }
+}

@@ -1,0 +1,52 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+/// What `megaton worker --health` tells whoever watches it.
+@Suite(.timeLimit(.minutes(2))) struct HealthTests {
+    /// The status of an answer; 0 where there is none.
+    private func status(_ path: String, _ port: Int) async throws -> Int {
+        let curl = try ProgramUnderTest(
+            program: "/usr/bin/curl",
+            arguments: [
+                "--silent", "--output", "/dev/null", "--write-out", "%{http_code}", "http://127.0.0.1:\(port)\(path)",
+            ]
+        )
+        return Int(await curl.ending().output) ?? 0
+    }
+
+    /// Asks until the answer is the one that is expected. Each question takes a process, so that this is no busy loop;
+    /// the suite's time limit bounds it.
+    private func wait(for expected: Int, at path: String, _ port: Int) async throws {
+        while try await status(path, port) != expected { try Task.checkCancellation() }
+    }
+
+    // Scenario 7 of the test plan: readiness is red while Redis is away, liveness is green.
+    @Test func aWorkerIsReadyWhileItsRedisAnswersAndAlwaysLive() async throws {
+        try await RedisServerProcess.run(.init(settings: ["appendonly yes"])) { (server) async throws in
+            let port = try FreePort.find()
+            let worker = try ProgramUnderTest.megaton([
+                "worker", "--redis", server.url, "--lease", "1.5", "--renew-interval", "0.5", "--health",
+                "127.0.0.1:\(port)",
+            ])
+            try await wait(for: 200, at: "/ready", port)
+            #expect(try await status("/live", port) == 200)
+            #expect(try await status("/", port) == 404)
+            await server.crash()
+            try await wait(for: 503, at: "/ready", port)
+            #expect(try await status("/live", port) == 200)
+            try await server.startAgain()
+            try await wait(for: 200, at: "/ready", port)
+            worker.send(SIGTERM)
+            #expect(await worker.ending().code == 0)
+        }
+    }
+
+    @Test(arguments: ["8090", "localhost:", "localhost:65536", ":80"]) func anAddressThatIsNoneIsRefused(_ text: String)
+        async throws
+    {
+        let worker = try ProgramUnderTest.megaton(["worker", "--redis", "redis://127.0.0.1:1", "--health", text])
+        #expect(await worker.ending().code == 64)
+    }
+}
