@@ -67,6 +67,22 @@ import Testing
         }
     }
 
+    @Test func whatIsHeldIsRenewedAndWhatWasForgottenDoesNotComeBack() async throws {
+        try await run(HostLimits()) { (gate, fixture) async throws in
+            let key = fixture.keys.fetching(host)
+            let pass = try await gate.enter(url)
+            let token = RedisArgument.string(try #require(pass.token))
+            try await fixture.redis.send(["ZADD", .string(key), "XX", "1", token])
+            await gate.renew()
+            let score = try await fixture.redis.send(["ZSCORE", .string(key), token]).string.flatMap(Double.init) ?? 0
+            #expect(score > 1e12)
+            try await fixture.redis.send(["DEL", .string(key)])
+            await gate.renew()
+            #expect(try await fixture.count("EXISTS", key) == 0)
+            await gate.leave(pass, .answered)
+        }
+    }
+
     @Test func theRefusedGetTurnsOneAfterTheOther() async throws {
         var limits = HostLimits()
         limits.rate = 1

@@ -27,7 +27,7 @@ extension QueueScripts {
 
 extension HostScripts {
     /// All of them.
-    static let all = [enter, leave]
+    static let all = [enter, renew, leave]
 }
 
 extension FlightScripts {

@@ -2,28 +2,32 @@ public import Foundation
 public import Logging
 public import MegatonPipeline
 public import MegatonRedis
+import Synchronization
 
 /// Politeness towards origins, shared by the whole cluster: rate, concurrency, Retry-After, and a circuit breaker.
 ///
 /// Asked by whoever is about to fetch, not at admission: what a cache has costs its host nothing. A job that must wait
 /// goes back with the time at which its turn is likely to be, so that a throttled host holds no place in any worker.
 /// Where the control Redis cannot be reached everybody may pass.
-public struct HostGate: OriginGating {
+public final class HostGate: OriginGating {
     private let redis: RedisClient
     private let keys: QueueKeys
     private let limits: HostLimits
     private let logger: Logger
     private let statistics: StatisticsRecorder?
     private let history: History?
+    /// What this process has, and since when: renewed until it is given back. Bounded by the fetches that are under way.
+    private let held = Mutex<[OriginPass: ContinuousClock.Instant]>([:])
 
-    /// A pass of somebody who died is forgotten after so long: more than any fetch may take.
-    private static let passLifetime: Duration = .seconds(180)
+    /// A pass of somebody who died is forgotten after so long: until then it takes a place at its host.
+    private static let passLifetime: Duration = .seconds(15)
+    private static let renewInterval: Duration = .seconds(5)
     /// What a 429 or 503 without a Retry-After is taken to mean.
     private static let defaultPause: Duration = .seconds(1)
     /// A Retry-After beyond it is not believed.
     private static let longestPause: Duration = .seconds(3600)
 
-    public init(redis: RedisClient, keys: QueueKeys, limits: HostLimits, logger: Logger) {
+    public convenience init(redis: RedisClient, keys: QueueKeys, limits: HostLimits, logger: Logger) {
         self.init(redis: redis, keys: keys, limits: limits, logger: logger, statistics: nil, history: nil)
     }
 
@@ -84,12 +88,16 @@ public struct HostGate: OriginGating {
             )
         default:
             await history?.note(HistoryEvent(.fetch, key: url.absoluteString))
-            return OriginPass(host: host, token: token)
+            let pass = OriginPass(host: host, token: token)
+            held.withLock { $0[pass] = .now }
+            return pass
         }
     }
 
     public func leave(_ pass: OriginPass, _ outcome: OriginOutcome) async {
         guard let token = pass.token else { return }
+        let began = held.withLock { $0.removeValue(forKey: pass) }
+        let took = began.map { Int($0.duration(to: .now).inSeconds * 1_000_000) } ?? 0
         let (word, pause): (RedisArgument, Duration) =
             switch outcome {
             case .answered: ("answered", .zero)
@@ -105,12 +113,39 @@ public struct HostGate: OriginGating {
                 arguments: [
                     .string(pass.host), .string(token), word, .int(pause.wholeMilliseconds), .int(limits.breakAfter),
                     .int(limits.breakTime.wholeMilliseconds), .int(limits.longestBreak.wholeMilliseconds),
-                    .int(Self.passLifetime.wholeMilliseconds),
+                    .int(took),
                 ]
             )
         } catch {
             // The pass runs out by itself.
             logger.debug("a pass was not given back", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+
+    /// Renews what is held, until the task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: Self.renewInterval)  // Cancelled: the loop's condition ends it.
+            if !Task.isCancelled { await renew() }
+        }
+    }
+
+    /// Prolongs all passes of this process, in one round trip.
+    func renew() async {
+        let passes = held.withLock { Array($0.keys) }
+        if passes.isEmpty { return }
+        do {
+            _ = try await redis.run(
+                HostScripts.renew,
+                calls: passes.map { pass in
+                    (
+                        [keys.fetching(pass.host)],
+                        [.string(pass.token ?? ""), .int(Self.passLifetime.wholeMilliseconds)]
+                    )
+                }
+            )
+        } catch {
+            logger.debug("passes were not renewed", metadata: [LogKey.error: "\(error)"])
         }
     }
 

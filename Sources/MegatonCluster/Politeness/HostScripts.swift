@@ -61,12 +61,28 @@ enum HostScripts {
             """
     )
 
+    /// Prolongs a pass.
+    ///
+    /// KEYS 1 fetching:<host>
+    /// ARGV 1 token · 2 ms after which it is forgotten
+    /// Returns 1, or 0 where it has been forgotten: its place may be another's, and it does not come back.
+    static let renew = RedisScript(
+        name: "renewPass",
+        source: """
+            #!lua flags=allow-oom
+            if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
+            local t = redis.call('TIME')
+            redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + math.floor(t[2] / 1000) + tonumber(ARGV[2]), ARGV[1])
+            return 1
+            """
+    )
+
     /// Gives a pass back, and says how it went.
     ///
     /// KEYS 1 rate · 2 fetching:<host>
     /// ARGV 1 host · 2 token · 3 `answered`, `throttled`, `failed` or `none` · 4 ms to leave it alone, of `throttled` ·
-    ///      5 failures that break it off · 6 ms of the first break · 7 ms of the longest · 8 ms after which a pass is
-    ///      forgotten
+    ///      5 failures that break it off · 6 ms of the first break · 7 ms of the longest · 8 µs that the request
+    ///      took, 0 if that is not known
     /// Returns 1, or 0 where the pass had been forgotten; what it tells counts all the same.
     /// After: a throttled host has half of its limits, halved once a second at the most, and nothing goes there before
     /// the time it named; each answer gives a twentieth back. From the given number of failures in a row on, each of
@@ -74,15 +90,11 @@ enum HostScripts {
     static let leave = RedisScript(
         name: "leave",
         source: "#!lua flags=allow-oom\n" + prelude + """
-            local deadline = redis.call('ZSCORE', KEYS[2], ARGV[2])
-            redis.call('ZREM', KEYS[2], ARGV[2])
+            local known = redis.call('ZREM', KEYS[2], ARGV[2])
             if ARGV[3] == 'answered' then
               failures, open = 0, 0
               factor = math.min(1, factor + 0.05)
-              if deadline then
-                local took = math.max(0, us - (tonumber(deadline) - tonumber(ARGV[8])) * 1000)
-                mean = mean + (took - mean) / 8
-              end
+              if tonumber(ARGV[8]) > 0 then mean = mean + (tonumber(ARGV[8]) - mean) / 8 end
             elseif ARGV[3] == 'throttled' then
               failures, open = 0, 0
               blocked = math.max(blocked, ms + tonumber(ARGV[4]))
@@ -98,7 +110,7 @@ enum HostScripts {
               end
             end
             keep()
-            return deadline and 1 or 0
+            return known
             """
     )
 }

@@ -18,6 +18,7 @@ public final class Worker: Sendable {
     private let cacheClient: RedisClient?
     private let lock: InFlightLock?
     private let pipeline: ImagePipeline
+    private let gate: HostGate
     private let files: ThreadPool
     private let claims: ClaimLoop
     /// Leads where no coordinator does.
@@ -57,7 +58,7 @@ public final class Worker: Sendable {
         let (cacheClient, lock) = Self.sharedCache(configuration, name, group, logger, statistics, history)
         self.cacheClient = cacheClient
         self.lock = lock
-        let gate = HostGate(
+        gate = HostGate(
             redis: control,
             keys: configuration.keys,
             limits: configuration.hostLimits,
@@ -128,6 +129,7 @@ public final class Worker: Sendable {
             group.addTask { await self.sweep() }
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
+            group.addTask { await self.gate.run() }
             if let reserve { group.addTask { await reserve.run() } }
             await claims.run(until: signal)
             group.cancelAll()
