@@ -36,7 +36,14 @@ struct ClockStep: Scenario {
             try await cluster.start(workers: 1, stage)
             let stepped = try launch(library, clock, cluster, stage)
             defer { stepped.send(SIGKILL) }
-            try await stage.ready(cluster.client, workers: 2)
+            do {
+                try await stage.ready(cluster.client, workers: 2)
+            } catch {
+                verdict.complain([
+                    "the worker with the clock did not come up (\(stepped.isRunning), \(await stepped.ending())): \(stepped.errors.suffix(300))"
+                ])
+                return
+            }
             try await load(origin, clock, stepped, cluster, stage, &verdict)
             stepped.send(SIGTERM)
             let code = await Fleet.ending(of: stepped, within: .seconds(45))
@@ -74,9 +81,11 @@ struct ClockStep: Scenario {
         _ stage: Stage
     ) throws -> ProgramUnderTest {
         try ProgramUnderTest(
-            program: stage.program,
+            // `env` becomes the worker: spawned with the library and without it, Swift does not see its arguments.
+            program: "/usr/bin/env",
             arguments: [
-                "worker", "--allow-private", "--render-threads", "1", "--history", Self.history(cluster), "--log-level",
+                stage.program, "worker", "--allow-private", "--render-threads", "1", "--history", Self.history(cluster),
+                "--log-level",
                 "warning", "--redis", cluster.fleet.options.control, "--cache-redis", cluster.cacheURL,
             ],
             environment: [
