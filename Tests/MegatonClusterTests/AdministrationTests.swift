@@ -155,6 +155,18 @@ import Testing
         }
     }
 
+    @Test func onlySoManyHostsAreCountedOneByOne() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let key = RedisArgument.string(fixture.keys.statHosts)
+            for number in 1...5 { try await fixture.redis.send(["HSET", key, "host\(number)", .int(number)]) }
+            try await fixture.queue.forgetRareHosts(above: 3)
+            #expect(try await fixture.count("HLEN", fixture.keys.statHosts) == 5, "not for a few more")
+            try await fixture.queue.forgetRareHosts(above: 2)
+            let left = try await fixture.redis.send(["HKEYS", key]).array?.compactMap(\.string) ?? []
+            #expect(Set(left) == ["host4", "host5"])
+        }
+    }
+
     // MARK: - Batches
 
     @Test func aDeduplicatingBatchDoesTheSameOnce() async throws {

@@ -47,6 +47,8 @@ public final class Coordinator: Sendable {
     private static let lookInterval: Duration = .seconds(1)
     private static let trimInterval: Duration = .seconds(60)
     private static let trimmedAtOnce = 100
+    /// Hosts whose requests are counted one by one.
+    private static let hostsKept = 10_000
 
     /// - Parameter name: `host:pid:random`.
     public init(
@@ -85,7 +87,7 @@ public final class Coordinator: Sendable {
     }
 
     private func work() async {
-        logger.info("coordinator started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])
+        if !isReserve { logger.info("coordinator started", metadata: [LogKey.queue: "\(configuration.keys.queue)"]) }
         var failures = Backoff()
         while !Task.isCancelled {
             do {
@@ -108,7 +110,7 @@ public final class Coordinator: Sendable {
         } catch {
             logger.warning("the lead was not given up", metadata: [LogKey.error: "\(error)"])
         }
-        logger.info("coordinator stopped")
+        if !isReserve { logger.info("coordinator stopped") }
     }
 
     private var isReserve: Bool { configuration.reserve != nil }
@@ -156,6 +158,7 @@ public final class Coordinator: Sendable {
             if look.isDue(at: .now) { window.observe(slots: try await intake.slots()) }
             if trim.isDue(at: .now) {
                 try await queue.forgetBatches(endedFor: configuration.batchRetention, limit: Self.trimmedAtOnce)
+                try await queue.forgetRareHosts(above: Self.hostsKept)
             }
             switch try await intake.admit(epoch: epoch, window: &window, chunk: configuration.chunk) {
             case .admitted(let counts):

@@ -26,6 +26,14 @@ extension JobQueue {
         try await redis.send(["HLEN", .string(keys.body)]).int ?? 0
     }
 
+    /// Forgets what was counted of the hosts that were asked the least, where twice as many are known as are kept.
+    func forgetRareHosts(above kept: Int) async throws(RedisError) {
+        guard try await redis.send(["HLEN", .string(keys.statHosts)]).int ?? 0 > 2 * kept else { return }
+        let counts = try await redis.send(["HGETALL", .string(keys.statHosts)]).dictionary
+        let rare = counts.sorted { (Int($0.value) ?? 0) > (Int($1.value) ?? 0) }.dropFirst(kept)
+        try await redis.send(RedisCommand(["HDEL", .string(keys.statHosts)] + rare.map { .string($0.key) }))
+    }
+
     // MARK: - Dead letters
 
     /// Dead jobs, oldest first, a page at a time.
