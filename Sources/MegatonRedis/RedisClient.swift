@@ -25,12 +25,23 @@ public final class RedisClient: Sendable {
     private let connector: RedisConnector
     private let group: any EventLoopGroup
     private let logger: Logger
+    private let isPatient: Bool
     private let shared = Mutex(Shared())
 
     /// - Parameters:
     ///   - role: what the connection is for: `control`, `lease`, `wake`, `cache`. Shown by CLIENT LIST.
     ///   - group: the event loops to live on. The lease's renewal has one of its own.
-    public init(_ configuration: RedisConfiguration, role: String, group: any EventLoopGroup, logger: Logger) {
+    ///   - isPatient: whether a command waits, within its time-out, until a Redis that is away is there again. One that
+    ///     is not fails at once after the first failure, while the next attempt is made behind it: for what can be done
+    ///     without.
+    public init(
+        _ configuration: RedisConfiguration,
+        role: String,
+        group: any EventLoopGroup,
+        logger: Logger,
+        isPatient: Bool = true
+    ) {
+        self.isPatient = isPatient
         self.configuration = configuration
         connector = RedisConnector(configuration, name: "megaton:\(role)", group: group)
         self.group = group
@@ -68,7 +79,7 @@ public final class RedisClient: Sendable {
         let deadline = NIODeadline.now() + TimeAmount(timeout ?? configuration.commandTimeout)
         let connection = try await connection(before: deadline)
         guard NIODeadline.now() < deadline else {
-            throw RedisError(.timeout, "Redis was reached too late; the command was not sent.")
+            throw RedisError(.unreachable, "Redis was reached too late; the command was not sent.")
         }
         let replies: [RedisValue]
         do throws(RedisError) {
@@ -134,10 +145,14 @@ public final class RedisClient: Sendable {
         var cause: RedisError?
         while true {
             do throws(RedisError) {
-                return try await attempt().connection(before: deadline)
+                let attempt = try attempt()
+                if !isPatient, case .running = attempt, shared.withLock({ $0.failedBefore }) {
+                    throw RedisError(.unreachable, "Redis was away a moment ago; it is being tried again meanwhile.")
+                }
+                return try await attempt.connection(before: deadline)
             } catch {
                 let isHopeless = [.closed, .authentication, .invalidConfiguration].contains(error.code)
-                if isHopeless || NIODeadline.now() >= deadline || Task.isCancelled {
+                if isHopeless || !isPatient || NIODeadline.now() >= deadline || Task.isCancelled {
                     throw error == Attempt.late ? cause ?? error : error
                 }
                 cause = error

@@ -208,6 +208,50 @@ import Testing
         }
     }
 
+    @Test func theSharesHoldAlsoWhereThereIsRoomForOneJobAtATime() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for (name, weight) in [("aaa", 1), ("zzz", 3)] {
+                let jobs = (0..<60).map { QueueFixture.job("\(name)\($0)", batch: name) }
+                try await fixture.submit(jobs, to: name, policy: .init(weight: weight))
+            }
+            for id in 0..<60 { try await fixture.push(QueueFixture.job("public\(id)")) }
+            for _ in 0..<50 { try await fixture.admit(chunk: 1) }
+            #expect(try await fixture.batch("aaa")["total"] == 10)
+            #expect(try await fixture.batch("zzz")["total"] == 30)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 50)
+        }
+    }
+
+    @Test func aJobOfACancelledBatchIsNotPutOff() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.submit([QueueFixture.job("a", batch: "b")], to: "b")
+            try await fixture.admit()
+            let job = try await fixture.claim()[0]
+            try await fixture.queue.cancel(batch: "b")
+            let verdict = try await fixture.queue.retry(
+                job,
+                worker: "w1",
+                after: .seconds(600),
+                countsAttempt: true,
+                counters: [:]
+            )
+            #expect(verdict == .ok)
+            #expect(try await fixture.places("a") == ["ready"])
+            #expect(try await fixture.claim()[0].isCancelled)
+        }
+    }
+
+    @Test func aBatchThatNobodyClosesIsForgottenToo() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "open"))
+            try await fixture.admit()
+            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10) == 0, "a job is left")
+            for job in try await fixture.claim() { _ = try await fixture.finish(job) }
+            #expect(try await fixture.queue.forgetBatches(endedFor: .seconds(60), limit: 10) == 0)
+            #expect(try await fixture.queue.forgetBatches(endedFor: .zero, limit: 10) == 1)
+        }
+    }
+
     @Test func aCancelledBatchDoesNotWaitForWhatIsPutOff() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.submit([QueueFixture.job("a", batch: "b")], to: "b")

@@ -40,7 +40,7 @@ import Testing
                 QueueScripts.stage,
                 keys: [
                     fixture.keys.leader, fixture.keys.epoch, fixture.keys.stage(epoch: 1), fixture.keys.stages,
-                    fixture.keys.intakes, fixture.keys.jobs,
+                    fixture.keys.intakes, fixture.keys.credit, fixture.keys.control, fixture.keys.jobs,
                 ],
                 arguments: ["leader", "1", "10", "", "1"]
             )

@@ -122,16 +122,33 @@ import Testing
             await gate.leave(try await gate.enter(url), .answered)
             for _ in 0..<3 { await gate.leave(try await gate.enter(url), .failed) }
             let refused = try #require(await refusal(gate))
-            #expect(refused.code == .unreachable && (refused.retryAfter ?? 0) > 4 && (refused.retryAfter ?? 0) <= 5)
+            #expect(refused.code == .throttled && (refused.retryAfter ?? 0) > 4 && (refused.retryAfter ?? 0) <= 5)
             // Its break is over: one may look, the others wait for what it finds.
             try await set(5, "0", fixture)
             let probe = try await gate.enter(url)
             #expect(await refusal(gate)?.code == .throttled)
             await gate.leave(probe, .failed)
             #expect((await refusal(gate)?.retryAfter ?? 0) > 9, "twice as long")
+            for _ in 0..<2 {
+                try await set(5, "0", fixture)
+                await gate.leave(try await gate.enter(url), .failed)
+            }
+            #expect(await refusal(gate)?.code == .unreachable, "by now it costs an attempt")
             try await set(5, "0", fixture)
             await gate.leave(try await gate.enter(url), .answered)
             for _ in 0..<2 { #expect(await refusal(gate) == nil, "well again") }
+        }
+    }
+
+    @Test func whatWasUnderWayWhenAHostWasBrokenOffSaysNoMore() async throws {
+        var limits = HostLimits()
+        limits.breakAfter = 2
+        try await run(limits) { (gate, _) async throws in
+            var passes: [OriginPass] = []
+            for _ in 0..<10 { passes.append(try await gate.enter(url)) }
+            for pass in passes { await gate.leave(pass, .failed) }
+            let left = await refusal(gate)?.retryAfter ?? 0
+            #expect(left > 4 && left <= 5, "one wave of failures is one break")
         }
     }
 

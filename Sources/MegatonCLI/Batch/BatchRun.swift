@@ -106,6 +106,8 @@ final class BatchRun: Sendable {
         try await withThrowingTaskGroup(of: BatchTally?.self) { group in
             group.addTask {
                 try await self.submit()
+                // A push that was on its way when the signal came has made a batch that was not there to be cancelled.
+                if self.shutdown.level > .none { try await self.monitor.cancel() }
                 return nil
             }
             group.addTask { try await self.collect() }
@@ -184,7 +186,8 @@ final class BatchRun: Sendable {
             reporter.show(ended: now.ended, submitted: now.submitted, failed: failed, isComplete: now.isComplete)
             if lines.isEmpty {
                 var isOver = now.isComplete && tally.ended >= now.submitted
-                if !isOver, now.isComplete || shutdown.level > .none { isOver = try await isFinished() }
+                // Also where it is not complete: somebody else may have cancelled it.
+                if !isOver { isOver = try await isFinished() }
                 if isOver {
                     // The last outcomes came in the same step as the batch's end.
                     let rest = try await outcomes(kept: tally.ended)

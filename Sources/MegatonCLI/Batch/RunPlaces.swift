@@ -23,6 +23,7 @@ struct RunPlaces: Sendable {
         } else {
             self.ledger = "\(self.output ?? ".")/megaton-ledger.jsonl"
         }
+        try options.checkLedger(ledger)
         let all = (self.output.map { [$0] } ?? []) + Self.inputRoots(options.inputs) + (try retried?.roots() ?? [])
         roots = Array(Set(all)).sorted()
     }

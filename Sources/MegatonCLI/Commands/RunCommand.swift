@@ -122,6 +122,8 @@ struct RunCommand: AsyncParsableCommand {
     ) async throws -> Value {
         var configuration = Coordinator.Configuration()
         configuration.keys = redis.keys
+        // On somebody's cluster it stands in where no coordinator leads, and gives way to one that knows the presets.
+        if redis.controlURL != nil { configuration.reserve = .zero }
         let coordinator = Coordinator(
             configuration,
             redis: control,

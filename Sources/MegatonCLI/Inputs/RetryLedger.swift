@@ -5,35 +5,40 @@ import MegatonCluster
 struct RetryLedger {
     let path: String
 
-    /// Directories that workers are allowed; beyond that their common parents are.
+    /// Directories that workers are allowed without a word.
     private static let rootLimit = 64
 
-    /// The job of a line, without the id and the batch that it had; nil where it did not fail.
+    /// The job of a line, without the id and the batch that it had; nil where it did not fail, or the ledger does not
+    /// hold it.
     ///
-    /// - Throws: `Failure` where the line is none of a ledger, or does not hold its job.
+    /// - Throws: `Failure` where the line is none of a ledger.
     static func failedJob(_ line: String) throws -> Job? {
-        let outcome: JobOutcome
-        do {
-            outcome = try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
-        } catch {
-            throw Failure.usage("--retry-failed: this is no line of a ledger: \(line.prefix(80))")
-        }
+        let outcome = try outcome(line)
         guard outcome.status == .failed else { return nil }
         guard var job = outcome.job else {
-            throw Failure.usage(
-                "--retry-failed: the ledger does not hold the job of \(outcome.source.prefix(80)): it was no readable job, "
-                    + "or larger than \(JobOutcome.maximumJobSize) bytes. Name its source by hand."
+            Terminal.error(
+                "megaton: left out, as it was no readable job or too large for a ledger: \(outcome.source.prefix(80))"
             )
+            return nil
         }
         job.id = nil
         job.batch = nil
         return job
     }
 
-    /// Where the new ledger goes unless it is told: beside the old one.
+    private static func outcome(_ line: String) throws -> JobOutcome {
+        do {
+            return try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
+        } catch {
+            throw Failure.usage("--retry-failed: this is no line of a ledger: \(line.prefix(80))")
+        }
+    }
+
+    /// Where the new ledger goes unless it is told: beside the old one, and beside those of earlier repetitions.
     var successor: String {
-        let old = URL(fileURLWithPath: path).standardizedFileURL
-        return old.deletingPathExtension().path + ".retry.jsonl"
+        let base = URL(fileURLWithPath: path).standardizedFileURL.deletingPathExtension().path
+        let names = (1...999).lazy.map { $0 == 1 ? "\(base).retry.jsonl" : "\(base).retry-\($0).jsonl" }
+        return names.first { !FileManager.default.fileExists(atPath: $0) } ?? "\(base).retry.jsonl"
     }
 
     static func isSame(_ left: String, _ right: String) -> Bool {
@@ -41,47 +46,47 @@ struct RetryLedger {
             == URL(fileURLWithPath: right).resolvingSymlinksInPath().path
     }
 
-    /// The directories that its failed jobs read from and write to, so that the run's own workers may.
+    /// The directories that its failed jobs read from and write to, so that the run's own workers may; and its own.
     ///
-    /// - Throws: `Failure` where the ledger cannot be read.
+    /// What was forbidden then is not allowed by asking again, and nothing above a named directory is ever allowed:
+    /// a ledger repeats what lists of strangers said.
+    ///
+    /// - Throws: `Failure` where the ledger cannot be read, or names too many places.
     func roots() throws -> [String] {
-        var directories: Set<String> = []
+        let own = URL(fileURLWithPath: path).standardizedFileURL.deletingLastPathComponent().path
+        var directories: Set<String> = [own]
         var reader = try InputReader.lines(of: path)
         while case .line(let line) = try reader.next(waiting: -1) {
-            guard let job = try Self.failedJob(line) else { continue }
-            if let source = URL(string: job.source), source.isFileURL {
-                directories.insert(Self.existing(source.deletingLastPathComponent().path(percentEncoded: false)))
-            }
-            if let output = job.output {
-                let fixed = String(output.prefix { $0 != "{" })
-                let path = (URL(string: fixed)?.path(percentEncoded: false) ?? "/") as NSString
-                directories.insert(
-                    Self.existing(fixed.hasSuffix("/") ? path as String : path.deletingLastPathComponent)
-                )
-            }
+            let outcome = try Self.outcome(line)
+            guard outcome.status == .failed, outcome.error?.code != "forbidden", let job = outcome.job else { continue }
+            directories.formUnion(Self.places(of: job).filter { !Self.isBeneath($0, own) && Self.isDirectory($0) })
         }
-        return try Self.covering(directories)
-    }
-
-    /// The directory, or the nearest above it that is there.
-    private static func existing(_ path: String) -> String {
-        var url = URL(fileURLWithPath: path).standardizedFileURL
-        while url.path != "/" && !FileManager.default.fileExists(atPath: url.path) { url.deleteLastPathComponent() }
-        return url.path
-    }
-
-    /// Few directories that hold all of them, and never the root of everything.
-    private static func covering(_ directories: Set<String>) throws -> [String] {
-        var all = directories
-        while all.count > rootLimit {
-            let deepest = all.map { $0.split(separator: "/").count }.max() ?? 0
-            all = Set(
-                all.map { $0.split(separator: "/").count == deepest ? ($0 as NSString).deletingLastPathComponent : $0 }
+        guard directories.count <= Self.rootLimit else {
+            throw Failure.usage(
+                "--retry-failed: its files lie in \(directories.count) directories; allow their places by --allow-root."
             )
         }
-        if all.contains("/") {
-            throw Failure.usage("--retry-failed: its files lie all over the disk; give their places by --allow-root.")
+        return directories.sorted()
+    }
+
+    private static func places(of job: Job) -> [String] {
+        var places: [String] = []
+        if let source = URL(string: job.source), source.isFileURL {
+            places.append(source.deletingLastPathComponent().standardizedFileURL.path)
         }
-        return all.sorted()
+        if let output = job.output {
+            let fixed = String(output.prefix { $0 != "{" })
+            let path = (URL(string: fixed)?.standardizedFileURL.path ?? "/") as NSString
+            places.append(fixed.hasSuffix("/") ? path as String : path.deletingLastPathComponent)
+        }
+        return places
+    }
+
+    private static func isBeneath(_ path: String, _ root: String) -> Bool { (path + "/").hasPrefix(root + "/") }
+
+    private static func isDirectory(_ path: String) -> Bool {
+        var isDirectory: ObjCBool = false
+        return path != "/" && FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory)
+            && isDirectory.boolValue
     }
 }

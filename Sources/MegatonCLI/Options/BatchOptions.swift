@@ -63,8 +63,13 @@ struct BatchOptions: ParsableArguments {
     /// - Throws: `Failure`.
     func check() throws {
         try InputReader.check(inputs + (retryFailed.map { [$0] } ?? []))
-        if let retryFailed, let ledger, RetryLedger.isSame(retryFailed, ledger) {
-            throw Failure.usage("--ledger would overwrite the ledger that is retried. Name another file.")
+        if let ledger { try checkLedger(ledger) }
+    }
+
+    /// - Throws: `Failure` where the ledger would overwrite what is to be read.
+    func checkLedger(_ path: String) throws {
+        for input in inputs + (retryFailed.map { [$0] } ?? []) where RetryLedger.isSame(input, path) {
+            throw Failure.usage("the ledger would overwrite the input \(input). Name another file with --ledger.")
         }
     }
 

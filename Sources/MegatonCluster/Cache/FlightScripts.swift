@@ -10,13 +10,14 @@ enum FlightScripts {
     /// Returns {`hit`, ms it is still fresh, m, chunk 0} · {`failed`, why, ms left, old…} · {`uncacheable`}: everybody
     ///      leads · {`wait`, ms left, token, old…} · {`lead`, token, old…}, where old… is nothing or the entry that is no
     ///      longer fresh: ms for which it has been stale, m, chunk 0; with `wait` only while it may be served.
-    /// What the flight of ARGV 3, or a later one, has stored is a hit for the asker, fresh or not.
+    /// What the flight of ARGV 3, or a later one, has stored is a hit for the asker, fresh or not. `allow-oom`, as a full
+    /// cache is still one that can be read; what a flight takes is small and goes with its lease.
     /// After `lead`: the flight is the owner's for the lease. Tokens only grow, also when the entry or the flight was
     /// evicted in between, unless Redis' clock steps back.
     static let begin = RedisScript(
         name: "begin",
         source: """
-            #!lua
+            #!lua flags=allow-oom
             local t = redis.call('TIME')
             local us = t[1] * 1000000 + t[2]
             local e = redis.call('HMGET', KEYS[1], 'x', 's', 't')

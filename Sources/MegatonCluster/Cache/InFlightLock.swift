@@ -172,6 +172,15 @@ public final class InFlightLock: FlightCoordinating {
         }
     }
 
+    public func discard(_ key: CacheKey) async {
+        do {
+            try await cache.redis.send(["UNLINK", .string(CacheNames.entry(key))])
+        } catch {
+            statistics?.add("cache_errors", 1)
+            logger.debug("an entry was not discarded", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+
     // MARK: -
 
     /// What cannot be read or understood is led without a lock, for this key alone: the others' flights are theirs.
@@ -346,7 +355,8 @@ public final class InFlightLock: FlightCoordinating {
         guard var error = try? JSONDecoder().decode(ImagePipeline.Error.self, from: data) else {
             return ImagePipeline.Error(.unreachable, "It failed a moment ago, for a reason that cannot be read.")
         }
-        error.retryAfter = max(error.retryAfter ?? 0, Double(max(0, millisecondsLeft)) / 1000)
+        // What is left of it, not what was asked for then.
+        error.retryAfter = Double(max(0, millisecondsLeft)) / 1000
         return error
     }
 

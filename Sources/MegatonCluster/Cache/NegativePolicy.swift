@@ -9,14 +9,15 @@ public struct NegativePolicy: Sendable {
     ///
     /// - Parameter random: 0 to 1; the time varies by a tenth, so that many do not run out together.
     public func lifetime(of error: ImagePipeline.Error, random: Double = .random(in: 0...1)) -> Duration? {
+        // Those who ask for the same meanwhile are told too; whoever has a turn must not meet it when it has come.
+        if error.code == .throttled { return .seconds(0.8 * (error.retryAfter ?? 0)) }
         let seconds: Double? =
             switch error.code {
             case .notFound: 60
             case .accessDenied: 30
             case .httpStatus: error.isRetryable ? max(5, error.retryAfter ?? 0) : 30
             case .unreachable, .tls, .timedOut, .incompleteBody, .tooManyRedirects: max(5, error.retryAfter ?? 0)
-            // Those who ask for the same meanwhile come back with the one whose turn it is.
-            case .throttled: max(0.05, error.retryAfter ?? 0)
+            case .throttled: nil
             case .dataIsEmpty, .dataTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge: 600
             case .renderTimedOut: 60
             // Rules and outputs are the asker's, not the source's; the rest says nothing about the source at all.

@@ -43,6 +43,8 @@ public final class Coordinator: Sendable {
 
     /// How soon it looks again while jobs wait and the window is full.
     private static let fullWait: Duration = .milliseconds(5)
+    /// And how soon at the least, where nothing ends.
+    private static let longestFullWait: Duration = .milliseconds(100)
     /// How often it is looked who works, and whether the queue is still held up.
     private static let lookInterval: Duration = .seconds(1)
     private static let trimInterval: Duration = .seconds(60)
@@ -91,26 +93,38 @@ public final class Coordinator: Sendable {
         var failures = Backoff()
         while !Task.isCancelled {
             do {
-                if try await isWanted(), let epoch = try await leadership.tryToLead() {
-                    try await lead(epoch)
+                let wait = isReserve ? Self.lookInterval : configuration.renewInterval
+                if try await isWanted() {
+                    switch try await leadership.attempt() {
+                    case .leads(let epoch): try await lead(epoch)
+                    // Not longer than the other's lease lasts.
+                    case .waits(let left): try await Task.sleep(for: min(wait, left + Self.fullWait))
+                    }
                 } else {
-                    try await Task.sleep(for: isReserve ? Self.lookInterval : configuration.renewInterval)
+                    try await Task.sleep(for: wait)
                 }
                 failures.reset()
             } catch is CancellationError {
                 break
             } catch {
                 logger.warning("coordinator lost its Redis or its lead", metadata: [LogKey.error: "\(error)"])
+                // What went wrong here may go right elsewhere; our lease must not keep the others out.
+                await resign()
                 try? await Task.sleep(for: failures.next())  // Cancelled: the loop's condition ends it.
             }
         }
-        // The task is cancelled by now, and Redis' client does not mind. A lead that is not given up runs out.
+        // The task is cancelled by now, and Redis' client does not mind.
+        await resign()
+        if !isReserve { logger.info("coordinator stopped") }
+    }
+
+    /// A lead that is not given up runs out.
+    private func resign() async {
         do {
             try await leadership.resign()
         } catch {
-            logger.warning("the lead was not given up", metadata: [LogKey.error: "\(error)"])
+            logger.debug("the lead was not given up", metadata: [LogKey.error: "\(error)"])
         }
-        if !isReserve { logger.info("coordinator stopped") }
     }
 
     private var isReserve: Bool { configuration.reserve != nil }
@@ -125,12 +139,17 @@ public final class Coordinator: Sendable {
 
     /// The leader's presets, for a reserve that may have to take its place.
     private func presets() async throws -> [String: [Rendition]] {
-        let key = RedisArgument.string(configuration.keys.presets)
+        let key = configuration.keys.presets
         guard isReserve else {
-            try await queue.redis.send(["SET", key, .string(WireJSON.text(configuration.presets))])
+            // A script, as SET is refused by a full Redis, which could not be worked off then.
+            try await queue.redis.run(
+                QueueScripts.publish,
+                keys: [key],
+                arguments: [.string(WireJSON.text(configuration.presets))]
+            )
             return configuration.presets
         }
-        guard let json = try await queue.redis.send(["GET", key]).string else { return [:] }
+        guard let json = try await queue.redis.send(["GET", .string(key)]).string else { return [:] }
         return try JSONDecoder().decode([String: [Rendition]].self, from: Data(json.utf8))
     }
 
@@ -146,6 +165,7 @@ public final class Coordinator: Sendable {
         var window = AdmissionWindow(limit: configuration.window)
         var renewal = Regularly(configuration.renewInterval)
         var look = Regularly(Self.lookInterval, isDueAtOnce: true)
+        var pause = Self.fullWait
         var trim = Regularly(Self.trimInterval, isDueAtOnce: true)
         while !Task.isCancelled {
             if renewal.isDue(at: .now) {
@@ -162,10 +182,13 @@ public final class Coordinator: Sendable {
             }
             switch try await intake.admit(epoch: epoch, window: &window, chunk: configuration.chunk) {
             case .admitted(let counts):
+                pause = Self.fullWait
                 if counts.invalid > 0 {
                     logger.info("jobs were invalid", metadata: [LogKey.count: "\(counts.invalid)"])
                 }
-            case .full: try await Task.sleep(for: Self.fullWait)
+            case .full:
+                try await Task.sleep(for: pause)
+                pause = min(pause * 2, Self.longestFullWait)
             case .draining: try await Task.sleep(for: Self.lookInterval)
             case .empty: await watch.wait()
             }

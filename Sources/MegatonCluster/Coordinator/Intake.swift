@@ -78,7 +78,10 @@ struct Intake: Sendable {
         // There is a limit to that too: what is put off is no longer in the intake, where it is cheap.
         let room = min(window.size - (alive - delayed), Self.delayedWindows * window.limit - alive)
         guard room > 0 else { return .full }
-        let staged = try await stage(state[3].dictionary, epoch: epoch, limit: min(room, chunk))
+        var weights = state[3].dictionary
+        // Where much is put off, a batch that has a window of its own on its way (a slow host's, say) waits for the others.
+        if delayed > window.limit / 2 { weights = try await unfilled(weights, limit: window.limit) }
+        let staged = try await stage(weights, epoch: epoch, limit: min(room, chunk))
         if staged.isEmpty { return .empty }
         let candidates = staged.map { validator.examine($0.json, batch: $0.batch) }
         return .admitted(try await admit(candidates, epoch: epoch, workers: workers))
@@ -99,7 +102,10 @@ struct Intake: Sendable {
         let batches = weights.keys.sorted()
         let reply = try await queue.redis.run(
             QueueScripts.stage,
-            keys: [keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.stages, keys.intakes, keys.jobs]
+            keys: [
+                keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.stages, keys.intakes, keys.credit,
+                keys.control, keys.jobs,
+            ]
                 + batches.map(keys.jobs(batch:)),
             arguments: [.string(name), .int(epoch), .int(limit), "", "1"]
                 + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]))] }
@@ -108,6 +114,18 @@ struct Intake: Sendable {
             guard let bytes = entry.buffer?.readableBytesView, let end = bytes.firstIndex(of: 0) else { return nil }
             return (String(decoding: bytes[..<end], as: UTF8.self), Data(bytes[(end + 1)...]))
         }
+    }
+
+    /// The batches that have less than so many jobs on their way.
+    private func unfilled(_ weights: [String: String], limit: Int) async throws(RedisError) -> [String: String] {
+        let names = weights.keys.sorted()
+        let replies = try await queue.redis.pipeline(names.map { ["HGETALL", .string(queue.keys.batch($0))] })
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        let full = zip(names, replies).filter { _, reply in
+            let counters = BatchCounters(reply.dictionary)
+            return counters["total"] - counters.ended >= limit
+        }
+        return weights.filter { name, _ in !full.contains { $0.0 == name } }
     }
 
     private static func weight(_ score: String?) -> Int {

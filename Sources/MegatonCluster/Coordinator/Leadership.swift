@@ -15,15 +15,21 @@ struct Leadership: Sendable {
     /// The name that the lease has.
     var holder: String { isReserve ? "reserve:\(name)" : name }
 
-    /// Whether anybody leads.
+    /// What an attempt to lead gave.
+    enum Attempt: Equatable {
+        case leads(epoch: Int)
+        /// Somebody else does, for so long at the least.
+        case waits(Duration)
+    }
+
+    /// Whether somebody else leads.
     func hasLeader() async throws(RedisError) -> Bool {
-        try await queue.redis.send(["EXISTS", .string(queue.keys.leader)]).int == 1
+        guard let leader = try await queue.redis.send(["GET", .string(queue.keys.leader)]).string else { return false }
+        return leader != holder
     }
 
     /// Takes or keeps the lead.
-    ///
-    /// - Returns: the epoch, or nil if somebody else leads.
-    func tryToLead() async throws(RedisError) -> Int? {
+    func attempt() async throws(RedisError) -> Attempt {
         let reply = try await queue.redis.run(
             QueueScripts.lead,
             keys: [queue.keys.leader, queue.keys.epoch],
@@ -32,7 +38,15 @@ struct Leadership: Sendable {
         guard let fields = reply.array, fields.count == 2, let number = fields[1].int else {
             throw JobQueue.unexpected("lead")
         }
-        return fields[0].int == 1 ? number : nil
+        return fields[0].int == 1 ? .leads(epoch: number) : .waits(.milliseconds(max(0, number)))
+    }
+
+    /// Takes or keeps the lead.
+    ///
+    /// - Returns: the epoch, or nil if somebody else leads.
+    func tryToLead() async throws(RedisError) -> Int? {
+        guard case .leads(let epoch) = try await attempt() else { return nil }
+        return epoch
     }
 
     /// Gives the lead up, so that a stand-by need not wait for the lease's end.

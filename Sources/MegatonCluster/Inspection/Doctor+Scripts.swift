@@ -20,7 +20,8 @@ extension Doctor {
 extension QueueScripts {
     /// All of them.
     static let all = [
-        submit, cancelBatch, results, stage, replay, admit, lead, resign, claim, renew, release, sweep, settle, retry,
+        submit, cancelBatch, results, stage, replay, admit, lead, publish, resign, claim, renew, release, sweep, settle,
+        retry,
         hasten, forgetBatch, control, requeue, drop, audit, auditBodies, auditStage, auditIntake,
     ]
 }

@@ -22,6 +22,8 @@ public final class HostGate: OriginGating {
     /// A pass of somebody who died is forgotten after so long: until then it takes a place at its host.
     private static let passLifetime: Duration = .seconds(15)
     private static let renewInterval: Duration = .seconds(5)
+    /// Breaks in a row that cost a job no attempt: 5, 10 and 20 s with the usual limits.
+    private static let freeBreaks = 3
     /// What a 429 or 503 without a Retry-After is taken to mean.
     private static let defaultPause: Duration = .seconds(1)
     /// A Retry-After beyond it is not believed.
@@ -47,8 +49,8 @@ public final class HostGate: OriginGating {
         self.history = history
     }
 
-    /// - Throws: `.throttled` where the host's turn is later, `.unreachable` where it is broken off; both say when to
-    ///   come back.
+    /// - Throws: `.throttled` where the host's turn is later, or it was broken off a moment ago; `.unreachable` where it
+    ///   has been for long. Both say when to come back.
     public func enter(_ url: URL) async throws(ImagePipeline.Error) -> OriginPass {
         let host = Self.name(of: url)
         let token = String(UInt64.random(in: .min ... .max), radix: 36)
@@ -69,7 +71,7 @@ public final class HostGate: OriginGating {
             return OriginPass(host: host, token: nil)
         }
         let fields = reply.array ?? []
-        let wait = Double(fields.last?.int ?? 0) / 1000
+        let wait = Double(fields.dropFirst().first?.int ?? 0) / 1000
         switch fields.first?.string {
         case "wait":
             statistics?.add("throttled", 1)
@@ -80,8 +82,10 @@ public final class HostGate: OriginGating {
             )
         case "open":
             statistics?.add("broken_off", 1)
+            // A short break is nobody's fault; a host that stays away uses attempts up, or its jobs would never end.
+            let isLong = fields.last?.int ?? 0 > Self.freeBreaks
             throw ImagePipeline.Error(
-                .unreachable,
+                isLong ? .unreachable : .throttled,
                 "\(host) failed \(limits.breakAfter) times or more in a row and is broken off; it is probed in "
                     + "\(String(format: "%.1f", wait)) s.",
                 retryAfter: wait
@@ -122,8 +126,8 @@ public final class HostGate: OriginGating {
         }
     }
 
-    /// Renews what is held, until the task is cancelled.
-    func run() async {
+    /// Renews what is held, until the task is cancelled. Without it a pass is forgotten after 15 s.
+    public func run() async {
         while !Task.isCancelled {
             try? await Task.sleep(for: Self.renewInterval)  // Cancelled: the loop's condition ends it.
             if !Task.isCancelled { await renew() }

@@ -32,14 +32,14 @@ enum HostScripts {
     /// KEYS 1 rate · 2 fetching:<host>
     /// ARGV 1 host · 2 token · 3 requests a second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that break it
     ///      off · 7 ms after which a pass is forgotten
-    /// Returns {`go`} · {`wait`, ms until its turn} · {`open`, ms until the next probe}.
+    /// Returns {`go`} · {`wait`, ms until its turn} · {`open`, ms until the next probe, how many breaks in a row}.
     /// After `go`: the token is in `fetching`, and the rate has counted it. After `wait`: a turn later than those of
-    /// all refused before, a minute ahead at the most, so that the refused do not come back together. A host that is
+    /// all refused before, a minute ahead at the most and then anywhere in its second half, so that the refused do not come back together. A host that is
     /// broken off lets one through at a time once its break is over: the probe.
     static let enter = RedisScript(
         name: "enter",
         source: "#!lua flags=allow-oom\n" + prelude + """
-            if open > ms then return {'open', open - ms} end
+            if open > ms then return {'open', open - ms, failures - tonumber(ARGV[6]) + 1} end
             redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ms)
             local busy = redis.call('ZCARD', KEYS[2])
             local limit = math.max(1, math.floor(tonumber(ARGV[5]) * factor))
@@ -50,12 +50,15 @@ enum HostScripts {
             if blocked > ms or busy >= limit or early then
               local from = math.max(slot, us, blocked * 1000)
               if early then from = math.max(from, tat - tonumber(ARGV[4]) * interval) end
-              slot = math.min(from + math.max(interval, mean / limit, 1000), math.max(us, blocked * 1000) + 60000000)
+              local last = math.max(us, blocked * 1000) + 60000000
+              slot = from + math.max(interval, mean / limit, 1000)
+              if slot > last then slot = last - us * 7919 % 30000000 end
               keep()
               return {'wait', math.ceil((slot - us) / 1000)}
             end
             if rate > 0 then tat = math.max(tat, us) + interval end
             redis.call('ZADD', KEYS[2], ms + tonumber(ARGV[7]), ARGV[2])
+            redis.call('PEXPIRE', KEYS[2], 4 * tonumber(ARGV[7]))
             keep()
             return {'go'}
             """
@@ -72,6 +75,7 @@ enum HostScripts {
             #!lua flags=allow-oom
             if not redis.call('ZSCORE', KEYS[1], ARGV[1]) then return 0 end
             local t = redis.call('TIME')
+            redis.call('PEXPIRE', KEYS[1], 4 * tonumber(ARGV[2]))
             redis.call('ZADD', KEYS[1], 'XX', t[1] * 1000 + math.floor(t[2] / 1000) + tonumber(ARGV[2]), ARGV[1])
             return 1
             """
@@ -85,13 +89,14 @@ enum HostScripts {
     ///      took, 0 if that is not known
     /// Returns 1, or 0 where the pass had been forgotten; what it tells counts all the same.
     /// After: a throttled host has half of its limits, halved once a second at the most, and nothing goes there before
-    /// the time it named; each answer gives a twentieth back. From the given number of failures in a row on, each of
-    /// them breaks the host off, for twice as long as the one before.
+    /// the time it named; each answer gives a twentieth back. The given number of failures in a row breaks the host
+    /// off, and each failed probe for twice as long as before; what was under way when it was broken off says no more.
     static let leave = RedisScript(
         name: "leave",
         source: "#!lua flags=allow-oom\n" + prelude + """
             local known = redis.call('ZREM', KEYS[2], ARGV[2])
             if ARGV[3] == 'answered' then
+              if open > 0 then slot = us end
               failures, open = 0, 0
               factor = math.min(1, factor + 0.05)
               if tonumber(ARGV[8]) > 0 then mean = mean + (tonumber(ARGV[8]) - mean) / 8 end
@@ -102,7 +107,7 @@ enum HostScripts {
                 factor = math.max(1 / 64, factor / 2)
                 halved = ms
               end
-            elseif ARGV[3] == 'failed' then
+            elseif ARGV[3] == 'failed' and open <= ms then
               failures = math.min(failures + 1, 1000)
               local over = failures - tonumber(ARGV[5])
               if over >= 0 then

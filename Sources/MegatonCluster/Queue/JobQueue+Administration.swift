@@ -21,9 +21,21 @@ extension JobQueue {
         )
     }
 
-    /// Jobs that are admitted and have not ended.
+    /// Jobs that are staged or admitted and have not ended.
     public func alive() async throws(RedisError) -> Int {
-        try await redis.send(["HLEN", .string(keys.body)]).int ?? 0
+        let epoch = try await redis.send(["GET", .string(keys.epoch)]).int ?? 0
+        let replies = try await redis.pipeline([
+            ["HLEN", .string(keys.body)], ["LLEN", .string(keys.stage(epoch: epoch))],
+        ])
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        return replies.reduce(0) { $0 + ($1.int ?? 0) }
+    }
+
+    /// Milliseconds since 1970, by Redis' clock.
+    public func now() async throws(RedisError) -> Int {
+        let time = (try await redis.send(["TIME"]).array ?? []).compactMap(\.int)
+        guard time.count == 2 else { throw Self.unexpected("TIME") }
+        return time[0] * 1000 + time[1] / 1000
     }
 
     /// Forgets what was counted of the hosts that were asked the least, where twice as many are known as are kept.

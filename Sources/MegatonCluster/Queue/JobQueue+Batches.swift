@@ -81,13 +81,15 @@ extension JobQueue {
         }
     }
 
-    /// Forgets batches that ended long ago, the oldest first.
+    /// Forgets batches that ended long ago, of so many that are drawn at random: those that cannot be forgotten yet do
+    /// not keep the others.
     ///
     /// - Returns: how many.
     @discardableResult
     func forgetBatches(endedFor age: Duration, limit: Int) async throws(RedisError) -> Int {
-        let names = (try await redis.send(["ZRANGE", .string(keys.batches), "0", .int(limit - 1)]).array ?? [])
+        let names = (try await redis.send(["ZRANDMEMBER", .string(keys.batches), .int(limit)]).array ?? [])
             .compactMap(\.string)
+        if names.isEmpty { return 0 }
         let replies = try await redis.run(
             QueueScripts.forgetBatch,
             calls: names.map { name in
@@ -100,6 +102,7 @@ extension JobQueue {
                 )
             }
         )
+        for case .error(let text) in replies { throw RedisError(reply: text) }
         return replies.count { $0.int == 1 }
     }
 

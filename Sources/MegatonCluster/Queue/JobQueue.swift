@@ -3,7 +3,7 @@ internal import MegatonPipeline
 public import MegatonRedis
 internal import NIOCore
 
-/// A queue in the control Redis: each method is one script.
+/// A queue in the control Redis. What changes it is a script each; what only looks is a command or a few.
 public struct JobQueue: Sendable {
     public let keys: QueueKeys
     let redis: RedisClient
@@ -30,8 +30,7 @@ public struct JobQueue: Sendable {
                 keys.lease, keys.delay, keys.body, keys.meta, keys.control, keys.cancelled, keys.workers,
             ],
             arguments: [
-                .string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(Self.promotedAtOnce),
-                .int(running),
+                .string(worker), .int(lease.wholeMilliseconds), .int(limit), .int(running),
             ]
         )
         return try (reply.array ?? []).map { entry throws(RedisError) in
@@ -49,9 +48,6 @@ public struct JobQueue: Sendable {
             )
         }
     }
-
-    /// Due jobs that one claim makes ready.
-    private static let promotedAtOnce = 64
 
     /// Ends a job.
     ///
@@ -104,7 +100,8 @@ public struct JobQueue: Sendable {
     ) async throws(RedisError) -> Verdict {
         let reply = try await redis.run(
             QueueScripts.retry,
-            keys: [keys.lease, keys.meta, keys.delay, keys.stat, keys.batch(job.batch)],
+            keys: [keys.lease, keys.meta, keys.delay, keys.stat, keys.batch(job.batch), keys.cancelled] + keys.ready
+                + [keys.wake],
             arguments: [
                 .string(job.id), .string(worker), .int(job.attempt), .int(delay.wholeMilliseconds),
                 countsAttempt ? "1" : "0",
@@ -177,7 +174,7 @@ public struct JobQueue: Sendable {
     // MARK: -
 
     private static func verdict(_ reply: RedisValue) throws(RedisError) -> Verdict {
-        guard let verdict = reply.string.flatMap(Verdict.init(rawValue:)) else { throw unexpected("settle") }
+        guard let verdict = reply.string.flatMap(Verdict.init(rawValue:)) else { throw unexpected("settle or retry") }
         return verdict
     }
 

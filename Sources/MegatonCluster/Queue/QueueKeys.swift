@@ -26,6 +26,8 @@ public struct QueueKeys: Sendable, Hashable {
     public func jobs(batch: String) -> String { prefix + "jobs:\(batch)" }
     /// ZSET, batches that have an intake of their own, by their weight.
     var intakes: String { prefix + "intakes" }
+    /// HASH, batch to what it has left over in the round robin; `` is the public intake.
+    var credit: String { prefix + "credit" }
     /// LIST of at most one token: something came in.
     var intakeWake: String { prefix + "intakewake" }
     /// LIST, taken by the leader of an epoch and not admitted yet: `<batch>\0<json>`.

@@ -53,8 +53,12 @@ final class ClaimLoop: Sendable {
                         let claimed = try await claimFree()
                         failures.reset()
                         if let suspect = claimed.first(where: { $0.job.stalls > 0 }) {
-                            try await giveBack(claimed.filter { $0 !== suspect })
+                            await giveBack(claimed.filter { $0 !== suspect })
                             await othersEnd(signal)
+                            if signal.level > .none {
+                                await giveBack([suspect])
+                                break
+                            }
                             jobs.addTask { await self.handler.handle(suspect) }
                             await ends(suspect, signal)
                         } else {
@@ -77,10 +81,15 @@ final class ClaimLoop: Sendable {
     // A job whose worker died or fell silent may be what killed it. It runs alone in its process, so that only the
     // guilty one gathers stalls and not what was in hand beside it.
 
-    private func giveBack(_ entries: [RunningJobs.Entry]) async throws(RedisError) {
+    /// What cannot be given back runs out with its lease: it is not renewed from here.
+    private func giveBack(_ entries: [RunningJobs.Entry]) async {
         for entry in entries { running.remove(entry) }
         if entries.isEmpty { return }
-        try await queue.release(entries.map { ($0.job.id, $0.job.attempt) }, worker: handler.worker, leaves: false)
+        do {
+            try await queue.release(entries.map { ($0.job.id, $0.job.attempt) }, worker: handler.worker, leaves: false)
+        } catch {
+            logger.warning("jobs were not given back", metadata: [LogKey.error: "\(error)"])
+        }
     }
 
     private func othersEnd(_ signal: ShutdownSignal) async {

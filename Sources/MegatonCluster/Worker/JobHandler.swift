@@ -64,9 +64,9 @@ struct JobHandler: Sendable {
         while true {
             do throws(RedisError) {
                 let told = try await tell()
-                // Its first telling was heard and only the answer was lost.
-                if isRepeated, let told, told.verdict == .gone { return Told(what: told.what, verdict: .ok) }
-                return told
+                // Refused when it was told again: the first telling was heard, or the lease has run out since. Nobody can
+                // tell the two apart, and in both nothing is left to say.
+                return isRepeated && told?.verdict != .ok ? nil : told
             } catch {
                 guard error.isTransient, ContinuousClock.now < entry.validUntil, !Task.isCancelled else { throw error }
                 isRepeated = true

@@ -21,7 +21,7 @@ extension Worker {
         public var sweepInterval: Duration = .seconds(1)
         /// How long what runs may go on after the first signal.
         public var drainTimeout: Duration = .seconds(25)
-        /// After so many deaths of its worker a job is poison.
+        /// A job that has cost more workers than this is poison.
         public var maximumStalls = 3
         public var retry = RetryPolicy()
         /// After so long without a leader the worker admits jobs by itself, until a coordinator is there; nil never.

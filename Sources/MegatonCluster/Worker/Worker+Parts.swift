@@ -15,7 +15,7 @@ extension Worker {
         _ history: History
     ) -> (RedisClient?, InFlightLock?) {
         guard let address = configuration.cache, configuration.cachePolicy != .none else { return (nil, nil) }
-        let client = RedisClient(address, role: "cache", group: group, logger: logger)
+        let client = RedisClient(address, role: "cache", group: group, logger: logger, isPatient: false)
         let cache = RedisDataCache(.init(), redis: client, logger: logger, statistics: statistics)
         let lock = InFlightLock(
             cache: cache,

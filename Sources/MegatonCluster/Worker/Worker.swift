@@ -171,6 +171,10 @@ public final class Worker: Sendable {
     private func signOff() async {
         do {
             try await statistics.flush(to: queue)
+        } catch {
+            logger.warning("the last statistics were not added", metadata: [LogKey.error: "\(error)"])
+        }
+        do {
             try await queue.release([], worker: name, leaves: true)
         } catch {
             logger.warning("the worker could not sign off", metadata: [LogKey.error: "\(error)"])

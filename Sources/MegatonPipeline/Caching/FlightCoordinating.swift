@@ -26,6 +26,9 @@ public protocol FlightCoordinating: Sendable {
 
     /// Ends flights with an error that those who wait for them are told.
     func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async
+
+    /// Forgets an entry whose bytes turned out to be of no use, so that they are fetched anew the next time.
+    func discard(_ key: CacheKey) async
 }
 
 extension FlightCoordinating {
@@ -34,6 +37,9 @@ extension FlightCoordinating {
 
     /// Nothing, for coordinators that remember nobody.
     public func abandon(_ flight: FlightWait) async {}
+
+    /// Nothing, for coordinators that keep nothing.
+    public func discard(_ key: CacheKey) async {}
 }
 
 /// What `begin` says of one key.

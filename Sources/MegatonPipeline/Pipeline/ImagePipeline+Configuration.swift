@@ -34,7 +34,7 @@ extension ImagePipeline {
         public var renderConcurrency = max(1, ProcessInfo.processInfo.activeProcessorCount)
         /// Sources whose stale renditions are refreshed behind the answers at a time; what is beyond that is left to the
         /// next one who asks.
-        public var refreshConcurrency = 64
+        public var refreshConcurrency = 16
         /// Which results are kept.
         public var cachePolicy = CachePolicy.all
         /// How long a request waits for what somebody else is making.

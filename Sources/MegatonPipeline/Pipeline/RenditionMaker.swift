@@ -135,6 +135,8 @@ final class RenditionMaker: Sendable {
                 images = try await render(new, original, source)
             } catch {
                 await stored
+                // Cut off without a length that would have told, perhaps: the next one is to ask the origin.
+                if error.code == .corruptImage { await configuration.flights.discard(source.key) }
                 throw error
             }
             await stored

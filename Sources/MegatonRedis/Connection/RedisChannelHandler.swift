@@ -25,7 +25,11 @@ final class RedisChannelHandler: ChannelInboundHandler {
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        // A subscriber's callback holds its connection, and the connection us.
+        onPush = nil
+    }
 
     func send(_ commands: [RedisCommand], deadline: NIODeadline, promise: EventLoopPromise<[RedisValue]>) {
         guard let context, failure == nil, context.channel.isActive else {

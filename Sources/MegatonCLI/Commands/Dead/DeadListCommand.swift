@@ -33,7 +33,7 @@ struct DeadListCommand: AsyncParsableCommand {
                 var shown = 0
                 var offset = 0
                 while shown < limit {
-                    let page = try await queue.dead(offset: offset, limit: 500)
+                    let page = try await queue.dead(offset: offset, limit: 50)
                     if page.isEmpty { break }
                     offset += page.count
                     for letter in page where isMeant(letter) && shown < limit {

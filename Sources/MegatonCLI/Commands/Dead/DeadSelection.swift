@@ -15,8 +15,8 @@ struct DeadSelection: ParsableArguments {
     @Flag(name: .long, help: "All of them.")
     var all = false
 
-    /// Dead jobs that are looked at in one round trip.
-    private static let page = 500
+    /// Dead jobs that are looked at in one round trip: each may have a megabyte of JSON.
+    private static let page = 50
 
     mutating func validate() throws {
         let isNamed = !ids.isEmpty
@@ -39,10 +39,12 @@ struct DeadSelection: ParsableArguments {
             }
             return (found, done)
         }
+        // What dies meanwhile is not meant: a requeued job that fails at once would be requeued for ever.
+        let start = Double(try await queue.now()) / 1000
         // What is left stays in front of what has not been seen; what was taken out does not.
         var offset = 0
         while true {
-            let page = try await queue.dead(offset: offset, limit: Self.page)
+            let page = try await queue.dead(offset: offset, limit: Self.page).filter { $0.died <= start }
             if page.isEmpty { return (found, done) }
             let meant = page.filter(isMeant)
             let taken = meant.isEmpty ? 0 : try await body(meant)

@@ -25,18 +25,23 @@ extension QueueScripts {
         """
     )
 
-    /// Forgets a batch that has ended.
+    /// Forgets a batch that has ended, or one that nobody closed and in which nothing is left to do.
     ///
     /// KEYS 1 batch:<b> · 2 results:<b> · 3 seen:<b> · 4 batches · 5 cancelled · 6 jobs:<b>
-    /// ARGV 1 batch · 2 ms since its end
-    /// Returns 1 if it was forgotten, 0 if it has not ended, or not so long ago, or is not there.
+    /// ARGV 1 batch · 2 ms since its end, or since it began where it has none
+    /// Returns 1 if it was forgotten, 0 if one of its jobs is left, or it is younger.
     /// A cancelled batch stays in `cancelled` for as long as it is known: what comes late is refused.
     static let forgetBatch = script(
         "forgetBatch",
         """
-        local ended = redis.call('HGET', KEYS[1], 'finished')
-        if not ended or tonumber(ended) > now() - tonumber(ARGV[2]) then return 0 end
-        if redis.call('EXISTS', KEYS[6]) == 1 then return 0 end
+        local v = redis.call('HMGET', KEYS[1], 'finished', 'created', 'total', 'done', 'failed', 'cancelled',
+                             'deduplicated')
+        local since = tonumber(v[1] or v[2] or '0')
+        local ended = 0
+        for i = 4, 7 do ended = ended + (tonumber(v[i]) or 0) end
+        if since > now() - tonumber(ARGV[2]) or ended < (tonumber(v[3]) or 0) or redis.call('EXISTS', KEYS[6]) == 1 then
+          return 0
+        end
         redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
         redis.call('ZREM', KEYS[4], ARGV[1])
         redis.call('SREM', KEYS[5], ARGV[1])

@@ -1,7 +1,8 @@
 extension QueueScripts {
     /// Takes jobs from the intakes into the leader's stage, where nobody else touches them.
     ///
-    /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6… intakes, the public one first
+    /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6 credit · 7 control ·
+    ///      8… intakes, the public one first
     /// ARGV 1 who · 2 epoch · 3 how many at the most, then for each intake two: its batch, `` for the public one ·
     ///      its weight
     /// Returns the stage as it is then, oldest first, each `<batch>\\0<json>`; or the error NOTLEADER.
@@ -9,8 +10,10 @@ extension QueueScripts {
     /// leader which failed between `stage` and `admit` goes on where it was.
     /// A job of more than 1 MiB is cut, and marked by a first byte 1: it will be invalid. No more than 4 MiB are returned
     /// at once, so that nothing that was pushed can make the reply too large to be read.
-    /// Weighted round robin: in each turn an intake gives as many as its weight is of all weights, one at least, so
-    /// that none starves another. An own intake that is empty is forgotten.
+    /// Smooth weighted round robin, as nginx has it: with each job every intake that has one gains its weight, and the
+    /// richest gives the job and pays all weights together. What is left over is kept in `credit`, so that the shares
+    /// hold also where there is room for one job at a time. An own intake that is empty is forgotten. Nothing is taken
+    /// while the queue drains.
     static let stage = script(
         "stage",
         """
@@ -18,26 +21,42 @@ extension QueueScripts {
           return redis.error_reply('NOTLEADER somebody else leads')
         end
         local want = tonumber(ARGV[3]) - redis.call('LLEN', KEYS[3])
-        local weights = 0
-        for i = 5, #ARGV, 2 do weights = weights + tonumber(ARGV[i]) end
-        local turn = want / math.max(1, weights)
-        local found = true
-        while want > 0 and found do
-          found = false
-          for k = 6, #KEYS do
-            local at = 4 + 2 * (k - 6)
-            for _ = 1, math.min(math.max(1, math.floor(turn * tonumber(ARGV[at + 1]))), want) do
-              local job = redis.call('RPOP', KEYS[k])
-              if not job then break end
-              if #job > 1048576 then job = '\\1' .. string.sub(job, 1, 1024) end
-              redis.call('RPUSH', KEYS[3], ARGV[at] .. '\\0' .. job)
-              want = want - 1
-              found = true
-            end
+        if redis.call('HGET', KEYS[7], 'drain') == '1' then want = 0 end
+        local open, total = {}, 0
+        for k = 8, #KEYS do
+          local at = 4 + 2 * (k - 8)
+          if redis.call('EXISTS', KEYS[k]) == 1 then
+            local intake = {key = KEYS[k], batch = ARGV[at], weight = tonumber(ARGV[at + 1])}
+            intake.credit = tonumber(redis.call('HGET', KEYS[6], intake.batch) or '0')
+            open[#open + 1] = intake
+            total = total + intake.weight
           end
         end
-        for k = 7, #KEYS do
-          if redis.call('EXISTS', KEYS[k]) == 0 then redis.call('ZREM', KEYS[5], ARGV[4 + 2 * (k - 6)]) end
+        while want > 0 and #open > 0 do
+          local best = 1
+          for i = 1, #open do
+            open[i].credit = open[i].credit + open[i].weight
+            if open[i].credit > open[best].credit then best = i end
+          end
+          local intake = open[best]
+          local job = redis.call('RPOP', intake.key)
+          if job then
+            intake.credit = intake.credit - total
+            if #job > 1048576 then job = '\\1' .. string.sub(job, 1, 1024) end
+            redis.call('RPUSH', KEYS[3], intake.batch .. '\\0' .. job)
+            want = want - 1
+          else
+            total = total - intake.weight
+            table.remove(open, best)
+          end
+        end
+        for i = 1, #open do redis.call('HSET', KEYS[6], open[i].batch, open[i].credit) end
+        for k = 8, #KEYS do
+          local batch = ARGV[4 + 2 * (k - 8)]
+          if redis.call('EXISTS', KEYS[k]) == 0 then
+            redis.call('HDEL', KEYS[6], batch)
+            if k > 8 then redis.call('ZREM', KEYS[5], batch) end
+          end
         end
         local staged, bytes = {}, 0
         for i = 0, tonumber(ARGV[3]) - 1 do

@@ -2,19 +2,20 @@ extension QueueScripts {
     /// Takes jobs, each with its lease and its attempt number: there is no moment between.
     ///
     /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers
-    /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many due ones to promote at the most · 5 how many the
-    ///      worker has in hand
+    /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many the worker has in hand
     /// Returns a list of {id, attempt, stalls, json, batch, `1` if the batch was cancelled, how many attempts were free}.
     /// After: each of them is in `lease` and in none of the ready lists, its attempt is one more, and every later write
-    /// about it must carry that number: it is the fence. Jobs that are due again are ready before anything is taken.
+    /// about it must carry that number: it is the fence. Jobs that are due again go first, the earliest in front,
+    /// but not more of them than half of what is asked for, so that fresh ones get their turn.
     /// A worker has no more than its share of what is ready and running, so that the last jobs of a batch are not all in
     /// one worker's hands while the others have nothing to do. Workers that have been silent for a lease do not count.
     static let claim = script(
         "claim",
         """
         local t = now()
-        local due = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', t, 'LIMIT', 0, tonumber(ARGV[4]))
-        for _, id in ipairs(due) do
+        local due = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', t, 'LIMIT', 0, math.ceil(tonumber(ARGV[3]) / 2))
+        for i = #due, 1, -1 do
+          local id = due[i]
           redis.call('ZREM', KEYS[5], id)
           local m = redis.call('HGET', KEYS[7], id)
           if m then
@@ -26,7 +27,7 @@ extension QueueScripts {
         if redis.call('HGET', KEYS[8], 'paused') == '1' then return taken end
         local ready = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
         local alive = math.max(1, redis.call('ZCOUNT', KEYS[10], t - tonumber(ARGV[2]), '+inf'))
-        local share = math.ceil((ready + redis.call('ZCARD', KEYS[4])) / alive) - tonumber(ARGV[5])
+        local share = math.ceil((ready + redis.call('ZCARD', KEYS[4])) / alive) - tonumber(ARGV[4])
         local want = math.min(tonumber(ARGV[3]), math.max(share, 0))
         for k = 1, 3 do
           while want > 0 do

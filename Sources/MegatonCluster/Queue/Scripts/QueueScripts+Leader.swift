@@ -21,6 +21,18 @@ extension QueueScripts {
         """
     )
 
+    /// Tells those who may have to take the leader's place what it knows.
+    ///
+    /// KEYS 1 presets
+    /// ARGV 1 the presets, JSON
+    /// Returns `OK`. `allow-oom`: a leader that could not say it would not lead, and a full queue not be worked off.
+    static let publish = script(
+        "publish",
+        """
+        return redis.call('SET', KEYS[1], ARGV[1])
+        """
+    )
+
     /// Gives the lead up.
     ///
     /// KEYS 1 leader

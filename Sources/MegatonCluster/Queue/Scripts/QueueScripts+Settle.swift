@@ -33,10 +33,12 @@ extension QueueScripts {
 
     /// Puts a job off to be tried again.
     ///
-    /// KEYS 1 lease · 2 meta · 3 delay · 4 stat · 5 batch:<b> (not touched where the job has none)
+    /// KEYS 1 lease · 2 meta · 3 delay · 4 stat · 5 batch:<b> (not touched where the job has none) · 6 cancelled ·
+    ///      7-9 ready: high, normal, bulk · 10 wake
     /// ARGV 1 id · 2 worker · 3 attempt · 4 delay, ms · 5 `1`: the attempt counts · 6… pairs of counter and number, added to the
     ///      batch
-    /// Returns as `settle` does. After `ok`: the job is in delay, due that much later.
+    /// Returns as `settle` does. After `ok`: the job is in delay, due that much later, and its stalls
+    /// are forgiven: its worker has survived it. One of a cancelled batch is ready at once, to be ended.
     static let retry = script(
         "retry",
         """
@@ -46,8 +48,14 @@ extension QueueScripts {
         if a ~= tonumber(ARGV[3]) or w ~= ARGV[2] then return 'fenced' end
         if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 'nolease' end
         if ARGV[5] ~= '1' then f = f + 1 end
-        redis.call('HSET', KEYS[2], ARGV[1], pack(a, s, '', p, b, f))
-        redis.call('ZADD', KEYS[3], now() + tonumber(ARGV[4]), ARGV[1])
+        redis.call('HSET', KEYS[2], ARGV[1], pack(a, 0, '', p, b, f))
+        if b ~= '' and redis.call('SISMEMBER', KEYS[6], b) == 1 then
+          redis.call('RPUSH', KEYS[6 + tonumber(p)], ARGV[1])
+          redis.call('LPUSH', KEYS[10], '1')
+          redis.call('LTRIM', KEYS[10], 0, 255)
+        else
+          redis.call('ZADD', KEYS[3], now() + tonumber(ARGV[4]), ARGV[1])
+        end
         redis.call('HINCRBY', KEYS[4], 'retried', 1)
         if b ~= '' then
           for i = 6, #ARGV, 2 do redis.call('HINCRBY', KEYS[5], ARGV[i], ARGV[i + 1]) end

@@ -1,6 +1,6 @@
 internal import MegatonRedis
 
-/// The scripts by which alone a queue changes. One to a file; its contract stands above it.
+/// The scripts by which alone a queue changes, by stages. The contract of each stands above it.
 ///
 /// All of them name every key they touch, take the time from Redis, and do a bounded amount of work. Those that drain
 /// carry `allow-oom`: a full queue can be worked off while nothing new gets in.
