@@ -38,7 +38,7 @@ final class ChaosCluster {
             )
         )
         client = try stage.client(control.url, timeout: .seconds(2))
-        try await client.connect()
+        for url in [control.url, cache.url] { try await stage.answers(url) }
         try fleet.startCoordinators(Self.coordinators)
         try fleet.startWorkers(Self.workers)
         try await stage.ready(client, workers: Self.workers)

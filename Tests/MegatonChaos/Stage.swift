@@ -46,6 +46,14 @@ struct Stage: Sendable {
         return nil
     }
 
+    /// Waits until a Redis that was started answers.
+    func answers(_ url: String) async throws {
+        let client = try client(url)
+        defer { client.close() }
+        let took = try await wait(atMost: .seconds(30)) { try await client.send(["PING"]).string == "PONG" }
+        if took == nil { throw NotReady() }
+    }
+
     /// Waits until so many workers have signed on and somebody leads.
     func ready(_ client: RedisClient, workers: Int) async throws {
         let took = try await wait(atMost: .seconds(60)) {

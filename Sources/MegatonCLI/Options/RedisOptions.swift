@@ -7,7 +7,10 @@ import MegatonRedis
 struct RedisOptions: ParsableArguments {
     @Option(
         name: .long,
-        help: ArgumentHelp("Control Redis: redis://, rediss:// or unix:///path.", valueName: "url")
+        help: ArgumentHelp(
+            "Control Redis: redis://, rediss://, unix:///path or redis-sentinel://host:port,host:port/name.",
+            valueName: "url"
+        )
     )
     var redis: String?
 

@@ -1,4 +1,3 @@
-import Foundation
 import Logging
 import MegatonCluster
 import MegatonRedis
@@ -39,22 +38,5 @@ enum InspectorSession {
         try await control.connect()
         if needsCache { try await cache.connect() }
         try await body(control, cache)
-    }
-}
-
-/// JSON for people and scripts.
-enum JSONText {
-    static func pretty(_ value: some Encodable) throws -> String {
-        try text(value, .prettyPrinted)
-    }
-
-    /// One line.
-    static func line(_ value: some Encodable) throws -> String { try text(value, []) }
-
-    private static func text(_ value: some Encodable, _ formatting: JSONEncoder.OutputFormatting) throws -> String {
-        let encoder = JSONEncoder()
-        encoder.outputFormatting = formatting.union([.sortedKeys, .withoutEscapingSlashes])
-        encoder.keyEncodingStrategy = .convertToSnakeCase
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
     }
 }

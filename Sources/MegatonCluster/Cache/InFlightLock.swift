@@ -107,14 +107,16 @@ public final class InFlightLock: FlightCoordinating {
                     )
                 }
             )
+            // All of them before any is read: a stale entry may be large, and the others are to be renewed meanwhile. Without
+            // the stale bytes, as they are only renewed from here.
+            let leads = zip(keys, replies).compactMap { key, reply in
+                Self.token(reply).map { FlightLead(key: key, token: $0) }
+            }
+            leading.withLock { $0.formUnion(leads) }
             var decisions: [FlightDecision] = []
             for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
                 let decision = await decide(key, ticket, reply)
                 if case .wait = decision {} else { waiters.unregister(key.description, ticket) }
-                if let lead = decision.lead, let token = lead.token {
-                    // Without the stale bytes: it is only renewed from here.
-                    leading.withLock { _ = $0.insert(FlightLead(key: lead.key, token: token)) }
-                }
                 if let lead = decision.lead { await note(.lead, lead) }
                 decisions.append(decision)
             }
@@ -248,6 +250,12 @@ public final class InFlightLock: FlightCoordinating {
         default:
             throw RedisError(.unexpectedReply, "The script begin answered \"\(word)\".")
         }
+    }
+
+    /// Of a reply that gives the lead.
+    private static func token(_ reply: RedisValue) -> Int? {
+        guard let fields = reply.array, fields.count >= 2, fields[0].string == "lead" else { return nil }
+        return fields[1].int
     }
 
     /// The entry that is no longer fresh, where the script gave one: for how long (ms), m, chunk 0.

@@ -14,28 +14,16 @@ struct BatchWaitCommand: AsyncParsableCommand {
     @Argument(help: "The batch's name.")
     var name: String
 
-    @Option(name: .long, help: ArgumentHelp("How long to wait; for ever unless given.", valueName: "seconds"))
-    var timeout: Double?
-
-    mutating func validate() throws {
-        if let timeout, !(timeout >= 0 && timeout < 1e9) { throw ValidationError("--timeout is a number of seconds.") }
-    }
+    @OptionGroup var patience: Patience
 
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                let deadline = timeout.map { ContinuousClock.now + .seconds($0) }
-                while true {
-                    if let report = try await ended(queue) {
-                        Terminal.output(try JSONText.pretty(report))
-                        if report.failed > 0 { throw ExitCode(2) }
-                        return
-                    }
-                    if let deadline, ContinuousClock.now >= deadline {
-                        throw Failure(code: 75, message: "the batch \"\(name)\" has not ended after \(timeout ?? 0) s.")
-                    }
-                    try await Task.sleep(for: .milliseconds(250))
+                let report = try await patience.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
+                    try await ended(queue)
                 }
+                Terminal.output(try JSONText.pretty(report))
+                if report.failed > 0 { throw ExitCode(2) }
             }
         }
     }

@@ -14,29 +14,20 @@ struct QueueDrainCommand: AsyncParsableCommand {
     @Flag(name: .long, help: "Wait until nothing is ready, running or delayed.")
     var wait = false
 
-    @Option(name: .long, help: ArgumentHelp("How long to wait; for ever unless given.", valueName: "seconds"))
-    var timeout: Double?
-
-    mutating func validate() throws {
-        if let timeout, !(timeout >= 0 && timeout < 1e9) { throw ValidationError("--timeout is a number of seconds.") }
-    }
+    @OptionGroup var patience: Patience
 
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 try await queue.set(.drain, true)
+                var alive = try await queue.alive()
                 guard wait else {
-                    Terminal.output("draining: \(try await queue.alive()) jobs are on their way")
+                    Terminal.output("draining: \(alive) jobs are on their way")
                     return
                 }
-                let deadline = timeout.map { ContinuousClock.now + .seconds($0) }
-                while true {
-                    let alive = try await queue.alive()
-                    if alive == 0 { break }
-                    if let deadline, ContinuousClock.now >= deadline {
-                        throw Failure(code: 75, message: "\(alive) jobs have not ended after \(timeout ?? 0) s.")
-                    }
-                    try await Task.sleep(for: .milliseconds(250))
+                try await patience.wait(orElse: { "\(alive) jobs have not ended" }) {
+                    alive = try await queue.alive()
+                    return alive == 0 ? () : nil
                 }
                 Terminal.output("drained: nothing is ready, running or delayed")
             }

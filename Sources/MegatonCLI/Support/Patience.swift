@@ -1,0 +1,28 @@
+import ArgumentParser
+
+/// How long a command waits for something to become true.
+struct Patience: ParsableArguments {
+    @Option(name: .long, help: ArgumentHelp("How long to wait; for ever unless given.", valueName: "seconds"))
+    var timeout: Double?
+
+    /// How often it is looked.
+    private static let interval: Duration = .milliseconds(250)
+
+    mutating func validate() throws {
+        if let timeout, !(timeout >= 0 && timeout < 1e9) { throw ValidationError("--timeout is a number of seconds.") }
+    }
+
+    /// Looks until there is something.
+    ///
+    /// - Throws: `Failure` 75 with what is missing when the time is up.
+    func wait<Value>(orElse missing: () -> String, for look: () async throws -> Value?) async throws -> Value {
+        let deadline = timeout.map { ContinuousClock.now + .seconds($0) }
+        while true {
+            if let value = try await look() { return value }
+            if let deadline, ContinuousClock.now >= deadline {
+                throw Failure(code: 75, message: "\(missing()) after \(timeout ?? 0) s.")
+            }
+            try await Task.sleep(for: Self.interval)
+        }
+    }
+}
