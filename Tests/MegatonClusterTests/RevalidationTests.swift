@@ -147,6 +147,19 @@ import Testing
         }
     }
 
+    @Test func anOriginalThatNoCodecCanReadIsNotKept() async throws {
+        // It begins like an image, and came whole as far as anybody could tell.
+        let broken = TestImage.quarters(width: 64, height: 64).prefix(60)
+        try await RedisServerProcess.run { server in
+            try await OriginServer.run(answer: { _ in .image(Data(broken)) }) { (origin) async throws in
+                let peer = try Peer(server.configuration, "one")
+                defer { peer.client.close() }
+                #expect(await failure { _ = try await peer.ask(origin) }?.code == .corruptImage)
+                #expect(try await peer.client.send(["KEYS", "megaton:o:*"]).array?.isEmpty == true)
+            }
+        }
+    }
+
     @Test func whatHasChangedIsMadeAgain() async throws {
         let site = Site("no-cache")
         try await withPeers(site) { origin, one, two in

@@ -113,6 +113,36 @@ import Testing
         }
     }
 
+    @Test func anImpatientOneDoesNotWaitForAServerThatIsAwayAndComesBackWithIt() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = RedisClient(
+                server.configuration,
+                role: "test",
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
+                isPatient: false
+            )
+            defer { client.close() }
+            #expect(try await client.send(["PING"]) == .status("PONG"))
+            await server.crash()
+            // Far more than would be possible if each of them waited for the time of a command.
+            for _ in 0..<500 {
+                await #expect(throws: RedisError.self) { try await client.send(["PING"], timeout: .seconds(60)) }
+            }
+            try await server.startAgain()
+            var isBack = false
+            while !isBack {
+                try Task.checkCancellation()
+                do throws(RedisError) {
+                    isBack = try await client.send(["PING"]) == .status("PONG")
+                } catch {
+                    #expect(error.code == .unreachable)
+                    await Task.yield()
+                }
+            }
+        }
+    }
+
     @Test func comesBackAfterTheServerDid() async throws {
         let directory = try TestDirectory()
         let socket = directory.path + "/s.sock"
