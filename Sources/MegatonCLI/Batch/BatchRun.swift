@@ -38,6 +38,8 @@ final class BatchRun: Sendable {
     private static let readAtOnce = 500
     /// How long the rest of an interrupted batch may take to end.
     private static let cancelPatience: Duration = .seconds(10)
+    /// How long the last look at the counters is tried.
+    private static let finalPatience: Duration = .seconds(60)
 
     init(
         _ options: BatchOptions,
@@ -78,7 +80,7 @@ final class BatchRun: Sendable {
             throw error
         }
         let seconds = start.duration(to: .now).inSeconds
-        let counters = try await monitor.counters()
+        let counters = try await finalCounters()
         if counters["results_dropped"] > 0 {
             Terminal.error(
                 "megaton: \(counters["results_dropped"]) outcomes came too fast for the ledger and are not in it."
@@ -214,6 +216,20 @@ final class BatchRun: Sendable {
             Terminal.error("megaton: waiting for Redis: \(error.message)")
             try await Task.sleep(for: .seconds(1))
             return []
+        }
+    }
+
+    /// All has ended by now: a Redis that is away for a moment must not make a failure of that.
+    private func finalCounters() async throws -> BatchCounters {
+        let deadline = ContinuousClock.now + Self.finalPatience
+        var backoff = Backoff()
+        while true {
+            do {
+                return try await monitor.counters()
+            } catch {
+                guard error.isTransient, shutdown.level == .none, ContinuousClock.now < deadline else { throw error }
+                try await Task.sleep(for: backoff.next())
+            }
         }
     }
 

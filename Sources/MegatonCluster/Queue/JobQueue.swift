@@ -166,8 +166,8 @@ public struct JobQueue: Sendable {
     }
 
     private static let sweptAtOnce = 1000
-    /// A little less than the second at which everybody tries, ms.
-    private static let sweepGate = 900
+    /// Less than half of the second at which everybody tries, ms: with several workers somebody sweeps twice a second.
+    private static let sweepGate = 450
     /// A worker that has not renewed for so long is no longer shown, ms.
     private static let workerSilence = 60_000
 
