@@ -206,7 +206,8 @@ public final class RedisClient: Sendable {
                 defer { shared.failedBefore = true }
                 return !shared.failedBefore
             }
-            if isFirst { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }
+            let isClosed = shared.withLock { if case .closed = $0.state { true } else { false } }
+            if isFirst && !isClosed { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }
             throw error
         }
     }

@@ -110,6 +110,7 @@ import Testing
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
             try await withCluster { (server, _, client) async throws in
                 #expect(try await megaton(["queue", "pause"], server).code == 0)
+                #expect(try await megaton(["status"], server).output.contains("held up by  paused"))
                 try await push("a", origin.url("/a.png"), client)
                 try await server.wait(forChangesOf: ["megaton:{default}:ready:normal"]) { client in
                     try await client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 1
@@ -151,12 +152,17 @@ import Testing
             let ledger = out + "/megaton-ledger.jsonl"
             let same = try ProgramUnderTest.megaton(["run", "--retry-failed", ledger, "--ledger", ledger])
             #expect(await same.ending().code == 64)
+            // A full disk cuts the last line off.
+            let torn = try FileHandle(forWritingTo: URL(fileURLWithPath: ledger))
+            try torn.seekToEnd()
+            try torn.write(contentsOf: Data(#"{"attempts":1,"id":"ru"#.utf8))
+            try torn.close()
             let again = try ProgramUnderTest.megaton(
                 ["run", "--retry-failed", ledger, "--allow-private", "--workers", "1", "--json"],
                 environment: environment
             )
             let ending = await again.ending()
-            #expect(ending.code == 0, "\(ending.errors)")
+            #expect(ending.code == 0 && ending.errors.contains("no whole line"), "\(ending.errors)")
             #expect(ending.output.contains("\"jobs\" : 1") && ending.output.contains("\"done\" : 1"))
             #expect(origin.count("/1.png") == 1 && origin.count("/late.png") == 2)
             #expect(
@@ -165,7 +171,13 @@ import Testing
             )
             #expect(directory.files.contains("out/megaton-ledger.retry.jsonl"))
             let lines = try String(contentsOfFile: ledger, encoding: .utf8).split(separator: "\n")
-            #expect(lines.count == 3, "the old ledger stays as it was")
+            #expect(lines.count == 4, "the old ledger stays as it was")
+            let picture = try directory.write(image, to: "in/a.png")
+            let mistyped = try ProgramUnderTest.megaton([
+                "run", directory.path + "/in", "--output", out, "--ledger", picture,
+            ])
+            #expect(await mistyped.ending().code == 64)
+            #expect(FileManager.default.contents(atPath: picture) == image, "a mistyped option costs no picture")
         }
     }
 

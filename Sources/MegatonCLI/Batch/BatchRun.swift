@@ -138,7 +138,12 @@ final class BatchRun: Sendable {
     // MARK: - In
 
     private func submit(unbounded: Bool = false) async throws {
-        let submitter = BatchSubmitter(queue: queue, batch: batch, policy: options.policy(keepsLedger: ledger != nil))
+        let submitter = BatchSubmitter(
+            queue: queue,
+            batch: batch,
+            policy: options.policy(keepsLedger: ledger != nil),
+            onDelay: { Terminal.error("megaton: a push waits for Redis, a minute at the most: \($0.message)") }
+        )
         let reader = try ReadingThread(options.inputs, retrying: options.retryFailed, excluding: output)
         defer { reader.stop() }
         var maker = try options.jobMaker(batch: batch, output: output)

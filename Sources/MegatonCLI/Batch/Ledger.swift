@@ -23,6 +23,16 @@ final class Ledger: Sendable {
         } catch {
             throw Failure.output("the directory \(directory) cannot be made: \(error.localizedDescription)")
         }
+        // A mistyped option must not cost a picture: what is replaced is a ledger, or empty.
+        if let old = FileHandle(forReadingAtPath: path) {
+            let first = try? old.read(upToCount: 1)
+            try? old.close()
+            if let first, !first.isEmpty, first != Data("{".utf8) {
+                throw Failure.usage(
+                    "\(path) is there and no ledger; it is not overwritten. Name another file with --ledger."
+                )
+            }
+        }
         guard FileManager.default.createFile(atPath: path, contents: nil),
             let handle = FileHandle(forWritingAtPath: path)
         else {

@@ -13,8 +13,8 @@ struct RunCommand: AsyncParsableCommand {
         abstract: "Make thumbnails of everything that is named, and wait for them.",
         discussion: """
             Without --redis it starts a private Redis, a coordinator and the workers, and ends them with it; its cache \
-            lasts, so that a second run makes only what is missing. With --redis it uses that cluster, and starts \
-            workers of its own only if --workers is given.
+            lasts, so that a second run makes only what is missing. With --redis, or MEGATON_REDIS in the environment, it \
+            uses that cluster, and starts workers of its own only if --workers is given; all workers there share the jobs.
 
             Exit codes: 0 all done, 2 some failed (the ledger says which and why), 64 wrong usage, 69 Redis is not \
             there, 74 a file cannot be written, 130 interrupted.
@@ -77,6 +77,7 @@ struct RunCommand: AsyncParsableCommand {
         -> BatchRun.Result
     {
         let (control, cache) = (try redis.control(), try redis.cache())
+        if redis.redis == nil { Terminal.error("megaton: using the cluster of MEGATON_REDIS, \(control).") }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
             if status.workers.isEmpty && workers == nil {

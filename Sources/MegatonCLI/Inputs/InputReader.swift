@@ -155,7 +155,7 @@ struct InputReader {
         let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
         if text.isEmpty || (text.hasPrefix("#") && kind == .sources) { return nil }
         if kind == .ledger {
-            return try RetryLedger.failedJob(text).map { .job(line: $0.json()) }
+            return RetryLedger.failedJob(text).map { .job(line: $0.json()) }
         }
         if kind == .jobs || text.hasPrefix("{") { return .job(line: Data(text.utf8)) }
         if isURL(text) { return try url(text) }

@@ -10,10 +10,11 @@ struct RetryLedger {
 
     /// The job of a line, without the id and the batch that it had; nil where it did not fail, or the ledger does not
     /// hold it.
-    ///
-    /// - Throws: `Failure` where the line is none of a ledger.
-    static func failedJob(_ line: String) throws -> Job? {
-        let outcome = try outcome(line)
+    static func failedJob(_ line: String) -> Job? {
+        guard let outcome = outcome(line) else {
+            Terminal.error("megaton: left out, as it is no whole line of a ledger: \(line.prefix(80))")
+            return nil
+        }
         guard outcome.status == .failed else { return nil }
         guard var job = outcome.job else {
             Terminal.error(
@@ -26,12 +27,9 @@ struct RetryLedger {
         return job
     }
 
-    private static func outcome(_ line: String) throws -> JobOutcome {
-        do {
-            return try JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
-        } catch {
-            throw Failure.usage("--retry-failed: this is no line of a ledger: \(line.prefix(80))")
-        }
+    /// Nil where the line is none of a ledger, or was cut off: a full disk does that.
+    private static func outcome(_ line: String) -> JobOutcome? {
+        try? JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
     }
 
     /// Where the new ledger goes unless it is told: beside the old one, and beside those of earlier repetitions.
@@ -57,8 +55,9 @@ struct RetryLedger {
         var directories: Set<String> = [own]
         var reader = try InputReader.lines(of: path)
         while case .line(let line) = try reader.next(waiting: -1) {
-            let outcome = try Self.outcome(line)
-            guard outcome.status == .failed, outcome.error?.code != "forbidden", let job = outcome.job else { continue }
+            guard let outcome = Self.outcome(line), outcome.status == .failed, outcome.error?.code != "forbidden",
+                let job = outcome.job
+            else { continue }
             directories.formUnion(Self.places(of: job).filter { !Self.isBeneath($0, own) && Self.isDirectory($0) })
         }
         guard directories.count <= Self.rootLimit else {

@@ -91,6 +91,12 @@ struct EmbeddedRedis: Sendable {
             // Ends the server: SIGTERM makes it save.
             group.cancelAll()
             try? await group.waitForAll()  // The server's own ending is no failure any more.
+            let words = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
+            if words.contains("Error trying to save the DB") {
+                Terminal.error(
+                    "megaton: the cache could not be saved in \(place.data); is the disk full? The next run makes all anew."
+                )
+            }
             return value
         }
     }
@@ -114,8 +120,9 @@ struct EmbeddedRedis: Sendable {
         save ""
         rdbcompression no
         appendonly no
-        shutdown-on-sigterm \(place.isTemporary ? "nosave" : "save")
-        shutdown-on-sigint \(place.isTemporary ? "nosave" : "save")
+        # By force: a disk that is full must not keep the server, and us, for ever.
+        shutdown-on-sigterm \(place.isTemporary ? "nosave" : "save force")
+        shutdown-on-sigint \(place.isTemporary ? "nosave" : "save force")
         """
     }
 

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import MegatonCluster
 import MegatonPipeline
 import MegatonRedis
 
@@ -27,6 +28,9 @@ func reportingFailures(_ body: () async throws -> Void) async throws {
     } catch let failure as Failure {
         Terminal.error("megaton: \(failure.message)")
         throw ExitCode(failure.code)
+    } catch let error as HistoryFile.CannotOpen {
+        Terminal.error("megaton: \(error)")
+        throw ExitCode(74)
     } catch let error as RedisError {
         if error.message.contains("BATCHEXISTS") {
             Terminal.error("megaton: a batch of this name has been submitted before; choose another --batch.")

@@ -22,6 +22,8 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var retried = 0
     /// Leases that ran out, since the queue was made.
     public var stalled = 0
+    /// `paused` (nothing is claimed) and `drain` (nothing is admitted), where they are set.
+    public var brakes: [String] = []
     /// Batches that are known.
     public var batches = 0
     /// `host:pid:random` of the leader, if there is one.

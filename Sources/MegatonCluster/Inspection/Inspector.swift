@@ -28,6 +28,7 @@ public struct Inspector: Sendable {
             } + [keys.lease, keys.delay, keys.dead, keys.batches].map { ["ZCARD", .string($0)] } + [
                 ["HGETALL", .string(keys.stat)], ["GET", .string(keys.leader)], ["TIME"],
                 ["ZRANGE", .string(keys.workers), "0", .int(Self.shown - 1), "WITHSCORES"],
+                ["HGETALL", .string(keys.control)],
             ]
         let replies = try await queue.redis.pipeline(commands)
         for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -49,6 +50,7 @@ public struct Inspector: Sendable {
         status.stalled = stat["stalled"] ?? 0
         status.leader = replies[lists + 5].string
         let time = replies[lists + 6].array?.compactMap(\.int) ?? [0, 0]
+        status.brakes = replies[lists + 8].dictionary.filter { $0.value == "1" }.keys.sorted()
         status.workers = try await workers(replies[lists + 7].dictionary, now: time[0] * 1000 + time[1] / 1000)
         return status
     }

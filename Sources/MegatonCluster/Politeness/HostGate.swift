@@ -60,7 +60,7 @@ public final class HostGate: OriginGating {
                 HostScripts.enter,
                 keys: [keys.rate, keys.fetching(host)],
                 arguments: [
-                    .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(limits.burst),
+                    .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(burst),
                     .int(limits.concurrency), .int(limits.breakAfter), .int(Self.passLifetime.wholeMilliseconds),
                 ]
             )
@@ -152,6 +152,9 @@ public final class HostGate: OriginGating {
             logger.debug("passes were not renewed", metadata: [LogKey.error: "\(error)"])
         }
     }
+
+    /// Of a slow rate no more than a second's worth at once.
+    private var burst: Int { min(limits.burst, max(1, Int(limits.rate ?? 1))) }
 
     /// `host:port`, in lower case.
     static func name(of url: URL) -> String {

@@ -4,7 +4,7 @@ public struct HostLimits: Sendable, Equatable {
     public var concurrency = 64
     /// Requests a second; nil sets no limit.
     public var rate: Double?
-    /// Requests that may come at once after a quiet time, where there is a rate.
+    /// Requests that may come at once after a quiet time, where there is a rate; no more than a second's worth in any case.
     public var burst = 8
     /// Failures in a row (no connection, no answer in time, 5xx) after which the host is broken off.
     public var breakAfter = 10

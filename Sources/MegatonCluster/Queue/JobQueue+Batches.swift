@@ -37,7 +37,9 @@ extension JobQueue {
     public func cancel(batch: String) async throws(RedisError) {
         try await redis.run(
             QueueScripts.cancelBatch,
-            keys: [keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes, keys.seen(batch)],
+            keys: [
+                keys.jobs(batch: batch), keys.batch(batch), keys.cancelled, keys.intakes, keys.seen(batch), keys.stat,
+            ],
             arguments: [.string(batch)]
         )
         try await hasten(batch)

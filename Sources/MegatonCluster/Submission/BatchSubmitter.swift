@@ -8,6 +8,7 @@ public actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
     private let policy: BatchPolicy
+    private let onDelay: @Sendable (RedisError) -> Void
     /// A batch of this name that somebody else submitted is not taken for ours.
     private let submitter = String(UInt64.random(in: .min ... .max), radix: 16)
     private var pending: [Data] = []
@@ -21,8 +22,16 @@ public actor BatchSubmitter {
     /// How long a push is tried while Redis is away or full.
     private static let patience: Duration = .seconds(60)
 
-    /// - Parameter policy: what is asked of the batch.
-    public init(queue: JobQueue, batch: String, policy: BatchPolicy = BatchPolicy()) {
+    /// - Parameters:
+    ///   - policy: what is asked of the batch.
+    ///   - onDelay: told once for each push that has to wait, as Redis is away or full.
+    public init(
+        queue: JobQueue,
+        batch: String,
+        policy: BatchPolicy = BatchPolicy(),
+        onDelay: @escaping @Sendable (RedisError) -> Void = { _ in }
+    ) {
+        self.onDelay = onDelay
         self.queue = queue
         self.batch = batch
         self.policy = policy
@@ -48,6 +57,7 @@ public actor BatchSubmitter {
     private func push(isLast: Bool) async throws(RedisError) {
         let deadline = ContinuousClock.now + Self.patience
         var backoff = Backoff()
+        var isDelayed = false
         while true {
             do throws(RedisError) {
                 // The number of the first job makes the repetition harmless.
@@ -64,6 +74,8 @@ public actor BatchSubmitter {
                 return
             } catch {
                 guard error.isTransient, ContinuousClock.now < deadline, !Task.isCancelled else { throw error }
+                if !isDelayed { onDelay(error) }
+                isDelayed = true
             }
             try? await Task.sleep(for: backoff.next())  // Cancelled: the next failure is thrown.
         }

@@ -72,6 +72,7 @@ struct LeaseKeeper: Sendable {
                 }
             }
         } catch {
+            running.notRenewed()
             logger.warning("leases were not renewed", metadata: [LogKey.error: "\(error)"])
         }
     }

@@ -57,8 +57,11 @@ final class RunningJobs: Sendable {
         changed.fire()
     }
 
-    /// When the last renewal that Redis answered was sent; nil before the first.
+    /// When the last renewal was sent; nil before the first, and where Redis has not answered it.
     var renewed: ContinuousClock.Instant? { lastRenewal.withLock { $0 } }
+
+    /// The last try to renew failed.
+    func notRenewed() { lastRenewal.withLock { $0 = nil } }
 
     func renewed(at instant: ContinuousClock.Instant) { lastRenewal.withLock { $0 = instant } }
 

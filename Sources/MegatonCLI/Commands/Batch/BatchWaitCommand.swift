@@ -19,6 +19,11 @@ struct BatchWaitCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
+                if try await BatchReport.of(name, queue).state == "open" {
+                    Terminal.error(
+                        "megaton: the batch is open: its submitter may push more. If it is gone, megaton batch cancel ends it."
+                    )
+                }
                 let report = try await patience.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
                     try await ended(queue)
                 }

@@ -16,8 +16,8 @@ struct DeadDropCommand: AsyncParsableCommand {
             try await InspectorSession.queue(redis) { queue in
                 let (found, done) = try await selection.each(in: queue) { try await queue.drop($0) }
                 Terminal.output("\(done) dead jobs dropped")
-                if !selection.ids.isEmpty && found < selection.ids.count {
-                    throw Failure.notFound("\(selection.ids.count - found) of the ids are not dead.")
+                if !selection.ids.isEmpty && found < Set(selection.ids).count {
+                    throw Failure.notFound("\(Set(selection.ids).count - found) of the ids are not dead.")
                 }
             }
         }

@@ -19,8 +19,8 @@ struct DeadRequeueCommand: AsyncParsableCommand {
                 if done < found {
                     Terminal.error("megaton: \(found - done) were no readable jobs; megaton dead show tells more.")
                 }
-                if !selection.ids.isEmpty && found < selection.ids.count {
-                    throw Failure.notFound("\(selection.ids.count - found) of the ids are not dead.")
+                if !selection.ids.isEmpty && found < Set(selection.ids).count {
+                    throw Failure.notFound("\(Set(selection.ids).count - found) of the ids are not dead.")
                 }
             }
         }

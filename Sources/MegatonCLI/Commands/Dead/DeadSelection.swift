@@ -32,7 +32,7 @@ struct DeadSelection: ParsableArguments {
     ) async throws -> (found: Int, done: Int) {
         var (found, done) = (0, 0)
         if !ids.isEmpty {
-            for id in ids {
+            for id in Set(ids).sorted() {
                 guard let letter = try await queue.dead(id: id) else { continue }
                 found += 1
                 done += try await body([letter])

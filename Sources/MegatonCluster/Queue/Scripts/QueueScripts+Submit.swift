@@ -46,7 +46,7 @@ extension QueueScripts {
 
     /// Drops what has not been staged of a batch, and marks the rest as no longer wanted.
     ///
-    /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 seen:<batch>
+    /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 seen:<batch> · 6 stat
     /// ARGV 1 batch
     /// Returns how many jobs were dropped, or the error NOBATCH.
     /// After: the batch is closed, the dropped jobs count as cancelled; jobs that are ready, delayed or staged end as
@@ -64,6 +64,7 @@ extension QueueScripts {
           redis.call('HINCRBY', KEYS[2], 'total', dropped)
           redis.call('HINCRBY', KEYS[2], 'own', dropped)
           redis.call('HINCRBY', KEYS[2], 'cancelled', dropped)
+          redis.call('HINCRBY', KEYS[6], 'cancelled', dropped)
         end
         close(KEYS[2], KEYS[5])
         return dropped
