@@ -2,6 +2,6 @@
 enum Scenarios {
     static let all: [any Scenario.Type] = [
         ManyWaiters.self, ManyWaitersLeaderKilled.self, SentinelFailover.self, NoReplicas.self, SmallBehindLarge.self,
-        KillsUnderLoad.self, ShortOutage.self, LongOutage.self, Soak.self, ClockStep.self,
+        KillsUnderLoad.self, Signals.self, Cuts.self, ShortOutage.self, LongOutage.self, Soak.self, ClockStep.self,
     ]
 }

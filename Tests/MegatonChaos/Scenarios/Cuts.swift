@@ -1,0 +1,78 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+
+/// No. 9: every connection is killed each second for a minute: nothing is lost, and more than half of the work is done.
+struct Cuts: Scenario {
+    static let name = "cuts"
+    static let summary = "CLIENT KILL of all connections each second for a minute: more than half of the throughput"
+
+    private static let calm = 20
+    private static let cut = 60
+    private static let batch = "cuts"
+    /// More than can be done in that time; the rest is cancelled.
+    private static let jobs = 40_000
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        try await SmallCluster.run(stage) { cluster, verdict in
+            let image = TestImage.quarters(width: 64, height: 64)
+            let origin = try await OriginServer.start(delay: .milliseconds(100)) { _ in .image(image) }
+            defer { origin.stop() }
+            try await cluster.start(workers: 2, stage)
+            try await push(origin, cluster)
+            let before = try await done(in: Self.calm, cluster, stage) {}
+            let during = try await done(in: Self.cut, cluster, stage) {
+                for type in ["normal", "pubsub"] {
+                    try await cluster.client.send(["CLIENT", "KILL", "TYPE", .string(type), "SKIPME", "yes"])
+                }
+            }
+            let part = during / max(before, 1)
+            verdict.note(
+                String(format: "%.0f jobs a second before, %.0f while all connections were cut", before, during)
+            )
+            verdict.require(part > 0.5, "no more than \(Int(part * 100)) % of the throughput")
+            try await cluster.view.queue.cancel(batch: Self.batch)
+            let ended = try await stage.wait(atMost: .seconds(60)) {
+                try await cluster.view.batch(Self.batch).isFinished
+            }
+            verdict.require(ended != nil, "the batch did not end")
+            let counters = try await cluster.view.batch(Self.batch)
+            verdict.note("\(counters["done"]) done, \(counters["failed"]) failed, \(counters["cancelled"]) cancelled")
+            verdict.require(
+                counters.ended == Self.jobs && counters["total"] == Self.jobs && counters["failed"] == 0,
+                "the counters do not add up to \(Self.jobs)"
+            )
+        }
+    }
+
+    private func push(_ origin: OriginServer, _ cluster: SmallCluster) async throws {
+        let submitter = BatchSubmitter(queue: cluster.view.queue, batch: Self.batch)
+        for number in 0..<Self.jobs {
+            let job = Job(
+                id: "c\(number)",
+                source: origin.url("/\(number).png").absoluteString,
+                renditions: Job.defaultRenditions,
+                batch: Self.batch
+            )
+            try await submitter.add(job.json())
+        }
+        try await submitter.close()
+    }
+
+    /// Jobs a second that end within so many seconds, at each of which something is done to them.
+    private func done(
+        in seconds: Int,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ each: () async throws -> Void
+    ) async throws -> Double {
+        let before = try await cluster.view.done()
+        for _ in 0..<seconds {
+            try await each()
+            try await stage.clock.sleep(for: .seconds(1))
+        }
+        return Double(try await cluster.view.done() - before) / Double(seconds)
+    }
+}

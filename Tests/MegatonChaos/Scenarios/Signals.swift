@@ -1,0 +1,85 @@
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+
+/// Nos. 3 and 4: one SIGTERM drains within its time, a second one gives back at once; attempts are as they were.
+struct Signals: Scenario {
+    static let name = "signals"
+    static let summary = "SIGTERM under load ends within the drain time and 2 s, a second one within 1 s"
+
+    /// Seconds.
+    private static let drain = 3
+    private static let jobs = 8
+    private static let afterSecond: Duration = .seconds(1)
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        var options = SmallCluster.Options()
+        options.workerArguments = ["--drain-timeout", String(Self.drain), "--concurrency", String(Self.jobs)]
+        return try await SmallCluster.run(stage, options) { cluster, verdict in
+            let image = TestImage.quarters(width: 32, height: 32)
+            let origin = try await OriginServer.start { _ in .image(image) }
+            defer { origin.stop() }
+            origin.hold()
+            try await cluster.start(workers: 1, stage)
+            try await push(origin, cluster)
+            let once = try await end(cluster, stage, signals: 1, &verdict)
+            verdict.note("one SIGTERM: ended after \(Stage.seconds(once)) with a drain time of \(Self.drain) s")
+            verdict.require(once <= .seconds(Self.drain + 2), "it took longer than its drain time and 2 s")
+            try cluster.fleet.restart(cluster.fleet.workers[0])
+            let twice = try await end(cluster, stage, signals: 2, &verdict)
+            verdict.note("two SIGTERM: ended, and all jobs ready again, after \(Stage.seconds(twice))")
+            verdict.require(twice <= Self.afterSecond, "it took longer than a second")
+            try cluster.fleet.restart(cluster.fleet.workers[0])
+            origin.release()
+            let done = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.done() == Self.jobs }
+            verdict.require(done != nil, "not all jobs were done in the end")
+        }
+    }
+
+    private func push(_ origin: OriginServer, _ cluster: SmallCluster) async throws {
+        let commands = (0..<Self.jobs).map { number in
+            let job = Job(id: "s\(number)", source: origin.url("/\(number).png").absoluteString)
+            return RedisCommand([
+                "LPUSH", "megaton:{default}:jobs", .string(String(decoding: job.json(), as: UTF8.self)),
+            ])
+        }
+        for case .error(let text) in try await cluster.client.pipeline(commands) { throw RedisError(reply: text) }
+    }
+
+    /// Ends the worker while all jobs are in its hands.
+    ///
+    /// - Returns: how long it took until it had ended; nothing is leased and no attempt counts by then.
+    private func end(
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        signals: Int,
+        _ verdict: inout Verdict
+    ) async throws -> Duration {
+        let process = cluster.fleet.workers[0].process
+        let running = try await stage.wait(atMost: .seconds(30)) {
+            try await cluster.client.send(["ZCARD", .string(stage.lease)]).int == Self.jobs
+        }
+        verdict.require(running != nil, "the worker did not take all jobs")
+        let start = stage.clock.now
+        for signal in 0..<signals {
+            // A signal that comes while the first is pending is the same one.
+            if signal > 0 { try await stage.clock.sleep(for: .milliseconds(100)) }
+            process.send(SIGTERM)
+        }
+        let code = await Fleet.ending(of: process, within: .seconds(30))
+        let took = start.duration(to: stage.clock.now)
+        verdict.require(code == 0, "it ended with \(code.map(String.init) ?? "nothing")")
+        let leased = try await cluster.client.send(["ZCARD", .string(stage.lease)]).int
+        verdict.require(leased == 0, "\(leased ?? -1) jobs are still leased")
+        let metas = try await cluster.client.send(["HVALS", .string(stage.meta)]).array ?? []
+        let spent = metas.compactMap(\.string).filter { meta in
+            // `attempt+free|…`: as many are free as were made.
+            let parts = meta.prefix { $0 != "|" }.split(separator: "+")
+            return parts.count != 2 || parts[0] != parts[1]
+        }
+        verdict.require(spent.isEmpty && metas.count == Self.jobs, "attempts were spent: \(spent)")
+        return took
+    }
+}
