@@ -2,6 +2,7 @@
 enum Scenarios {
     static let all: [any Scenario.Type] = [
         ManyWaiters.self, ManyWaitersLeaderKilled.self, SentinelFailover.self, NoReplicas.self, SmallBehindLarge.self,
-        KillsUnderLoad.self, Signals.self, Cuts.self, ShortOutage.self, LongOutage.self, Soak.self, ClockStep.self,
+        KillsUnderLoad.self, Signals.self, Cuts.self, ShortOutage.self, LongOutage.self, BlackHole.self, Ghost.self,
+        TakeOver.self, Soak.self, ClockStep.self, RedisClock.self,
     ]
 }

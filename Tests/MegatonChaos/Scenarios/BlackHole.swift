@@ -1,0 +1,78 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+
+/// No. 10: packets of one worker go nowhere, without a word: it notices, stops its jobs, and they run elsewhere.
+struct BlackHole: Scenario {
+    static let name = "black-hole"
+    static let summary = "a black hole in front of one worker: noticed within 10 s, its jobs are free within 16 s"
+
+    private static let jobs = 16
+    /// A renewal's interval and its time-out, and how often it is looked.
+    private static let noticed: Duration = .milliseconds(10_200)
+    /// The lease and a second, and two looks of 50 ms.
+    private static let free: Duration = .milliseconds(16_200)
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        var options = SmallCluster.Options()
+        let server = try RestartableRedis(settings: ["appendonly yes"])
+        options.controlURL = server.url
+        let proxy = try await FaultProxy.start(to: .tcp(host: "127.0.0.1", port: server.port))
+        try await stage.answers(server.url)
+        let verdict = try await SmallCluster.run(stage, options) { cluster, verdict in
+            let image = TestImage.quarters(width: 32, height: 32)
+            let origin = try await OriginServer.start { _ in .image(image) }
+            defer { origin.stop() }
+            origin.hold()
+            try await cluster.start(workers: 0, stage)
+            let worker = try ProgramUnderTest(
+                program: stage.program,
+                arguments: [
+                    "worker", "--allow-private", "--redis", proxy.url, "--cache-redis", cluster.cacheURL, "--log-level",
+                    "warning",
+                ]
+            )
+            defer { worker.send(SIGKILL) }
+            try await stage.ready(cluster.client, workers: 1)
+            try await fall(worker, into: proxy, origin, cluster, stage, &verdict)
+            origin.release()
+            let done = try await stage.wait(atMost: .seconds(60)) { try await cluster.view.done() == Self.jobs }
+            verdict.require(done != nil, "not all jobs were done by the other worker")
+            proxy.blackHole(false)
+        }
+        proxy.stop()
+        await server.remove()
+        return verdict
+    }
+
+    private func fall(
+        _ worker: ProgramUnderTest,
+        into proxy: FaultProxy,
+        _ origin: OriginServer,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        for number in 0..<Self.jobs {
+            let job = Job(id: "b\(number)", source: origin.url("/\(number).png").absoluteString)
+            try await cluster.client.send([
+                "LPUSH", "megaton:{default}:jobs", .string(String(decoding: job.json(), as: UTF8.self)),
+            ])
+        }
+        let running = try await stage.wait(atMost: .seconds(30)) {
+            try await cluster.view.held(by: worker.pid).count == Self.jobs
+        }
+        verdict.require(running != nil, "the worker did not take all jobs")
+        proxy.blackHole(true)
+        try cluster.fleet.startWorkers(1)
+        let noticed = try await stage.wait(atMost: .seconds(30)) { worker.errors.contains("not renewed") }
+        let free = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.held(by: worker.pid).isEmpty }
+        let total = (noticed ?? .zero) + (free ?? .zero)
+        verdict.note(
+            "noticed after \(noticed.map(Stage.seconds) ?? "never"), its jobs free after \(Stage.seconds(total))"
+        )
+        verdict.require(noticed.map { $0 <= Self.noticed } ?? false, "it did not notice within 10 s")
+        verdict.require(free != nil && total <= Self.free, "its jobs were not free within 16 s")
+    }
+}
