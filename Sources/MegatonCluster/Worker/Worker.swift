@@ -142,8 +142,12 @@ public final class Worker: Sendable {
 
     private func sweep() async {
         while !Task.isCancelled {
+            var pause = configuration.sweepInterval
             do {
-                if let swept = try await queue.sweep(), swept > 0 {
+                let swept = try await queue.sweep()
+                // Somebody swept just before us, and perhaps just before a lease ran out: the next look comes sooner.
+                if swept == nil { pause = configuration.sweepInterval / 2 }
+                if let swept, swept > 0 {
                     logger.warning("leases ran out; the jobs are ready again", metadata: [LogKey.count: "\(swept)"])
                 }
             } catch {
@@ -153,7 +157,7 @@ public final class Worker: Sendable {
                 logger.critical("a render hangs in its codec; the process ends, and its jobs go to others")
                 onHungRender()
             }
-            try? await Task.sleep(for: configuration.sweepInterval)  // Cancelled: the loop's condition ends it.
+            try? await Task.sleep(for: pause)  // Cancelled: the loop's condition ends it.
         }
     }
 
