@@ -18,6 +18,8 @@ let package = Package(
         .library(name: "MegatonPipeline", targets: ["MegatonPipeline"]),
         .library(name: "MegatonCluster", targets: ["MegatonCluster"]),
         .executable(name: "megaton", targets: ["MegatonCLI"]),
+        // Not for users: a shared library, as LD_PRELOAD takes no other.
+        .library(name: "CFaults", type: .dynamic, targets: ["CFaults"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -84,6 +86,8 @@ let package = Package(
             swiftSettings: settings
         ),
 
+        // Faults inside a process: a codec that crashes, a clock that steps.
+        .target(name: "CFaults", path: "Tests/CFaults"),
         .target(
             name: "MegatonTestSupport",
             dependencies: [

@@ -81,9 +81,13 @@ final class FaultCluster: Sendable {
 
     /// - Parameter url: of the control Redis; the server's own unless there is a detour.
     @discardableResult
-    func worker(_ options: [String] = [], redis url: String? = nil) throws -> ProgramUnderTest {
+    func worker(
+        _ options: [String] = [],
+        redis url: String? = nil,
+        environment: [String: String] = [:]
+    ) throws -> ProgramUnderTest {
         let all = ["worker", "--allow-root", directory.path, "--allow-private", "--render-threads", "1"] + options
-        return try start(all, redis: url)
+        return try start(all, redis: url, environment: environment)
     }
 
     @discardableResult
@@ -100,8 +104,15 @@ final class FaultCluster: Sendable {
         return workers
     }
 
-    private func start(_ arguments: [String], redis url: String? = nil) throws -> ProgramUnderTest {
-        let process = try ProgramUnderTest.megaton(arguments + ["--redis", url ?? server.url])
+    private func start(
+        _ arguments: [String],
+        redis url: String? = nil,
+        environment: [String: String] = [:]
+    ) throws -> ProgramUnderTest {
+        let process = try ProgramUnderTest.megaton(
+            arguments + ["--redis", url ?? server.url],
+            environment: environment
+        )
         started.withLock { $0.append(process) }
         return process
     }

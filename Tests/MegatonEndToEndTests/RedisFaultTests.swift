@@ -146,10 +146,41 @@ import Testing
                 #expect(try await cluster.leftovers() == [])
                 let cacheClient = cache.client()
                 defer { cacheClient.close() }
-                #expect(try await evictedKeys(cacheClient) > 0)
+                let evicted = try await evictedKeys(cacheClient)
+                #expect(evicted > 0)
+                // Each job looks for its rendition and, where there is none, for its original: nothing of the first batch
+                // was there, and of the second batch's originals only some.
+                let statistics = try await cacheStatistics(cluster, cache)
+                #expect(statistics.misses >= 400 && statistics.hits > 0 && statistics.hits < 40)
+                let ratio = Double(statistics.hits) / Double(statistics.hits + statistics.misses)
+                #expect(abs(statistics.hitRatio - ratio) < 1e-9)
+                #expect(statistics.evictions == evicted && statistics.damaged == 0)
                 #expect(try await evictedKeys(cluster.client) == 0)
             }
         }
+    }
+
+    /// What `megaton stats --json` says, of which this is a part.
+    private struct ReportedStatistics: Decodable {
+        let hits: Int
+        let misses: Int
+        let hitRatio: Double
+        let evictions: Int
+        let damaged: Int
+    }
+
+    private func cacheStatistics(
+        _ cluster: FaultCluster,
+        _ cache: RedisServerProcess
+    ) async throws -> ReportedStatistics {
+        let stats = try ProgramUnderTest.megaton([
+            "stats", "--json", "--redis", cluster.server.url, "--cache-redis", cache.url,
+        ])
+        let ending = await stats.ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        let decoder = JSONDecoder()
+        decoder.keyDecodingStrategy = .convertFromSnakeCase
+        return try decoder.decode(ReportedStatistics.self, from: Data(ending.output.utf8))
     }
 
     private func evictedKeys(_ client: RedisClient) async throws -> Int {

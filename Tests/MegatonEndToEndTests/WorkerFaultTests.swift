@@ -126,29 +126,34 @@ import Testing
     }
 
     // Scenario 5 of the test plan.
-    @Test func aJobWhoseWorkerDiesEachTimeIsPoisonAndTheOthersFinish() async throws {
-        // The poison is a source that never answers: the worker is killed whenever it asks for it.
-        let image = FaultCluster.image
-        try await OriginServer.run(answer: { _ in .image(image) }) { (poisonous) async throws in
-            poisonous.hold()
-            try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
-                let urls = [poisonous.url("/poison.png")] + (0..<5).map { origin.url("/\($0).png") }
-                let jobs = urls.map { #"{"id":"\#($0.lastPathComponent)","source":"\#($0.absoluteString)"}"# }
+    @Test func aPictureThatCrashesItsWorkersIsPoisonAndTheOthersFinish() async throws {
+        let good = FaultCluster.image
+        let answer: @Sendable (String) -> OriginServer.Answer = { path in
+            .image(path == "/poison.png" ? good + FaultLibrary.crash : good)
+        }
+        try await OriginServer.run(answer: answer) { (origin) async throws in
+            try await FaultCluster.run { (cluster) async throws in
+                let urls = ["poison", "0", "1", "2", "3", "4"].map { origin.url("/\($0).png") }
+                let jobs = urls.map { (url: URL) in
+                    #"{"id":"\#(url.lastPathComponent)","source":"\#(url.absoluteString)"}"#
+                }
                 let list = try cluster.directory.write(Data(jobs.joined(separator: "\n").utf8), to: "jobs.jsonl")
-                var worker = try await cluster.start(workers: [FaultCluster.hasty])[0]
+                try cluster.coordinator()
+                let fragile = { () throws in
+                    try cluster.worker(FaultCluster.hasty, environment: FaultLibrary.crashingCodec)
+                }
+                var worker = try fragile()
                 let submit = try cluster.submit(list: list)
-                for death in 1...4 {
-                    await poisonous.waitForRequests("/poison.png", count: death)
-                    worker.send(SIGKILL)
-                    _ = await worker.ending()
+                for _ in 1...4 {
+                    #expect(await worker.ending().code == 128 + SIGSEGV, "\(worker.errors)")
                     // Not waited for four times over: the first scenario shows that they run out by themselves.
                     try await cluster.expireLeases()
-                    worker = try cluster.worker(FaultCluster.hasty)
+                    worker = try fragile()
                 }
                 let summary = try await cluster.summary(of: submit, code: 2)
                 #expect(summary.jobs == 6 && summary.done == 5 && summary.failed == 1)
                 #expect(try await cluster.deathCode("poison.png") == "poison")
-                #expect(poisonous.count("/poison.png") == 4)
+                #expect(worker.isRunning)
                 #expect(try await cluster.client.send(["ZCARD", "megaton:{default}:dead"]).int == 1)
                 #expect(try await cluster.leftovers() == [])
             }

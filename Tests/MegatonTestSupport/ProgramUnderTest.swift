@@ -111,9 +111,14 @@ public final class ProgramUnderTest: Sendable {
         if isRunning { kill(pid, signal) }
     }
 
-    /// Waits for its end.
+    /// Waits for its end. Whoever is cancelled meanwhile, as a test is whose time is up, ends it.
     public func ending() async -> Ending {
-        Ending(code: await end.wait(), output: output, errors: errors)
+        let code = await withTaskCancellationHandler {
+            await end.wait()
+        } onCancel: {
+            send(SIGKILL)
+        }
+        return Ending(code: code, output: output, errors: errors)
     }
 
     /// What it has written to standard output so far.

@@ -15,12 +15,21 @@ public final class RedisServerProcess: Sendable {
         /// A loopback port in addition to the socket.
         public var port: Int?
         public var tls: TLS?
+        /// Added to our own.
+        public var environment: [String: String]
 
-        public init(settings: [String] = [], file: String? = nil, port: Int? = nil, tls: TLS? = nil) {
+        public init(
+            settings: [String] = [],
+            file: String? = nil,
+            port: Int? = nil,
+            tls: TLS? = nil,
+            environment: [String: String] = [:]
+        ) {
             self.settings = settings
             self.file = file
             self.port = port
             self.tls = tls
+            self.environment = environment
         }
     }
 
@@ -91,7 +100,7 @@ public final class RedisServerProcess: Sendable {
             let words = setting.split(separator: " ", maxSplits: 1).map(String.init)
             arguments += ["--" + words[0]] + words.dropFirst()
         }
-        return try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: arguments)
+        return try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: arguments, environment: options.environment)
     }
 
     public var configuration: RedisConfiguration { RedisConfiguration(address: .unix(path: socket)) }

@@ -32,13 +32,29 @@ struct StatsCommand: AsyncParsableCommand {
             try await InspectorSession.run(redis, needsCache: true) { inspector in
                 let statistics = try await inspector.cacheStatistics(budget: .seconds(scanSeconds))
                 if json {
-                    Terminal.output(try JSONText.pretty(statistics))
+                    Terminal.output(try JSONText.pretty(Report(statistics: statistics)))
                 } else if prometheus {
                     Terminal.output(Self.prometheus(statistics))
                 } else {
                     Terminal.output(Self.table(statistics))
                 }
             }
+        }
+    }
+
+    /// The counters and what follows from them.
+    private struct Report: Encodable {
+        let statistics: CacheStatistics
+
+        private enum CodingKeys: CodingKey {
+            case hitRatio, duplicateRatio
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            try statistics.encode(to: encoder)
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encodeIfPresent(statistics.hitRatio, forKey: .hitRatio)
+            try container.encodeIfPresent(statistics.duplicateRatio, forKey: .duplicateRatio)
         }
     }
 

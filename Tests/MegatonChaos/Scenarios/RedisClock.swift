@@ -13,8 +13,14 @@ struct RedisClock: Scenario {
     private static let batch = "clock"
     private static let jobs = 100
 
+    private static let step: Int64 = 60_000
+
     func run(_ stage: Stage) async throws -> Verdict {
-        try await SmallCluster.run(stage) { cluster, verdict in
+        let clock = "\(stage.directory)/redis-clock"
+        try FaultLibrary.setClock(clock, aheadBy: 0)
+        var options = SmallCluster.Options()
+        options.controlEnvironment = FaultLibrary.steppingClock(clock)
+        return try await SmallCluster.run(stage, options) { cluster, verdict in
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start(delay: .seconds(2)) { _ in .image(image) }
             defer { origin.stop() }
@@ -31,7 +37,11 @@ struct RedisClock: Scenario {
             }
             try await submitter.close()
             _ = try await stage.wait(atMost: .seconds(60)) { try await cluster.view.done() > Self.jobs / 4 }
-            try await step(cluster, stage)
+            let before = try await Self.time(cluster.client)
+            try FaultLibrary.setClock(clock, aheadBy: Self.step)
+            let jump = try await Self.time(cluster.client) - before
+            verdict.note("Redis' TIME jumped by \(jump) s")
+            verdict.require(jump >= Self.step / 1000, "the clock of Redis did not jump: that proves nothing")
             let ended = try await stage.wait(atMost: .seconds(120)) {
                 try await cluster.view.batch(Self.batch).isFinished
             }
@@ -51,16 +61,8 @@ struct RedisClock: Scenario {
         }
     }
 
-    /// What a minute ahead means to everything that Redis keeps by its clock: each deadline comes a minute sooner.
-    /// (libfaketime, which could move the clock itself, does not get along with Redis' allocator.)
-    private func step(_ cluster: SmallCluster, _ stage: Stage) async throws {
-        for key in [stage.lease, "megaton:{default}:delay"] {
-            let fields = try await cluster.client.send(["ZRANGE", .string(key), "0", "-1", "WITHSCORES"]).array ?? []
-            for index in stride(from: 0, to: fields.count - 1, by: 2) {
-                guard let id = fields[index].string, let deadline = fields[index + 1].int else { continue }
-                try await cluster.client.send(["ZADD", .string(key), "XX", .int(deadline - 60_000), .string(id)])
-            }
-        }
-        try await cluster.client.send(["DEL", "megaton:{default}:leader"])
+    /// Seconds of Redis' own clock.
+    private static func time(_ redis: RedisClient) async throws -> Int64 {
+        Int64(try await redis.send(["TIME"]).array?.first?.int ?? 0)
     }
 }

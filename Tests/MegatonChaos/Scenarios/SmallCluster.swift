@@ -13,6 +13,8 @@ final class SmallCluster {
         var controlURL: String?
         /// Lines of redis.conf of our own control Redis.
         var control = ["appendonly yes", "appendfsync everysec"]
+        /// Added to our own, for our own control Redis.
+        var controlEnvironment: [String: String] = [:]
         /// Lines of redis.conf of the cache Redis. It evicts nothing unless it is told to.
         var cache: [String] = []
         /// Further arguments of each worker.
@@ -43,7 +45,9 @@ final class SmallCluster {
             control = url
             servers = [cacheServer]
         } else {
-            let controlServer = try await RedisServerProcess.start(.init(settings: options.control))
+            let controlServer = try await RedisServerProcess.start(
+                .init(settings: options.control, environment: options.controlEnvironment)
+            )
             control = controlServer.url
             servers = [cacheServer, controlServer]
         }
