@@ -212,6 +212,58 @@ import Testing
         }
     }
 
+    @Test(arguments: [false, true]) func whatDripsTimesOut(isHeader: Bool) async throws {
+        let piece = Data((isHeader ? "X-Drip: 1\r\n" : "x").utf8)
+        let drip = OriginStream(piece: piece, interval: .milliseconds(20), isHeader: isHeader)
+        try await OriginServer.run(answer: { _ in .init(stream: drip) }) { (origin) async throws in
+            var loader = DataLoader.Configuration()
+            loader.addressPolicy.allowsPrivate = true
+            loader.timeout = .milliseconds(400)
+            let pipeline = try ImagePipeline(.init(dataLoader: DataLoader(loader)))
+            let request = ImageRequest(url: origin.url("/a"))
+            #expect(await code { _ = try await pipeline.renditions([small], for: request) } == .timedOut)
+            #expect(origin.streamed("/a") > 0, "it was not silent")
+        }
+    }
+
+    @Test func aBodyThatDripsEndsBeforeItsTimeIsOver() async throws {
+        let drip = OriginStream(piece: Data("x".utf8), interval: .milliseconds(20))
+        try await OriginServer.run(answer: { _ in .init(stream: drip) }) { (origin) async throws in
+            var loader = DataLoader.Configuration()
+            loader.addressPolicy.allowsPrivate = true
+            loader.lowSpeedTime = .seconds(1)
+            let pipeline = try ImagePipeline(.init(dataLoader: DataLoader(loader)))
+            let request = ImageRequest(url: origin.url("/a"))
+            let start = ContinuousClock.now
+            #expect(await code { _ = try await pipeline.renditions([small], for: request) } == .timedOut)
+            #expect(start.duration(to: .now) < loader.timeout / 2)
+        }
+    }
+
+    @Test func aBodyWithoutEndIsCutOff() async throws {
+        let image = TestImage.quarters(width: 64, height: 64)
+        let endless = OriginStream(piece: Data(count: 64 * 1024))
+        try await OriginServer.run(answer: { _ in .init(body: image, stream: endless) }) { (origin) async throws in
+            var loader = DataLoader.Configuration()
+            loader.addressPolicy.allowsPrivate = true
+            loader.maximumBodySize = 1024 * 1024
+            let pipeline = try ImagePipeline(.init(dataLoader: DataLoader(loader)))
+            let request = ImageRequest(url: origin.url("/a"))
+            #expect(await code { _ = try await pipeline.renditions([small], for: request) } == .dataTooLarge)
+            #expect(origin.streamed("/a") > 1024 * 1024 / 2, "it was cut by what came")
+        }
+    }
+
+    @Test func aHeaderWithoutEndIsCutOff() async throws {
+        let fields = String(repeating: "X-Filler: 1\r\n", count: 1000)
+        let endless = OriginStream(piece: Data(fields.utf8), isHeader: true)
+        try await OriginServer.run(answer: { _ in .init(stream: endless) }) { (origin) async throws in
+            let pipeline = try pipeline()
+            let request = ImageRequest(url: origin.url("/a"))
+            #expect(await code { _ = try await pipeline.renditions([small], for: request) } == .dataTooLarge)
+        }
+    }
+
     @Test func readsFilesAndDataURLs() async throws {
         let directory = try TestDirectory()
         let image = TestImage.quarters(width: 64, height: 64)

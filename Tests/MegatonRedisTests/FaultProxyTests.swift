@@ -167,6 +167,27 @@ import Testing
         }
     }
 
+    @Test func splitsByTheClientsAddress() async throws {
+        try await run { server, proxy in
+            let (client, direct) = (try client(proxy), server.client("direct"))
+            defer {
+                client.close()
+                direct.close()
+            }
+            try await client.send(["SET", "k", "1"])
+            proxy.split(from: "127.0.0.2")
+            #expect(try await client.send(["INCR", "k"]).int == 2)
+            proxy.split(from: "127.0.0.1")
+            let code = await failure { try await client.send(["INCR", "k"], timeout: .milliseconds(300)) }
+            #expect(code == .timeout)
+            #expect(try await direct.send(["GET", "k"]).int == 2)
+            proxy.split(from: nil)
+            // Its client has gone since, and is still known by its address.
+            try await wait(server) { _, _ in try await direct.send(["GET", "k"]).int == 3 }
+            #expect(try await client.send(["INCR", "k"]).int == 4)
+        }
+    }
+
     @Test func leavesGhosts() async throws {
         try await run { server, proxy in
             let client = try client(proxy)

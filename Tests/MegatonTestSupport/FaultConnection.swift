@@ -28,6 +28,8 @@ final class FaultConnection {
     private var phase = Phase.waiting
     private var upstream: (any Channel)?
     private var id: Int?
+    /// The client's, kept: a channel that has ended knows it no more, and what it sent is held all the same.
+    private var address: String?
 
     init(_ client: any Channel, to target: FaultProxy.Upstream, _ registry: FaultRegistry) {
         self.client = client
@@ -36,13 +38,14 @@ final class FaultConnection {
     }
 
     func start() {
+        address = client.remoteAddress?.ipAddress
         id = registry.add(NIOLoopBound(self, eventLoop: client.eventLoop))
         if id == nil { end() } else { refresh() }
     }
 
     /// Goes on with whatever may go on: there are new bytes, room, other settings, or a time has come.
     func refresh() {
-        if registry.settings.isBlackHole { return }
+        if registry.settings.holds(address) { return }
         switch phase {
         case .waiting: connect()
         case .connected:

@@ -4,7 +4,7 @@ import NIOPosix
 import Synchronization
 
 /// A TCP proxy on a loopback port of its own that makes the faults of a network: delay, a narrow link, a black hole,
-/// cuts, ghosts, refusals.
+/// a split, cuts, ghosts, refusals.
 ///
 /// It passes bytes and knows nothing of what they mean, so that TLS goes through it too. A FIN or a RST of one side
 /// reaches the other as FIN behind the bytes. The kernels of both sides acknowledge what the proxy reads: a black hole is
@@ -91,6 +91,10 @@ public final class FaultProxy: Sendable {
     /// Nothing passes in either direction, not even an end; new connections are accepted and hang. When it is healed,
     /// what was held passes, also from clients that have gone since.
     public func blackHole(_ isOn: Bool) { registry.change { $0.isBlackHole = isOn } }
+
+    /// A black hole for the clients that call from this address, while all others go on: a network that is split. nil
+    /// heals it.
+    public func split(from address: String?) { registry.change { $0.splitFrom = address } }
 
     /// Ends the connections there are on both sides, with RST or with FIN.
     public func cut(reset: Bool = true) { registry.forEach { $0.end(reset: reset) } }

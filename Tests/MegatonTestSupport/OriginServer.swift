@@ -13,21 +13,34 @@ public final class OriginServer: Sendable {
         public var body: Data
         /// Announced in place of the body's own length: a truncated answer.
         public var announcedLength: Int?
+        /// Comes behind the body. Its length is not announced, unless `announcedLength` is: it comes in chunks then
+        /// (RFC 9112 section 7.1).
+        public var stream: OriginStream?
 
         public init(
             status: Int = 200,
             headers: [(String, String)] = [],
             body: Data = Data(),
-            announcedLength: Int? = nil
+            announcedLength: Int? = nil,
+            stream: OriginStream? = nil
         ) {
             self.status = status
             self.headers = headers
             self.body = body
             self.announcedLength = announcedLength
+            self.stream = stream
         }
 
         public static func image(_ data: Data, headers: [(String, String)] = []) -> Answer {
             Answer(headers: headers, body: data)
+        }
+
+        /// - Parameter length: nil announces none.
+        func head(length: Int?) -> HTTPResponseHead {
+            var head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: status))
+            for (name, value) in headers { head.headers.add(name: name, value: value) }
+            if let length { head.headers.replaceOrAdd(name: "content-length", value: String(length)) }
+            return head
         }
     }
 
@@ -41,8 +54,10 @@ public final class OriginServer: Sendable {
 
     private struct State {
         var counts: [String: Int] = [:]
+        var streamed: [String: Int] = [:]
         var waiting: [(path: String, count: Int, continuation: CheckedContinuation<Void, Never>)] = []
         var isHeld = false
+        var isStopped = false
         var held: [@Sendable () -> Void] = []
     }
 
@@ -125,6 +140,9 @@ public final class OriginServer: Sendable {
     /// All requests so far.
     public var total: Int { state.withLock { $0.counts.values.reduce(0, +) } }
 
+    /// Bytes of streams that went out for a path so far, as far as the kernel.
+    public func streamed(_ path: String) -> Int { state.withLock { $0.streamed[path] ?? 0 } }
+
     /// Answers wait from now on.
     public func hold() { state.withLock { $0.isHeld = true } }
 
@@ -150,9 +168,21 @@ public final class OriginServer: Sendable {
         }
     }
 
+    /// Streams end too.
     public func stop() {
+        state.withLock { $0.isStopped = true }
         release()
         channel.close(promise: nil)
+    }
+
+    /// A piece of a stream went out.
+    ///
+    /// - Returns: whether there is to be another.
+    fileprivate func sent(_ count: Int, for path: String) -> Bool {
+        state.withLock { state in
+            state.streamed[path, default: 0] += count
+            return !state.isStopped
+        }
     }
 
     fileprivate func received(
@@ -202,17 +232,26 @@ private final class Handler: ChannelInboundHandler {
             isHead = head.method == .HEAD
         case .body: break
         case .end:
-            let (loop, channel) = (context.eventLoop, context.channel)
-            let server = box.server.withLock { $0 }
-            server?.received(request, send: { answer in Self.send(answer, on: channel) }, on: loop)
+            guard let server = box.server.withLock({ $0 }) else { return }
+            let (loop, channel, path) = (context.eventLoop, context.channel, request.path)
+            let send: @Sendable (OriginServer.Answer) -> Void = { answer in
+                Self.send(answer, on: channel) { server.sent($0, for: path) }
+            }
+            server.received(request, send: send, on: loop)
         }
     }
 
-    private static func send(_ answer: OriginServer.Answer, on channel: any Channel) {
-        var head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: answer.status))
-        for (name, value) in answer.headers { head.headers.add(name: name, value: value) }
-        let length = answer.announcedLength ?? answer.body.count
-        head.headers.replaceOrAdd(name: "content-length", value: String(length))
+    /// - Parameter streamed: told of each piece of a stream; says whether to go on.
+    private static func send(
+        _ answer: OriginServer.Answer,
+        on channel: any Channel,
+        streamed: @escaping @Sendable (Int) -> Bool
+    ) {
+        if let stream = answer.stream {
+            channel.eventLoop.execute { OriginStreamSender(stream, of: answer, on: channel, streamed).start() }
+            return
+        }
+        let head = answer.head(length: answer.announcedLength ?? answer.body.count)
         channel.write(HTTPServerResponsePart.head(head), promise: nil)
         channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: answer.body))), promise: nil)
         if answer.announcedLength != nil {

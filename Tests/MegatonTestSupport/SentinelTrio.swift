@@ -5,17 +5,25 @@ import NIOCore
 import NIOPosix
 
 /// A real master and its replica, with three real sentinels that watch them (quorum 2, name `megaton`).
+///
+/// Where the network is to be split, the others call the master through a proxy and from an address of their own
+/// (`bind-source-addr`), by which the proxy tells them from clients.
 public final class SentinelTrio: Sendable {
-    /// What a test asks of the two servers.
+    /// What a test asks of the servers.
     public struct Options: Sendable {
-        /// On both, since either may be the master. With 1 and one of them dead, the other takes no writes.
+        /// On all, since each may be the master. With 1 and all others dead, it takes no writes.
         public var minReplicasToWrite: Int
-        /// Further lines of redis.conf, for both.
+        /// Further lines of redis.conf, for all.
         public var settings: [String]
+        /// Whether the network can be split (``SentinelTrio/split(_:)``). There is a second replica then, which stays
+        /// one: on its side of the network the first could not have a replica else, and with `minReplicasToWrite` it
+        /// would take no writes when it is the master.
+        public var isSplittable: Bool
 
-        public init(minReplicasToWrite: Int = 0, settings: [String] = []) {
+        public init(minReplicasToWrite: Int = 0, settings: [String] = [], isSplittable: Bool = false) {
             self.minReplicasToWrite = minReplicasToWrite
             self.settings = settings
+            self.isSplittable = isSplittable
         }
     }
 
@@ -31,6 +39,8 @@ public final class SentinelTrio: Sendable {
 
     /// Rounds of 100 ms that a wait takes at most.
     private static let rounds = 300
+    /// From which the replicas and the sentinels call in a network that can be split.
+    private static let farAddress = "127.0.0.2"
 
     /// Of the server that began as the master.
     public let masterPort: Int
@@ -39,24 +49,35 @@ public final class SentinelTrio: Sendable {
     /// Of the sentinels.
     public let sentinelPorts: [Int]
     private let directory: TestDirectory
-    private let master: ProgramUnderTest
-    private let replica: ProgramUnderTest
+    /// The one that began as the master first.
+    private let servers: [ProgramUnderTest]
     private let sentinels: [ProgramUnderTest]
+    /// Before the server that began as the master, where the network can be split.
+    private let proxy: FaultProxy?
 
     /// Starts all and waits until the replica is in sync and the sentinels know everybody.
     public static func start(_ options: Options = Options()) async throws -> SentinelTrio {
+        let ports = try Ports(options)
+        let proxy: FaultProxy? =
+            try await options.isSplittable ? FaultProxy.start(to: .tcp(host: "127.0.0.1", port: ports.master)) : nil
+        do {
+            return try await start(options, ports, proxy)
+        } catch {
+            proxy?.stop()
+            throw error
+        }
+    }
+
+    private static func start(_ options: Options, _ ports: Ports, _ proxy: FaultProxy?) async throws -> SentinelTrio {
         let directory = try TestDirectory()
-        let ports = try freePorts(5)
-        let master = try server("master", ports[0], options, directory, replicaOf: nil)
-        let replica = try server("replica", ports[1], options, directory, replicaOf: ports[0])
-        let probe = makeClient(ports[0])
+        let servers = try startServers(options, ports, proxy, directory)
+        let probe = makeClient(ports.master)
         defer { probe.close() }
-        try await waitForReplica(ports, options, probe, [master, replica])
+        try await waitForReplicas(ports, options, probe, servers)
         // Not before: a sentinel asks the master for its replicas at first contact, and then every 10 s.
-        let sentinels = try (2..<5).map { try sentinel($0, ports, directory) }
-        let trio = SentinelTrio(ports, directory, master, replica, sentinels)
-        for port in trio.sentinelPorts { try await waitForSentinel(port, probe, sentinels) }
-        return trio
+        let sentinels = try ports.sentinels.indices.map { try sentinel($0, ports, proxy, directory) }
+        for port in ports.sentinels { try await waitForSentinel(port, ports, probe, sentinels) }
+        return SentinelTrio(ports, directory, servers, sentinels, proxy)
     }
 
     /// Starts them, runs the body, and ends them.
@@ -77,19 +98,19 @@ public final class SentinelTrio: Sendable {
     }
 
     private init(
-        _ ports: [Int],
+        _ ports: Ports,
         _ directory: TestDirectory,
-        _ master: ProgramUnderTest,
-        _ replica: ProgramUnderTest,
-        _ sentinels: [ProgramUnderTest]
+        _ servers: [ProgramUnderTest],
+        _ sentinels: [ProgramUnderTest],
+        _ proxy: FaultProxy?
     ) {
-        masterPort = ports[0]
-        replicaPort = ports[1]
-        sentinelPorts = Array(ports[2...])
+        masterPort = ports.master
+        replicaPort = ports.replicas[0]
+        sentinelPorts = ports.sentinels
         self.directory = directory
-        self.master = master
-        self.replica = replica
+        self.servers = servers
         self.sentinels = sentinels
+        self.proxy = proxy
     }
 
     /// The sentinels' addresses and the master's name.
@@ -97,17 +118,21 @@ public final class SentinelTrio: Sendable {
         "redis-sentinel://" + sentinelPorts.map { "127.0.0.1:\($0)" }.joined(separator: ",") + "/megaton"
     }
 
-    /// A client of one of the five, whatever its role; the test closes it.
+    /// A client straight to one of them, whatever its role; the test closes it.
     public func client(port: Int) -> RedisClient { Self.makeClient(port) }
 
     /// SIGKILL to the server that began as the master.
-    public func killMaster() { master.send(SIGKILL) }
+    public func killMaster() { servers[0].send(SIGKILL) }
 
     /// SIGSTOP to the server that began as the master: its connections stay open and silent.
-    public func stopMaster() { master.send(SIGSTOP) }
+    public func stopMaster() { servers[0].send(SIGSTOP) }
 
     /// SIGCONT to the server that began as the master: it comes back, and takes itself for the master at first.
-    public func continueMaster() { master.send(SIGCONT) }
+    public func continueMaster() { servers[0].send(SIGCONT) }
+
+    /// Splits the network, or makes it whole again: the server that began as the master is alone on one side, its
+    /// replicas and the sentinels are on the other, and clients reach both. Only where the options say that it can be.
+    public func split(_ isOn: Bool) { proxy?.split(from: isOn ? Self.farAddress : nil) }
 
     /// Runs an action, and returns when the first sentinel has told a switch that came after the subscription.
     ///
@@ -149,9 +174,10 @@ public final class SentinelTrio: Sendable {
 
     /// Ends all of them and waits for their ends.
     public func stop() async {
-        let processes = sentinels + [replica, master]
+        let processes = sentinels + servers.reversed()
         for process in processes { process.send(SIGKILL) }
         for process in processes { _ = await process.ending() }
+        proxy?.stop()
         directory.remove()
     }
 }
@@ -159,6 +185,21 @@ public final class SentinelTrio: Sendable {
 // MARK: - Starting
 
 extension SentinelTrio {
+    /// Who listens where.
+    private struct Ports {
+        let master: Int
+        /// The one that takes over first.
+        let replicas: [Int]
+        let sentinels: [Int]
+
+        init(_ options: Options) throws {
+            let ports = try SentinelTrio.freePorts(options.isSplittable ? 6 : 5)
+            master = ports[0]
+            sentinels = Array(ports[1..<4])
+            replicas = Array(ports[4...])
+        }
+    }
+
     private static func freePorts(_ count: Int) throws -> [Int] {
         var ports: [Int] = []
         // The kernel may offer the same one twice, since nobody has it yet.
@@ -184,28 +225,62 @@ extension SentinelTrio {
         return try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: [file] + arguments)
     }
 
+    /// The master first.
+    private static func startServers(
+        _ options: Options,
+        _ ports: Ports,
+        _ proxy: FaultProxy?,
+        _ directory: TestDirectory
+    ) throws -> [ProgramUnderTest] {
+        // A replica tells its master where it is, and sentinels hear it from there: 127.0.0.1 for all, where each of
+        // them listens, and the proxy's port for the one behind it, lest they know a way around the split.
+        let near = proxy.map { ["replica-announce-ip 127.0.0.1", "replica-announce-port \($0.port)"] } ?? []
+        // Protected mode knows no loopback address but 127.0.0.1.
+        let far = [
+            "bind-source-addr \(farAddress)", "protected-mode no", "replica-announce-ip 127.0.0.1",
+        ]
+        var servers = [try server("master", ports.master, options, directory, near)]
+        for (index, port) in ports.replicas.enumerated() {
+            // The lowest takes over.
+            let lines = [
+                "replicaof 127.0.0.1 \(proxy?.port ?? ports.master)", "replica-priority \(100 * (index + 1))",
+            ]
+            let all = proxy == nil ? lines : lines + far
+            servers.append(try server("replica-\(index)", port, options, directory, all))
+        }
+        return servers
+    }
+
     private static func server(
         _ name: String,
         _ port: Int,
         _ options: Options,
         _ directory: TestDirectory,
-        replicaOf master: Int?
+        _ lines: [String]
     ) throws -> ProgramUnderTest {
-        var lines = ["port \(port)", "save \"\"", "appendonly yes", "repl-diskless-sync-delay 0"]
-        lines.append("min-replicas-to-write \(options.minReplicasToWrite)")
-        if let master { lines.append("replicaof 127.0.0.1 \(master)") }
-        return try launch(name, lines + options.settings, directory)
+        let common = [
+            "port \(port)", "save \"\"", "appendonly yes", "repl-diskless-sync-delay 0",
+            "min-replicas-to-write \(options.minReplicasToWrite)",
+        ]
+        return try launch(name, common + lines + options.settings, directory)
     }
 
-    private static func sentinel(_ index: Int, _ ports: [Int], _ directory: TestDirectory) throws -> ProgramUnderTest {
-        let lines = [
-            "port \(ports[index])",
-            "sentinel monitor megaton 127.0.0.1 \(ports[0]) 2",
+    private static func sentinel(
+        _ index: Int,
+        _ ports: Ports,
+        _ proxy: FaultProxy?,
+        _ directory: TestDirectory
+    ) throws -> ProgramUnderTest {
+        var lines = [
+            "port \(ports.sentinels[index])",
+            "sentinel monitor megaton 127.0.0.1 \(proxy?.port ?? ports.master) 2",
             "sentinel down-after-milliseconds megaton 1000",
             "sentinel failover-timeout megaton 5000",
             "sentinel parallel-syncs megaton 1",
         ]
-        return try launch("sentinel-\(index - 2)", lines, directory, arguments: ["--sentinel"])
+        // Else it tells the others the address from which it calls, where it does not listen.
+        if proxy != nil { lines += ["bind-source-addr \(farAddress)", "sentinel announce-ip 127.0.0.1"] }
+        return try launch("sentinel-\(index)", lines, directory, arguments: ["--sentinel"])
     }
 
     /// For a server of any role.
@@ -224,26 +299,33 @@ extension SentinelTrio {
         )
     }
 
-    private static func waitForReplica(
-        _ ports: [Int],
+    private static func waitForReplicas(
+        _ ports: Ports,
         _ options: Options,
         _ master: RedisClient,
         _ processes: [ProgramUnderTest]
     ) async throws {
-        let replica = makeClient(ports[1])
-        defer { replica.close() }
-        try await wait("a replica in sync", master, processes) {
-            let link = try await replica.send(["INFO", "replication"]).string ?? ""
-            guard link.contains("master_link_status:up") else { return false }
+        for port in ports.replicas {
+            let replica = makeClient(port)
+            defer { replica.close() }
+            try await wait("a replica in sync", master, processes) {
+                let link = try await replica.send(["INFO", "replication"]).string ?? ""
+                return link.contains("master_link_status:up")
+            }
+        }
+        let count = ports.replicas.count
+        try await wait("a master that knows its replicas", master, processes) {
             let state = try await master.send(["INFO", "replication"]).string ?? ""
-            // The second line is there only with min-replicas-to-write.
-            return state.contains("state=online")
-                && (options.minReplicasToWrite == 0 || state.contains("min_slaves_good_slaves:1"))
+            let online = state.split(whereSeparator: \.isNewline).count { $0.contains("state=online") }
+            // The line is there only with min-replicas-to-write.
+            return online == count
+                && (options.minReplicasToWrite == 0 || state.contains("min_slaves_good_slaves:\(count)"))
         }
     }
 
     private static func waitForSentinel(
         _ port: Int,
+        _ ports: Ports,
         _ master: RedisClient,
         _ processes: [ProgramUnderTest]
     ) async throws {
@@ -253,7 +335,7 @@ extension SentinelTrio {
             let quorum = try await sentinel.send(["SENTINEL", "CKQUORUM", "megaton"]).string ?? ""
             let replicas = try await sentinel.send(["SENTINEL", "REPLICAS", "megaton"]).array ?? []
             let known = replicas.map(\.dictionary)
-            return quorum.hasPrefix("OK 3") && known.count == 1
+            return quorum.hasPrefix("OK 3") && known.count == ports.replicas.count
                 && known.allSatisfy { $0["flags"] == "slave" && $0["master-link-status"] == "ok" }
         }
     }

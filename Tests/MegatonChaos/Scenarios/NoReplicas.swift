@@ -3,7 +3,7 @@ import MegatonRedis
 import MegatonTestSupport
 
 /// No. 14, the half of it that needs no split network: a master without its replica refuses writes, so that a failover
-/// elsewhere loses none that it had acknowledged.
+/// elsewhere loses no more than it had acknowledged until then. The other half is ``SplitMaster``.
 struct NoReplicas: Scenario {
     static let name = "no-replicas"
     static let summary =

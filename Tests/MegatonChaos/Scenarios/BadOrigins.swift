@@ -1,0 +1,249 @@
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+
+/// No. 24: origins that want to be left alone, lie, drip, or never end, all of them at once: each costs its time and
+/// its memory and no more, and good ones go on being fetched.
+struct BadOrigins: Scenario {
+    static let name = "bad-origins"
+    static let summary = "drips, floods, lies and a 429 all at once: deadlines and memory hold, nothing bad is kept"
+
+    private static let batch = "bad"
+    private static let mebibyte = 1024 * 1024
+    /// Good jobs at a time beside the bad ones, and what they may take.
+    private static let goodJobs = 50
+    private static let goodLimit: Duration = .seconds(10)
+    /// How often at the most, should the bad ones never end.
+    private static let mostLots = 60
+    /// Seconds.
+    private static let retryAfter = 30
+    /// Redis counts whole milliseconds, by a clock of its own.
+    private static let earliest: Duration = .milliseconds(retryAfter * 1000 - 10)
+    /// A tenth of it at random, a second's sweep, and two for all else.
+    private static let latest: Duration = .seconds(retryAfter + 3 + 1 + 2)
+    /// What rendering and the allocator take beside the bodies.
+    private static let memoryMargin = 64 * mebibyte
+
+    /// Good jobs are not done any more.
+    struct NoProgress: Error {}
+
+    /// A host that says 429 to one path, and is good to all others.
+    private struct Busy {
+        let server: OriginServer
+        let refused: RequestLog
+        let accepted: RequestLog
+
+        init() async throws {
+            let (refused, accepted) = (RequestLog(), RequestLog())
+            server = try await OriginServer.start { path in
+                guard path == "/refused" else {
+                    accepted.note()
+                    return .image(BadOrigin.image)
+                }
+                refused.note()
+                return .init(status: 429, headers: [("Retry-After", String(BadOrigins.retryAfter))])
+            }
+            self.refused = refused
+            self.accepted = accepted
+        }
+    }
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        var options = SmallCluster.Options()
+        // All bad ones at once, and places for good ones beside them.
+        options.workerArguments = ["--concurrency", "32"]
+        return try await SmallCluster.run(stage, options) { cluster, verdict in
+            let good = try await OriginServer.start { _ in .image(BadOrigin.image) }
+            defer { good.stop() }
+            let busy = try await Busy()
+            defer { busy.server.stop() }
+            var servers: [OriginServer] = []
+            defer { for server in servers { server.stop() } }
+            for kind in BadOrigin.all { servers.append(try await kind.start()) }
+            try await cluster.start(workers: 1, stage)
+            let worker = cluster.fleet.workers[0].process.pid
+
+            _ = try await work("before", good, cluster, stage)
+            let memory = Self.memory("VmHWM", of: worker)
+            let start = try await Self.time(cluster.client)
+            var sources = [(id: "refused", url: busy.server.url("/refused"))]
+            for (kind, server) in zip(BadOrigin.all, servers) {
+                sources += kind.ids.map { (id: $0, url: server.url("/\($0)")) }
+            }
+            try await submit(sources, as: Self.batch, attempts: 1, cluster)
+            try await comeBack(busy, cluster, stage)
+            let lots = try await workBeside(good, cluster, stage, &verdict)
+            judge(memory, of: worker, &verdict)
+            for (kind, server) in zip(BadOrigin.all, servers) {
+                try await judge(kind, server, since: start, cluster, &verdict)
+            }
+            try await judge(busy, cluster, stage, &verdict)
+            // One lot before them, and what came back to the host that had refused.
+            try await judgeCache((lots + 1) * Self.goodJobs + 1, cluster, &verdict)
+            let stalled = try await cluster.view.stat()["stalled"] ?? 0
+            verdict.require(stalled == 0, "\(stalled) leases ran out")
+        }
+    }
+
+    // MARK: - Jobs
+
+    private func submit(
+        _ sources: [(id: String, url: URL)],
+        as batch: String,
+        attempts: Int = 5,
+        _ cluster: SmallCluster
+    ) async throws {
+        let submitter = BatchSubmitter(queue: cluster.view.queue, batch: batch)
+        for source in sources {
+            let job = Job(id: source.id, source: source.url.absoluteString, batch: batch, attempts: attempts)
+            try await submitter.add(job.json())
+        }
+        try await submitter.close()
+    }
+
+    /// Good jobs with sources of their own, waited for.
+    ///
+    /// - Returns: what they took.
+    private func work(
+        _ batch: String,
+        _ origin: OriginServer,
+        _ cluster: SmallCluster,
+        _ stage: Stage
+    ) async throws -> Duration {
+        let ids = (0..<Self.goodJobs).map { "\(batch)-\($0)" }
+        let start = stage.clock.now
+        try await submit(ids.map { (id: $0, url: origin.url("/\($0).png")) }, as: batch, cluster)
+        let done = try await stage.wait(atMost: .seconds(60)) {
+            try await cluster.view.batch(batch)["done"] == Self.goodJobs
+        }
+        if done == nil { throw NoProgress() }
+        return start.duration(to: stage.clock.now)
+    }
+
+    /// Good jobs, one lot after the other, until the bad ones have ended.
+    ///
+    /// - Returns: how many lots.
+    private func workBeside(
+        _ origin: OriginServer,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws -> Int {
+        var (lots, longest) = (0, Duration.zero)
+        repeat {
+            longest = max(longest, try await work("good-\(lots)", origin, cluster, stage))
+            lots += 1
+            try await stage.clock.sleep(for: .seconds(1))
+        } while try await !cluster.view.batch(Self.batch).isFinished && lots < Self.mostLots
+        verdict.note(
+            "beside them \(lots) lots of \(Self.goodJobs) good jobs, done in \(Stage.seconds(longest)) at the longest"
+        )
+        verdict.require(longest <= Self.goodLimit, "\(Self.goodJobs) good jobs took \(Stage.seconds(longest))")
+        return lots
+    }
+
+    /// Asks the host again that has just refused. One attempt has to do: it is not spent on waiting.
+    private func comeBack(_ busy: Busy, _ cluster: SmallCluster, _ stage: Stage) async throws {
+        // A job's end comes behind what the host's state was told.
+        _ = try await stage.wait(atMost: .seconds(10)) {
+            try await cluster.client.send(["ZSCORE", "megaton:{default}:dead", "refused"]) != .null
+        }
+        let source = (id: "again", url: busy.server.url("/again"))
+        try await submit([source], as: "again", attempts: 1, cluster)
+    }
+
+    // MARK: - Judging
+
+    /// What each of its jobs died of, and when; and what its server has sent in vain.
+    private func judge(
+        _ kind: BadOrigin,
+        _ server: OriginServer,
+        since start: Int,
+        _ cluster: SmallCluster,
+        _ verdict: inout Verdict
+    ) async throws {
+        var longest = Duration.zero
+        for id in kind.ids {
+            let died = try await cluster.client.send(["ZSCORE", "megaton:{default}:dead", .string(id)]).int
+            let code = try await deathCode(id, cluster)
+            verdict.require(code == kind.code.rawValue, "\(id) died of \(code ?? "nothing"), not \(kind.code.rawValue)")
+            if let died { longest = max(longest, .milliseconds(died - start)) }
+        }
+        var figure = "\(kind.name): \(kind.code.rawValue) after \(Stage.seconds(longest))"
+        if let most = kind.mostBytes {
+            let bytes = kind.ids.map { server.streamed("/\($0)") }.max() ?? 0
+            figure += ", \(bytes / Self.mebibyte) MiB sent"
+            verdict.require(bytes < most, "\(kind.name): \(bytes) bytes were sent before it was cut off, not \(most)")
+        }
+        verdict.note(figure)
+        verdict.require(longest <= kind.limit, "\(kind.name): that took longer than \(Stage.seconds(kind.limit))")
+        verdict.require(server.total == kind.jobs, "\(kind.name): asked \(server.total) times for \(kind.jobs) jobs")
+    }
+
+    private func deathCode(_ id: String, _ cluster: SmallCluster) async throws -> String? {
+        let json = try await cluster.client.send(["HGET", "megaton:{default}:deadinfo", .string(id)]).string ?? ""
+        return (try? JSONDecoder().decode(DeadJob.self, from: Data(json.utf8)))?.code
+    }
+
+    /// Nothing before its Retry-After, and soon after it.
+    private func judge(
+        _ busy: Busy,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let code = try await deathCode("refused", cluster)
+        verdict.require(
+            code == ImagePipeline.Error.Code.httpStatus.rawValue,
+            "the refused job died of \(code ?? "nothing")"
+        )
+        let done = try await stage.wait(atMost: Self.latest) { try await cluster.view.batch("again")["done"] == 1 }
+        verdict.require(done != nil, "the job for the host that had refused was not done")
+        guard let refusal = busy.refused.first, let next = busy.accepted.first else {
+            verdict.complain(["the host that refuses was not asked again"])
+            return
+        }
+        let pause = refusal.duration(to: next)
+        verdict.note("429 with Retry-After \(Self.retryAfter): the next request \(Stage.seconds(pause)) later")
+        verdict.require(pause >= Self.earliest, "the host that had refused was asked before its time")
+        verdict.require(pause <= Self.latest, "the host that had refused was asked too late")
+        verdict.require(busy.server.total == 2, "the host that had refused was asked \(busy.server.total) times")
+    }
+
+    private func judge(_ before: Int, of worker: Int32, _ verdict: inout Verdict) {
+        let bodies = BadOrigin.all.filter(\.fillsMemory).reduce(0) { $0 + $1.jobs }
+        let most = before + bodies * BadOrigin.bodyLimit + Self.memoryMargin
+        let (peak, now) = (Self.memory("VmHWM", of: worker), Self.memory("VmRSS", of: worker))
+        verdict.note(
+            "memory of the worker: \(before / Self.mebibyte) MiB before, \(peak / Self.mebibyte) MiB at the most with "
+                + "\(bodies) bodies of 64 MiB at a time, \(now / Self.mebibyte) MiB in the end"
+        )
+        verdict.require(before > 0 && peak > 0, "the worker's memory could not be read")
+        verdict.require(peak <= most, "the worker took more than \(most / Self.mebibyte) MiB")
+    }
+
+    /// Everything that is kept is of a good origin: an original and a rendition of each of its sources.
+    private func judgeCache(_ sources: Int, _ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+        for (kind, expected) in [("o", sources), ("r", sources), ("t", 0)] {
+            let kept = try await cluster.cache.send(["KEYS", .string("megaton:\(kind):*")]).array?.count ?? -1
+            verdict.require(kept == expected, "\(kept) keys of the kind \(kind) are in the cache, not \(expected)")
+        }
+    }
+
+    /// A field of what the kernel says about a process (proc(5)), in bytes; 0 where it cannot be read.
+    private static func memory(_ field: String, of pid: Int32) -> Int {
+        let status = FileManager.default.contents(atPath: "/proc/\(pid)/status") ?? Data()
+        let lines = String(decoding: status, as: UTF8.self).split(separator: "\n")
+        let words = lines.first { $0.hasPrefix(field + ":") }?.split(whereSeparator: \.isWhitespace) ?? []
+        // Its unit is kB, and means KiB.
+        return words.count > 1 ? (Int(words[1]) ?? 0) * 1024 : 0
+    }
+
+    /// Milliseconds of Redis' clock, by which deaths are written down.
+    private static func time(_ redis: RedisClient) async throws -> Int {
+        let parts = (try await redis.send(["TIME"]).array ?? []).compactMap(\.int)
+        return parts.count == 2 ? parts[0] * 1000 + parts[1] / 1000 : 0
+    }
+}

@@ -1,0 +1,71 @@
+import MegatonRedis
+import Synchronization
+
+/// A client that writes a growing number to a key, and notes which server took it, which one refused it, and when.
+final class ProbeWriter: Sendable {
+    /// A write that was answered.
+    struct Write: Sendable {
+        let number: Int
+        /// Of the server that answered.
+        let port: Int
+        let time: ContinuousClock.Instant
+    }
+
+    private struct Log: Sendable {
+        var taken: [Write] = []
+        var refused: [Write] = []
+        var failures = 0
+    }
+
+    private static let interval: Duration = .milliseconds(50)
+
+    private let redis: RedisClient
+    private let key: String
+    private let log = Mutex(Log())
+
+    init(_ redis: RedisClient, key: String) {
+        self.redis = redis
+        self.key = key
+    }
+
+    /// Those that were acknowledged, in their order.
+    var taken: [Write] { log.withLock { $0.taken } }
+
+    /// Those that were answered with NOREPLICAS, in their order.
+    var refused: [Write] { log.withLock { $0.refused } }
+
+    /// Those that failed otherwise, or had no answer.
+    var failures: Int { log.withLock { $0.failures } }
+
+    /// Writes until the task is cancelled.
+    func run(_ stage: Stage) async {
+        var number = 0
+        while !Task.isCancelled {
+            number += 1
+            await write(number)
+            try? await stage.clock.sleep(for: Self.interval)  // Cancelled: the loop's condition ends it.
+        }
+    }
+
+    private func write(_ number: Int) async {
+        do {
+            // On one connection: the second tells whose answer the first is.
+            let replies = try await redis.pipeline([
+                ["SET", .string(key), .int(number)], ["CONFIG", "GET", "port"],
+            ])
+            guard replies.count == 2, let port = replies[1].dictionary["port"].flatMap({ Int($0) }) else {
+                throw RedisError(.unexpectedReply, "Redis did not tell its port.")
+            }
+            let write = Write(number: number, port: port, time: .now)
+            guard case .error(let text) = replies[0] else {
+                log.withLock { $0.taken.append(write) }
+                return
+            }
+            let error = RedisError(reply: text)
+            guard error.code == .notWritable, error.message.contains("NOREPLICAS") else { throw error }
+            log.withLock { $0.refused.append(write) }
+        } catch {
+            log.withLock { $0.failures += 1 }
+        }
+    }
+}

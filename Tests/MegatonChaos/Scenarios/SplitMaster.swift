@@ -1,0 +1,290 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+
+/// No. 14, the half of it with a network that is split: the old master is cut off from its replicas and from the
+/// sentinels, and not from its clients, whom it goes on serving until it refuses their writes.
+struct SplitMaster: Scenario {
+    static let name = "split"
+    static let summary =
+        "a master cut off from its replicas, not from its clients: it refuses writes, and all go over to the new one"
+
+    private static let key = "megaton:probe"
+    /// Under way when the network is split.
+    private static let before = "before"
+    private static let jobsBefore = 600
+    private static let doneBefore = 50
+    /// Pushed when the client has gone over to the new master.
+    private static let after = "after"
+    private static let jobsAfter = 50
+
+    /// More than the 10 s of `min-replicas-max-lag`, and than 12 s: a lag is counted in whole seconds, so that up to 11
+    /// pass before it is more than 10; the server counts once a second or a tenth later (serverCron), by a clock that
+    /// may be a tenth old; and the client writes each 50 ms.
+    private static let refusalLimit: Duration = .seconds(13)
+    /// After the refusal or after +switch-master, whichever is later.
+    private static let returnLimit: Duration = .seconds(10)
+    private static let batchLimit: Duration = .seconds(60)
+    /// Sentinels let a master that comes back be one for 8 s, before they make it a replica.
+    private static let demotionLimit: Duration = .seconds(60)
+
+    /// Who takes part.
+    private struct Cast {
+        let trio: SentinelTrio
+        let cluster: SmallCluster
+        let origin: OriginServer
+        /// By the sentinels' URL, as users have it.
+        let client: RedisClient
+        /// Writes with that client.
+        let writer: ProbeWriter
+        /// Writes to the old master, whatever it says.
+        let insistent: ProbeWriter
+        /// Straight to the old master, for looking.
+        let old: RedisClient
+        /// Straight to the new one.
+        let new: RedisClient
+
+        /// The queue at the new master.
+        var view: QueueView { QueueView(redis: new) }
+    }
+
+    /// What the new master had when it took over.
+    private struct Kept {
+        /// The last number that was written.
+        let number: Int
+        let done: Int
+    }
+
+    /// It did not come to what was to be looked at.
+    struct NotReached: Error {
+        let what: String
+    }
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        let trioOptions = SentinelTrio.Options(
+            minReplicasToWrite: 1,
+            settings: ["min-replicas-max-lag 10"],
+            isSplittable: true
+        )
+        return try await SentinelTrio.run(trioOptions) { (trio) async throws -> Verdict in
+            var options = SmallCluster.Options()
+            options.controlURL = trio.url
+            return try await SmallCluster.run(stage, options) { cluster, verdict in
+                try await play(trio, cluster, stage, &verdict)
+            }
+        }
+    }
+
+    private func play(
+        _ trio: SentinelTrio,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let image = TestImage.quarters(width: 32, height: 32)
+        let origin = try await OriginServer.start(delay: .seconds(1)) { _ in .image(image) }
+        defer { origin.stop() }
+        let (client, insistent) = (try stage.client(trio.url), trio.client(port: trio.masterPort))
+        let (old, new) = (trio.client(port: trio.masterPort), trio.client(port: trio.replicaPort))
+        defer { for redis in [client, insistent, old, new] { redis.close() } }
+        let cast = Cast(
+            trio: trio,
+            cluster: cluster,
+            origin: origin,
+            client: client,
+            writer: ProbeWriter(client, key: Self.key),
+            insistent: ProbeWriter(insistent, key: Self.key + ":insistent"),
+            old: old,
+            new: new
+        )
+        try await cluster.start(workers: 2, stage)
+        try await load(cast, stage, &verdict)
+        try await live(cast, stage, &verdict)
+        let isSame = cluster.fleet.workers.allSatisfy { $0.process.isRunning }
+        verdict.require(isSame && cluster.fleet.coordinators.allSatisfy { $0.isRunning }, "not all processes lived")
+        verdict.complain(await cluster.endFleet())
+        let stat = try await cast.view.stat()
+        verdict.note(
+            "stalled \(stat["stalled"] ?? 0), fenced \(stat["fenced"] ?? 0), refused as late \(QueueView.late(stat))"
+        )
+    }
+
+    /// From before the split until after its end, with both writers beside it.
+    private func live(_ cast: Cast, _ stage: Stage, _ verdict: inout Verdict) async throws {
+        let (trio, writer, insistent) = (cast.trio, cast.writer, cast.insistent)
+        // Unstructured, so that each can be ended at its time.
+        let writing = Task { await writer.run(stage) }
+        let insisting = Task { await insistent.run(stage) }
+        defer {
+            writing.cancel()
+            insisting.cancel()
+        }
+        let begun = try await stage.wait(atMost: .seconds(30)) {
+            writer.taken.count >= 10 && insistent.taken.count >= 10
+        }
+        if begun == nil { throw NotReached(what: "writes before the split") }
+        var split = stage.clock.now
+        try await trio.switched {
+            split = stage.clock.now
+            trio.split(true)
+        }
+        let switched = stage.clock.now
+        verdict.note("+switch-master \(Stage.seconds(split.duration(to: switched))) after the split")
+        let kept = Kept(
+            number: try await cast.new.send(["GET", .string(Self.key)]).int ?? 0,
+            done: try await cast.view.done()
+        )
+        verdict.complain(try await cast.view.misplaced().map { "soon after the switch: \($0)" })
+        let refused = try await refusal(cast, after: split, stage, &verdict)
+        try await goOver(cast, kept, after: max(refused, switched), stage, &verdict)
+        try await work(cast, stage, &verdict)
+        insisting.cancel()
+        await insisting.value
+        try await losses(cast, kept, after: split, &verdict)
+        try await heal(cast, writing, stage, &verdict)
+    }
+
+    // MARK: - Jobs
+
+    /// Gives the fleet something to do, and leaves the replicas with all of it, so that no job can be lost.
+    private func load(_ cast: Cast, _ stage: Stage, _ verdict: inout Verdict) async throws {
+        try await submit(Self.jobsBefore, to: Self.before, cast)
+        let replicas = try await cast.client.send(["WAIT", "2", "5000"], timeout: .seconds(8)).int
+        verdict.require(replicas == 2, "the replicas did not have the first batch in 5 s")
+        let loaded = try await stage.wait(atMost: .seconds(60)) {
+            try await cast.cluster.view.done() >= Self.doneBefore
+        }
+        if loaded == nil { throw NotReached(what: "a fleet at work") }
+    }
+
+    private func submit(_ count: Int, to batch: String, _ cast: Cast) async throws {
+        let submitter = BatchSubmitter(queue: QueueView(redis: cast.client).queue, batch: batch)
+        for number in 0..<count {
+            let job = Job(
+                id: "\(batch)\(number)",
+                source: cast.origin.url("/\(batch)\(number).png").absoluteString,
+                renditions: Job.defaultRenditions,
+                batch: batch
+            )
+            try await submitter.add(job.json())
+        }
+        try await submitter.close()
+    }
+
+    /// Jobs that are pushed now are done, and those from before too, each at one place.
+    private func work(_ cast: Cast, _ stage: Stage, _ verdict: inout Verdict) async throws {
+        let start = stage.clock.now
+        try await submit(Self.jobsAfter, to: Self.after, cast)
+        for (batch, jobs) in [(Self.after, Self.jobsAfter), (Self.before, Self.jobsBefore)] {
+            let ended = try await stage.wait(atMost: Self.batchLimit) { try await cast.view.batch(batch).isFinished }
+            let took = start.duration(to: stage.clock.now)
+            let counters = try await cast.view.batch(batch)
+            verdict.note(
+                "batch \"\(batch)\" \(ended == nil ? "not over" : "over") \(Stage.seconds(took)) after the push to the "
+                    + "new master: \(counters["done"]) of \(jobs) done"
+            )
+            verdict.require(ended != nil, "the batch \"\(batch)\" did not end")
+            verdict.require(
+                counters["done"] == jobs && counters["total"] == jobs && counters.ended == jobs,
+                "the counters of \"\(batch)\" are not those of \(jobs) jobs, each done once"
+            )
+        }
+        verdict.complain(try await cast.view.misplaced().map { "when all was done: \($0)" })
+    }
+
+    // MARK: - Writes
+
+    /// - Returns: when the old master first refused the client.
+    private func refusal(
+        _ cast: Cast,
+        after split: ContinuousClock.Instant,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws -> ContinuousClock.Instant {
+        _ = try await stage.wait(atMost: .seconds(30)) {
+            firstRefusal(cast.writer, cast) != nil && firstRefusal(cast.insistent, cast) != nil
+        }
+        guard let refused = firstRefusal(cast.writer, cast) else { throw NotReached(what: "a refusal within 30 s") }
+        let took = split.duration(to: refused)
+        verdict.note("NOREPLICAS \(Stage.seconds(took)) after the split")
+        verdict.require(took <= Self.refusalLimit, "the old master did not refuse writes in time")
+        return refused
+    }
+
+    private func firstRefusal(_ writer: ProbeWriter, _ cast: Cast) -> ContinuousClock.Instant? {
+        writer.refused.first { $0.port == cast.trio.masterPort }?.time
+    }
+
+    /// The client and the fleet find the new master by themselves.
+    private func goOver(
+        _ cast: Cast,
+        _ kept: Kept,
+        after start: ContinuousClock.Instant,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let port = cast.trio.replicaPort
+        _ = try await stage.wait(atMost: .seconds(30)) { cast.writer.taken.contains { $0.port == port } }
+        let client = cast.writer.taken.first { $0.port == port }.map { start.duration(to: $0.time) }
+        verdict.note("the client's first write at the new master: \(client.map(Stage.seconds) ?? "none") later")
+        verdict.require(client.map { $0 <= Self.returnLimit } ?? false, "the client did not go over in time")
+        let worked = try await stage.wait(atMost: .seconds(30)) { try await cast.view.done() > kept.done }
+        let fleet = start.duration(to: stage.clock.now)
+        verdict.note("the fleet's first job that ended there: \(worked == nil ? "none" : Stage.seconds(fleet)) later")
+        verdict.require(worked != nil && fleet <= Self.returnLimit, "the fleet did not go over in time")
+    }
+
+    /// Counts what the old master had acknowledged and the new one never heard of: the limit of the promise.
+    private func losses(
+        _ cast: Cast,
+        _ kept: Kept,
+        after split: ContinuousClock.Instant,
+        _ verdict: inout Verdict
+    ) async throws {
+        let port = cast.trio.masterPort
+        let taken = cast.writer.taken.filter { $0.port == port }
+        let served = taken.count { $0.time > split }
+        verdict.note(
+            "the old master acknowledged \(served) of the client's writes after the split; "
+                + "\(taken.count { $0.number > kept.number }) are lost; \(cast.writer.failures) had no answer"
+        )
+        verdict.require(served > 0, "the old master served nobody after the split: it was cut off from its clients too")
+        let done = try await QueueView(redis: cast.old).done()
+        verdict.note("ends of jobs that it acknowledged and that are lost, so that they ran again: \(done - kept.done)")
+        for (name, writer) in [("the client", cast.writer), ("a client that insists", cast.insistent)] {
+            let late = firstRefusal(writer, cast).map { first in
+                writer.taken.count { $0.port == port && $0.time > first }
+            }
+            verdict.require(late != nil, "no write of \(name) was refused")
+            verdict.require((late ?? 0) == 0, "\(late ?? 0) writes of \(name) were acknowledged after a refusal")
+        }
+    }
+
+    /// Makes the network whole: the old master becomes a replica, and has what the new one has.
+    private func heal(
+        _ cast: Cast,
+        _ writing: Task<Void, Never>,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        cast.trio.split(false)
+        let demoted = try await stage.wait(atMost: .seconds(90)) {
+            try await cast.old.send(["ROLE"]).array?.first?.string == "slave"
+        }
+        verdict.note("the old master a replica \(demoted.map(Stage.seconds) ?? "not within 90 s") after the healing")
+        verdict.require(demoted.map { $0 <= Self.demotionLimit } ?? false, "it did not become a replica in time")
+        writing.cancel()
+        await writing.value
+        let last = cast.writer.taken.last
+        verdict.require(last?.port == cast.trio.replicaPort, "the last write was not taken by the new master")
+        let value = try await cast.new.send(["GET", .string(Self.key)]).int ?? 0
+        verdict.require(value >= last?.number ?? 0, "the new master lost a write that it had acknowledged")
+        let same = try await stage.wait(atMost: .seconds(30)) {
+            try await cast.old.send(["GET", .string(Self.key)]).int == value
+        }
+        verdict.note("the old master has the new one's value \(same.map(Stage.seconds) ?? "not within 30 s") later")
+        verdict.require(same != nil, "the old master did not get the new one's value")
+    }
+}
