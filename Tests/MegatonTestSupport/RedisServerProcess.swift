@@ -100,7 +100,11 @@ public final class RedisServerProcess: Sendable {
             let words = setting.split(separator: " ", maxSplits: 1).map(String.init)
             arguments += ["--" + words[0]] + words.dropFirst()
         }
-        return try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: arguments, environment: options.environment)
+        return try ProgramUnderTest(
+            program: "/usr/bin/redis-server",
+            arguments: arguments,
+            environment: options.environment
+        )
     }
 
     public var configuration: RedisConfiguration { RedisConfiguration(address: .unix(path: socket)) }
