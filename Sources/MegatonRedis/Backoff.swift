@@ -3,6 +3,9 @@
 public struct Backoff: Sendable {
     private let first: Duration
     private let cap: Duration
+    /// For a server that is there and busy: whoever sleeps on loses time from the moment on when it is free, and asking
+    /// costs it nothing but a reply.
+    private static let busyCap: Duration = .milliseconds(500)
     private var failures = 0
 
     /// The first bound and the largest one.
@@ -11,9 +14,10 @@ public struct Backoff: Sendable {
         self.cap = cap
     }
 
-    /// The delay before the next attempt.
-    public mutating func next() -> Duration {
-        let bound = min(cap, first * (1 << min(failures, 16)))
+    /// The delay before the next attempt: shorter where the error is that the server is busy (BUSY, LOADING).
+    public mutating func next(after error: (any Error)? = nil) -> Duration {
+        let isBusy = (error as? RedisError)?.code == .busy
+        let bound = min(isBusy ? min(cap, Self.busyCap) : cap, first * (1 << min(failures, 16)))
         failures += 1
         return bound * Double.random(in: 0...1)
     }

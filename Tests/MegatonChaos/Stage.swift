@@ -30,18 +30,20 @@ struct Stage: Sendable {
         )
     }
 
-    /// Looks again every 50 ms until the condition holds.
+    /// Looks again and again until the condition holds.
     ///
+    /// - Parameter interval: between two looks: by so much what is measured may be too long.
     /// - Returns: how long it took; nil where it did not hold in time.
     func wait(
         atMost limit: Duration,
+        every interval: Duration = .milliseconds(50),
         until condition: () async throws -> Bool
     ) async throws -> Duration? {
         let start = ContinuousClock.now
         while start.duration(to: .now) < limit {
             // A fault may be what is waited out: a look that fails is a look that sees nothing.
             if (try? await condition()) == true { return start.duration(to: .now) }
-            try await clock.sleep(for: .milliseconds(50))
+            try await clock.sleep(for: interval)
         }
         return nil
     }

@@ -110,7 +110,7 @@ public final class Coordinator: Sendable {
                 logger.warning("coordinator lost its Redis or its lead", metadata: [LogKey.error: "\(error)"])
                 // What went wrong here may go right elsewhere; our lease must not keep the others out.
                 await resign()
-                try? await Task.sleep(for: failures.next())  // Cancelled: the loop's condition ends it.
+                try? await Task.sleep(for: failures.next(after: error))  // Cancelled: the loop's condition ends it.
             }
         }
         // The task is cancelled by now, and Redis' client does not mind.

@@ -76,8 +76,8 @@ public actor BatchSubmitter {
                 guard error.isTransient, ContinuousClock.now < deadline, !Task.isCancelled else { throw error }
                 if !isDelayed { onDelay(error) }
                 isDelayed = true
+                try? await Task.sleep(for: backoff.next(after: error))  // Cancelled: the next failure is thrown.
             }
-            try? await Task.sleep(for: backoff.next())  // Cancelled: the next failure is thrown.
         }
     }
 }

@@ -69,7 +69,8 @@ final class ClaimLoop: Sendable {
                         break
                     } catch {
                         logger.warning("cannot claim", metadata: [LogKey.error: "\(error)"])
-                        try? await Task.sleep(for: failures.next())  // Cancelled: the loop's condition ends it.
+                        // Cancelled: the loop's condition ends it.
+                        try? await Task.sleep(for: failures.next(after: error))
                     }
                 }
                 await drain(signal)
@@ -140,7 +141,7 @@ final class ClaimLoop: Sendable {
                 failures.reset()
             } catch {
                 // The claim that follows meets the same failure and tells of it.
-                try? await Task.sleep(for: failures.next())
+                try? await Task.sleep(for: failures.next(after: error))
             }
             running.changed.fire()
         }

@@ -70,8 +70,8 @@ struct JobHandler: Sendable {
             } catch {
                 guard error.isTransient, ContinuousClock.now < entry.validUntil, !Task.isCancelled else { throw error }
                 isRepeated = true
+                try? await Task.sleep(for: backoff.next(after: error))  // Cancelled: the next failure is thrown.
             }
-            try? await Task.sleep(for: backoff.next())  // Cancelled: the next failure is thrown.
         }
     }
 

@@ -7,22 +7,22 @@ import NIOCore
 
 /// One picture at a slow origin that nobody has yet, and many jobs for it at once.
 struct ColdKey {
-    static let workers = 50
-    static let jobs = 500
     static let batch = "b"
-    /// Of each worker: all jobs are in hand at the same time.
-    static let arguments = ["--concurrency", String(jobs / workers)]
 
-    /// How long a coordinator may take to learn how many places the workers have.
-    private static let settling: Duration = .seconds(2)
-
+    /// Processes.
+    let workers: Int
+    let jobs: Int
     private let log: RequestLog
     private let origin: OriginServer
 
     /// Nobody asked the origin within its time.
     struct NotAsked: Error {}
+    /// Not all workers sleep, or the leader did not count their places.
+    struct NotSettled: Error {}
 
-    init() async throws {
+    init(workers: Int = 50, jobs: Int = 500) async throws {
+        self.workers = workers
+        self.jobs = jobs
         let log = RequestLog()
         let image = TestImage.quarters(width: 200, height: 200)
         origin = try await OriginServer.start(delay: .seconds(2)) { _ in
@@ -34,15 +34,18 @@ struct ColdKey {
 
     func stop() { origin.stop() }
 
+    /// Of each worker: all jobs are in hand at the same time.
+    var arguments: [String] { ["--concurrency", String(jobs / workers)] }
+
     /// How often the origin was asked.
     var requests: Int { origin.total }
 
-    /// Starts the workers, and pushes all jobs to the public list in one round trip once all have signed on.
+    /// Starts the workers, and pushes all jobs to the public list in one round trip once all of them wait for jobs.
     func push(_ cluster: SmallCluster, _ stage: Stage) async throws {
-        try await cluster.start(workers: Self.workers, stage)
-        try await stage.clock.sleep(for: Self.settling)
+        try await cluster.start(workers: workers, stage)
+        try await settle(cluster.client, stage)
         let source = origin.url("/cold.png").absoluteString
-        let commands = (0..<Self.jobs).map { number in
+        let commands = (0..<jobs).map { number in
             let job = Job(
                 id: "cold.\(number)",
                 source: source,
@@ -59,5 +62,68 @@ struct ColdKey {
         _ = try await stage.wait(atMost: .seconds(30)) { log.first != nil }
         guard let first = log.first else { throw NotAsked() }
         return first
+    }
+
+    // MARK: - Settling
+
+    /// Waits until every worker sleeps, and until the leader has counted their places: before that it would not admit
+    /// all jobs at once.
+    private func settle(_ control: RedisClient, _ stage: Stage) async throws {
+        let before = try await looks(control)
+        let took = try await stage.wait(atMost: .seconds(30)) {
+            let (asleep, now) = (try await sleeping(control), try await looks(control))
+            return asleep >= workers && now > before
+        }
+        if took == nil { throw NotSettled() }
+    }
+
+    /// Workers that are blocked until somebody gives them a token.
+    private func sleeping(_ control: RedisClient) async throws -> Int {
+        let clients = try await control.send(["CLIENT", "LIST", "TYPE", "normal"]).string ?? ""
+        return clients.split(whereSeparator: \.isNewline).count { client in
+            let fields = client.split(separator: " ")
+            let isBlocked = fields.contains { $0.hasPrefix("flags=") && $0.contains("b") }
+            return isBlocked && fields.contains("name=megaton:wake") && fields.contains("cmd=blpop")
+        }
+    }
+
+    /// How often a leader has asked for all places: nothing else in the cluster reads all values of a hash.
+    private func looks(_ control: RedisClient) async throws -> Int {
+        let name = "cmdstat_hvals:calls="
+        let info = try await control.send(["INFO", "commandstats"]).string ?? ""
+        let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name) }
+        return line.flatMap { Int($0.dropFirst(name.count).prefix(while: \.isNumber)) } ?? 0
+    }
+
+    // MARK: - The judgement
+
+    /// Waits until all jobs are done, and requires that it was soon enough, after one request.
+    ///
+    /// - Parameters:
+    ///   - first: when the origin was asked.
+    ///   - interval: between two looks.
+    func judge(
+        from first: ContinuousClock.Instant,
+        within limit: Duration,
+        every interval: Duration,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let took = try await stage.wait(atMost: .seconds(60), every: interval) {
+            try await cluster.view.batch(Self.batch)["done"] == jobs
+        }
+        let all = first.duration(to: stage.clock.now)
+        // A second request would come from somebody who has waited in vain.
+        try await stage.clock.sleep(for: .seconds(3))
+        verdict.note("\(workers) processes, \(jobs) jobs: \(requests) GET")
+        verdict.require(requests == 1, "the origin saw \(requests) GETs, not 1")
+        guard took != nil else {
+            let done = try await cluster.view.batch(Self.batch)["done"]
+            verdict.complain(["only \(done) of \(jobs) jobs were done within a minute"])
+            return
+        }
+        verdict.note("all done \(Stage.seconds(all)) after the first request reached the origin")
+        verdict.require(all <= limit, "all done only \(Stage.seconds(all)) after the first request")
     }
 }

@@ -1,5 +1,3 @@
-import MegatonCluster
-
 /// No. 22: one fetch for all who wait, however many processes they are in.
 struct ManyWaiters: Scenario {
     static let name = "many-waiters"
@@ -7,30 +5,24 @@ struct ManyWaiters: Scenario {
 
     /// The origin's own 2 s included.
     private static let limit: Duration = .milliseconds(2500)
+    private static let interval: Duration = .milliseconds(50)
 
     func run(_ stage: Stage) async throws -> Verdict {
+        let cold = try await ColdKey()
+        defer { cold.stop() }
         var options = SmallCluster.Options()
-        options.workerArguments = ColdKey.arguments
+        options.workerArguments = cold.arguments
         return try await SmallCluster.run(stage, options) { cluster, verdict in
-            let cold = try await ColdKey()
-            defer { cold.stop() }
             try await cold.push(cluster, stage)
             let first = try await cold.firstRequest(stage)
-            let took = try await stage.wait(atMost: .seconds(60)) {
-                try await cluster.view.batch(ColdKey.batch)["done"] == ColdKey.jobs
-            }
-            let all = first.duration(to: stage.clock.now)
-            // A second request would come from somebody who has waited in vain.
-            try await stage.clock.sleep(for: .seconds(3))
-            verdict.note("\(ColdKey.workers) processes, \(ColdKey.jobs) jobs: \(cold.requests) GET")
-            verdict.require(cold.requests == 1, "the origin saw \(cold.requests) GETs, not 1")
-            guard took != nil else {
-                let done = try await cluster.view.batch(ColdKey.batch)["done"]
-                verdict.complain(["only \(done) of \(ColdKey.jobs) jobs were done within a minute"])
-                return
-            }
-            verdict.note("all done \(Stage.seconds(all)) after the first request reached the origin")
-            verdict.require(all <= Self.limit, "all done only \(Stage.seconds(all)) after the first request")
+            try await cold.judge(
+                from: first,
+                within: Self.limit,
+                every: Self.interval,
+                cluster,
+                stage,
+                &verdict
+            )
         }
     }
 }

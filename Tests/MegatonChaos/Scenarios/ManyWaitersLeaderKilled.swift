@@ -21,19 +21,19 @@ struct ManyWaitersLeaderKilled: Scenario {
     }
 
     func run(_ stage: Stage) async throws -> Verdict {
+        let cold = try await ColdKey()
+        defer { cold.stop() }
         var options = SmallCluster.Options()
         options.workerArguments =
-            ColdKey.arguments + ["--lease", String(Self.lease), "--flight-lease", String(Self.flightLease)]
+            cold.arguments + ["--lease", String(Self.lease), "--flight-lease", String(Self.flightLease)]
         return try await SmallCluster.run(stage, options) { cluster, verdict in
-            let cold = try await ColdKey()
-            defer { cold.stop() }
             try await cold.push(cluster, stage)
             _ = try await cold.firstRequest(stage)
             try await stage.clock.sleep(for: .seconds(1))
             let leader = try await leader(cluster)
             let victims = try await cluster.view.held(by: leader.process.pid)
             leader.process.send(SIGKILL)
-            try await measure(victims, cluster, stage, &verdict)
+            try await measure(victims, of: cold.jobs, cluster, stage, &verdict)
             verdict.note("\(cold.requests) GETs")
             verdict.require(cold.requests == 2, "the origin saw \(cold.requests) GETs, not 2")
         }
@@ -41,6 +41,7 @@ struct ManyWaitersLeaderKilled: Scenario {
 
     private func measure(
         _ victims: [String],
+        of jobs: Int,
         _ cluster: SmallCluster,
         _ stage: Stage,
         _ verdict: inout Verdict
@@ -50,14 +51,14 @@ struct ManyWaitersLeaderKilled: Scenario {
         let took = try await stage.wait(atMost: .seconds(60)) {
             let done = try await cluster.view.batch(ColdKey.batch)["done"]
             let late = try await cluster.view.alive(of: victims)
-            if others == nil, done + late >= ColdKey.jobs { others = killed.duration(to: stage.clock.now) }
-            return done == ColdKey.jobs
+            if others == nil, done + late >= jobs { others = killed.duration(to: stage.clock.now) }
+            return done == jobs
         }
         let all = killed.duration(to: stage.clock.now)
         verdict.require(!victims.isEmpty, "the dead leader had no job")
         guard took != nil, let others else {
             let done = try await cluster.view.batch(ColdKey.batch)["done"]
-            verdict.complain(["only \(done) of \(ColdKey.jobs) jobs were done within a minute after the kill"])
+            verdict.complain(["only \(done) of \(jobs) jobs were done within a minute after the kill"])
             return
         }
         verdict.note("after the kill: jobs of the living done in \(Stage.seconds(others))")

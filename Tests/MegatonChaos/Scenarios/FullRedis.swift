@@ -1,0 +1,168 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+
+/// No. 15: a control Redis that is full takes nothing new and says so; what is there goes on to its end.
+struct FullRedis: Scenario {
+    static let name = "full-redis"
+    static let summary = "the control Redis is full: submit ends with 69, what is there is done, and submit works again"
+
+    private static let batch = "held"
+    private static let submitted = "submitted"
+    private static let workers = 2
+    /// Of each worker.
+    private static let concurrency = 8
+    /// More than are admitted at a time, so that a full Redis has to do everything that a job goes through.
+    private static let jobs = 200
+    private static let submittedJobs = 10
+    /// Seconds. A worker gives up an origin that says nothing for 10 s, and a lease is to be outlived before that.
+    private static let lease = 5
+    private static let held: Duration = .seconds(7)
+    /// `BatchSubmitter` tries a push for a minute.
+    private static let limit: Duration = .seconds(75)
+
+    func run(_ stage: Stage) async throws -> Verdict {
+        var options = SmallCluster.Options()
+        options.workerArguments = ["--concurrency", String(Self.concurrency), "--lease", String(Self.lease)]
+        return try await SmallCluster.run(stage, options) { cluster, verdict in
+            let image = TestImage.quarters(width: 32, height: 32)
+            let origin = try await OriginServer.start { _ in .image(image) }
+            defer { origin.stop() }
+            origin.hold()
+            try await cluster.start(workers: Self.workers, stage)
+            try await push(origin, cluster)
+            try await fill(cluster, stage, &verdict)
+            let start = stage.clock.now
+            let submit = try launch(origin, cluster, stage)
+            defer { submit.send(SIGKILL) }
+            try await goOn(origin, cluster, stage, &verdict)
+            verdict.require(submit.isRunning, "the submitter did not wait until all was done")
+            let code = await Fleet.ending(of: submit, within: Self.limit)
+            let took = start.duration(to: stage.clock.now)
+            // Its last words; what it told while it waited stands before them.
+            let words = submit.errors.split(whereSeparator: \.isNewline).last ?? ""
+            verdict.note("megaton submit ended with \(code ?? -1) after \(Stage.seconds(took)): \(words)")
+            verdict.require(code == 69 && took <= Self.limit, "the submitter did not end with 69 within 75 s")
+            verdict.require(words.contains("OOM"), "the submitter does not say that Redis is full")
+            try await cluster.client.send(["CONFIG", "SET", "maxmemory", "0"])
+            try await submitAgain(origin, cluster, stage, &verdict)
+            try await judge(cluster, &verdict)
+        }
+    }
+
+    // MARK: - Before
+
+    private func job(_ number: Int, _ origin: OriginServer) -> RedisArgument {
+        let source = origin.url("/held/\(number).png").absoluteString
+        let job = Job(id: "held.\(number)", source: source, batch: Self.batch)
+        return .string(String(decoding: job.json(), as: UTF8.self))
+    }
+
+    private func push(_ origin: OriginServer, _ cluster: SmallCluster) async throws {
+        let jobs = (0..<Self.jobs).map { job($0, origin) }
+        try await cluster.client.send(RedisCommand(["LPUSH", "megaton:{default}:jobs"] + jobs))
+    }
+
+    /// Fills Redis once all places in the workers are taken.
+    private func fill(_ cluster: SmallCluster, _ stage: Stage, _ verdict: inout Verdict) async throws {
+        let places = Self.workers * Self.concurrency
+        let taken = try await stage.wait(atMost: .seconds(30)) {
+            try await leased(cluster, stage).count == places
+        }
+        verdict.require(taken != nil, "the workers did not take \(places) jobs")
+        let waiting = try await cluster.client.send(["LLEN", "megaton:{default}:jobs"]).int ?? 0
+        verdict.require(waiting > 0, "no job was waiting to be admitted: that proves less")
+        // Less than is in use already.
+        try await cluster.client.send(["CONFIG", "SET", "maxmemory", "1"])
+        try await requireRefusal("when it was full", cluster, &verdict)
+    }
+
+    /// The ids of all jobs that are leased.
+    private func leased(_ cluster: SmallCluster, _ stage: Stage) async throws -> Set<String> {
+        let ids = try await cluster.client.send(["ZRANGE", .string(stage.lease), "0", "-1"]).array ?? []
+        return Set(ids.compactMap(\.string))
+    }
+
+    // MARK: - While it is full
+
+    /// A push has to fail by its name. One that is taken is dead at once, and found in the counters too.
+    private func requireRefusal(_ when: String, _ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+        do throws(RedisError) {
+            try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", "{}"])
+            verdict.complain(["a push was taken \(when)"])
+        } catch {
+            guard error.code == .outOfMemory else { throw error }
+        }
+    }
+
+    /// The submitter that will be refused, and the same command again.
+    private func launch(_ origin: OriginServer, _ cluster: SmallCluster, _ stage: Stage) throws -> ProgramUnderTest {
+        let list = "\(stage.directory)/list.txt"
+        let urls = (0..<Self.submittedJobs).map { origin.url("/submitted/\($0).png").absoluteString }
+        try JobList.write(urls, to: list)
+        return try cluster.fleet.launch(command: ["submit", list, "--wait", "--json", "--batch", Self.submitted])
+    }
+
+    private func goOn(
+        _ origin: OriginServer,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let before = try await leased(cluster, stage)
+        try await stage.clock.sleep(for: Self.held)
+        let after = try await leased(cluster, stage)
+        let stalled = try await cluster.view.stat()["stalled"] ?? 0
+        verdict.note("full for \(Stage.seconds(Self.held)) with a lease of \(Self.lease) s: \(stalled) leases ran out")
+        verdict.require(stalled == 0 && after == before, "leases were not renewed while Redis was full")
+        origin.release()
+        let took = try await stage.wait(atMost: .seconds(45)) { try await cluster.view.done() == Self.jobs }
+        verdict.note(
+            "still full: all \(Self.jobs) jobs done \(took.map(Stage.seconds) ?? "never") after their origin answered"
+        )
+        verdict.require(took != nil, "not all jobs were done while Redis was full")
+        try await requireRefusal("when all was done", cluster, &verdict)
+    }
+
+    // MARK: - Afterwards
+
+    private func submitAgain(
+        _ origin: OriginServer,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
+        let start = stage.clock.now
+        let submit = try launch(origin, cluster, stage)
+        defer { submit.send(SIGKILL) }
+        let code = await Fleet.ending(of: submit, within: .seconds(30))
+        let took = start.duration(to: stage.clock.now)
+        verdict.note("with room again: megaton submit ended with \(code ?? -1) after \(Stage.seconds(took))")
+        verdict.require(code == 0, "the submitter failed with room again. \(submit.errors.suffix(300))")
+    }
+
+    private func judge(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+        for (name, jobs) in [(Self.batch, Self.jobs), (Self.submitted, Self.submittedJobs)] {
+            let counters = try await cluster.view.batch(name)
+            verdict.require(
+                counters["done"] == jobs && counters["total"] == jobs && counters.ended == jobs,
+                "batch \(name): \(counters["done"]) of \(counters["total"]) done, \(counters.ended) ended, not \(jobs)"
+            )
+        }
+        let dead = try await cluster.client.send(["ZCARD", "megaton:{default}:dead"]).int ?? 0
+        verdict.require(dead == 0, "\(dead) jobs are dead")
+        verdict.require(try await cluster.view.queue.alive() == 0, "jobs are left over")
+        verdict.complain(try await cluster.view.misplaced())
+        // The counters of leases come with the workers' ends.
+        verdict.complain(await cluster.endFleet())
+        let stat = try await cluster.view.stat()
+        let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
+        verdict.note("\(stat["done"] ?? 0) done; stalled \(stalled), fenced \(fenced), refused as late \(late)")
+        verdict.require(
+            stat["done"] == Self.jobs + Self.submittedJobs,
+            "\(stat["done"] ?? 0) jobs were done, not \(Self.jobs + Self.submittedJobs)"
+        )
+        verdict.require(stalled == 0 && fenced == 0 && late == 0, "leases were lost")
+    }
+}
