@@ -23,7 +23,7 @@ import Testing
         var configuration = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
         configuration.flights = LocalFlights(cache: Memory())
         change(&configuration)
-        return try ImagePipeline(configuration)
+        return ImagePipeline(configuration: configuration)
     }
 
     private func site(_ control: String) -> @Sendable (OriginServer.Request) -> OriginServer.Answer {
@@ -91,7 +91,8 @@ import Testing
 
     @Test func aConditionOfTheAskersOwnHasNoEntryToBeAbout() async throws {
         try await OriginServer.run(responding: site("no-cache")) { (origin) async throws in
-            let request = ImageRequest(url: origin.url("/a"), headers: ["If-None-Match": "\"1\""])
+            var request = ImageRequest(url: origin.url("/a"))
+            request.headers = ["If-None-Match": "\"1\""]
             await #expect(throws: ImagePipeline.Error.self) {
                 try await pipeline().renditions([small], for: request)
             }

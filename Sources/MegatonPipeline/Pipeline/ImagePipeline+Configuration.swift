@@ -36,7 +36,7 @@ extension ImagePipeline {
         /// next one who asks.
         public var refreshConcurrency = 16
         /// Which results are kept.
-        public var cachePolicy = CachePolicy.all
+        public var dataCachePolicy = DataCachePolicy.storeAll
         /// How long a request waits for what somebody else is making.
         public var waitBudget: Duration = .seconds(30)
         /// How long a rendition made from a local file is kept; those of fetched sources follow the origin's headers.
@@ -45,18 +45,19 @@ extension ImagePipeline {
         public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
     }
 
-    /// What is kept in the caches. Originals of `file:` and `data:` sources never are.
-    public enum CachePolicy: String, Sendable, CaseIterable {
-        /// Originals and renditions, so that a later job with another size finds the original.
-        case all
-        /// Renditions where there are any, else the original.
+    /// What is kept in the data caches: Nuke's four policies, and nothing. Originals of `file:` and `data:` sources never
+    /// are.
+    public enum DataCachePolicy: String, Sendable, CaseIterable {
+        /// What was asked for: what is made of an original, or the original where nothing is.
         case automatic
-        case original
-        /// Renditions only.
-        case encoded
-        case none
+        case storeOriginalData = "original"
+        /// What is made of originals only.
+        case storeEncodedImages = "encoded"
+        /// Originals and what is made of them, so that a later request for another size finds the original.
+        case storeAll = "all"
+        case storeNothing = "none"
 
-        var keepsOriginals: Bool { self == .all || self == .original }
-        var keepsRenditions: Bool { self == .all || self == .automatic || self == .encoded }
+        var keepsOriginals: Bool { self == .storeAll || self == .storeOriginalData }
+        var keepsRenditions: Bool { self == .storeAll || self == .automatic || self == .storeEncodedImages }
     }
 }

@@ -14,17 +14,17 @@ public final class ImagePipeline: Sendable {
     private let originals: OriginalLoader
     private let maker: RenditionMaker
     private let refreshes: Refreshes
-    private let renditionFlights = Coalescer<ImageResponse>()
+    private let renditionFlights = Coalescer<RenditionResponse>()
 
     /// Each round either settles a key or waits for somebody; a request that is still not served after so many looks
     /// is not going to be.
     static let roundLimit = 64
 
-    /// - Throws: where libvips cannot be used.
-    public init(_ configuration: Configuration = Configuration()) throws(Error) {
+    /// Where libvips cannot be used, each request says so.
+    public init(configuration: Configuration = Configuration()) {
         self.configuration = configuration
         renderer = Renderer(
-            engine: try VipsEngine(),
+            engine: VipsEngine(),
             limits: configuration.renderLimits,
             types: configuration.types,
             threads: ThreadPool(
@@ -39,11 +39,11 @@ public final class ImagePipeline: Sendable {
         maker = RenditionMaker(configuration, originals, renderer, refreshes)
     }
 
-    /// A pipeline whose configuration is changed in a closure: `try ImagePipeline { $0.dataLoader = … }`.
-    public convenience init(_ configure: (inout Configuration) -> Void) throws(Error) {
+    /// A pipeline whose configuration is changed in a closure: `ImagePipeline { $0.dataLoader = … }`.
+    public convenience init(_ configure: (inout Configuration) -> Void) {
         var configuration = Configuration()
         configure(&configuration)
-        try self.init(configuration)
+        self.init(configuration: configuration)
     }
 
     deinit { refreshes.stop() }
@@ -60,11 +60,11 @@ public final class ImagePipeline: Sendable {
         _ renditions: [Rendition],
         for request: ImageRequest,
         metrics: PipelineMetrics = PipelineMetrics()
-    ) async throws(Error) -> [ImageResponse] {
+    ) async throws(Error) -> [RenditionResponse] {
         let source = try await originals.source(of: request)
         let keys = renditions.map { source.key.rendition($0) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
-        var found: [CacheKey: ImageResponse] = [:]
+        var found: [CacheKey: RenditionResponse] = [:]
         for _ in 0..<Self.roundLimit where found.count < wanted.count {
             let open = keys.filter { found[$0] == nil }.uniqued()
             let (led, joined) = renditionFlights.enter(open)

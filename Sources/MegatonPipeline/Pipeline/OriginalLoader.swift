@@ -33,9 +33,31 @@ final class OriginalLoader: Sendable {
             return Original(data: data, metadata: localMetadata)
         case .inline(let data):
             return Original(data: data, metadata: localMetadata)
+        case .closure(let fetch):
+            return Original(data: try await bytes(of: source, fetch), metadata: localMetadata)
         case .remote(let request):
             return try await remoteOriginal(source, request, metrics)
         }
+    }
+
+    private func bytes(_ data: Data, of source: Source) throws(Error) -> Data {
+        if data.isEmpty { throw Error(.dataIsEmpty, "\(source) gave no bytes.") }
+        if data.count > limit { throw Error(.dataTooLarge, "\(source) gave \(data.count) bytes, more than \(limit).") }
+        return data
+    }
+
+    private func bytes(of source: Source, _ fetch: @Sendable () async throws -> Data) async throws(Error) -> Data {
+        let data: Data
+        do {
+            data = try await fetch()
+        } catch let error as Error {
+            throw error
+        } catch is CancellationError {
+            throw Error(.cancelled, "The request for \(source) was cancelled.")
+        } catch {
+            throw Error(.dataLoadingFailed, "\(source): \(error)")
+        }
+        return try bytes(data, of: source)
     }
 
     private var limit: Int { configuration.maximumDataSize }
@@ -174,7 +196,7 @@ final class OriginalLoader: Sendable {
         _ lead: FlightLead
     ) -> Original {
         let keeps =
-            configuration.cachePolicy.keepsOriginals && AssetType(data).map(configuration.types.contains) == true
+            configuration.dataCachePolicy.keepsOriginals && AssetType(data).map(configuration.types.contains) == true
         let entry = keeps ? metadata.map { CachedData(data: data, metadata: $0, checksum: checksum) } : nil
         let flights = configuration.flights
         return Original(data: data, metadata: metadata) { await flights.finish([(lead, entry)]) }
