@@ -63,8 +63,8 @@ struct LeaseKeeper: Sendable {
             let (lostIDs, cancelledIDs) = (Set(lost), Set(cancelled))
             for entry in entries {
                 if lostIDs.contains(entry.job.id) {
-                    // One that has just ended is no longer ours either, and is not there any more to be stopped.
-                    if running.contains(entry) { statistics.add("leases_lost", 1) }
+                    // One that has just ended is no longer ours either: the renewal may overtake the answer to its end.
+                    if running.contains(entry), !entry.isEnding { statistics.add("leases_lost", 1) }
                     entry.stop(.leaseLost)
                 } else {
                     entry.prolong(to: sent + Self.validity(of: lease))
