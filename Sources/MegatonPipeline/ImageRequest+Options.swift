@@ -1,10 +1,6 @@
 extension ImageRequest {
     /// Which of those who wait goes first. It changes nothing about what runs already.
-    public enum Priority: Int, Sendable, Comparable, CaseIterable {
-        case veryLow, low, normal, high, veryHigh
-
-        public static func < (left: Priority, right: Priority) -> Bool { left.rawValue < right.rawValue }
-    }
+    public typealias Priority = WorkPriority
 
     /// How the caches are used: Nuke's options, without those of a screen.
     public struct Options: OptionSet, Sendable, Hashable {

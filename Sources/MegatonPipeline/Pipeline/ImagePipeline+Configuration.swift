@@ -19,6 +19,13 @@ extension ImagePipeline {
         /// request's metrics have it.
         public var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
 
+        /// Decoded images; nil keeps none.
+        public var imageCache: (any ImageCaching)?
+        /// Which decoder takes which bytes; nil takes none.
+        public var makeImageDecoder: @Sendable (ImageDecodingContext) -> (any ImageDecoding)? = { _ in nil }
+        /// Which encoder makes the bytes of an image that is to be kept; nil keeps none.
+        public var makeImageEncoder: @Sendable (ImageEncodingContext) -> (any ImageEncoding)? = { _ in nil }
+
         // MARK: Options
 
         /// Which URLs may be fetched.
@@ -35,6 +42,8 @@ extension ImagePipeline {
         /// Sources whose stale renditions are refreshed behind the answers at a time; what is beyond that is left to the
         /// next one who asks.
         public var refreshConcurrency = 16
+        /// Whether what several want at the same time is done once.
+        public var isTaskCoalescingEnabled = true
         /// Which results are kept.
         public var dataCachePolicy = DataCachePolicy.storeAll
         /// How long a request waits for what somebody else is making.

@@ -1,3 +1,5 @@
+internal import Foundation
+
 extension ImagePipeline {
     /// Why an image could not be had. Crosses processes, hence a struct with a code.
     public struct Error: Swift.Error, Sendable, Hashable, Codable, CustomStringConvertible {
@@ -25,13 +27,20 @@ extension ImagePipeline {
             _ message: String,
             isRetryable: Bool? = nil,
             retryAfter: Double? = nil,
-            status: Int? = nil
+            status: Int? = nil,
+            stage: Stage? = nil
         ) {
             self.code = code
             self.message = message
             self.isRetryable = isRetryable ?? code.isUsuallyRetryable
             self.retryAfter = retryAfter
             self.status = status
+            self.stage = stage
+        }
+
+        /// A URL for messages: what follows the `?` may be a secret.
+        static func withoutQuery(_ url: URL) -> String {
+            String(url.absoluteString.prefix { $0 != "?" && $0 != "#" }.prefix(2048))
         }
 
         public var description: String { "\(code.rawValue): \(message)" }

@@ -10,10 +10,16 @@
 /// ```
 public final class ImagePipeline: Sendable {
     public let configuration: Configuration
-    private let renderer: Renderer
-    private let originals: OriginalLoader
+    let delegate: (any Delegate)?
+    let renderer: Renderer
+    let originals: OriginalLoader
     private let maker: RenditionMaker
-    private let refreshes: Refreshes
+    let refreshes: Refreshes
+    /// The steps of images, by what they make.
+    let images: WorkPool<ImageLoadKey, ImageResponse>
+    /// What waits for a render thread, in the order of its priority.
+    let renders: TaskQueue
+    let tasks = ImageTasks()
     private let renditionFlights = Coalescer<RenditionResponse>()
 
     /// Each round either settles a key or waits for somebody; a request that is still not served after so many looks
@@ -21,8 +27,11 @@ public final class ImagePipeline: Sendable {
     static let roundLimit = 64
 
     /// Where libvips cannot be used, each request says so.
-    public init(configuration: Configuration = Configuration()) {
+    public init(configuration: Configuration = Configuration(), delegate: (any Delegate)? = nil) {
         self.configuration = configuration
+        self.delegate = delegate
+        images = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
+        renders = TaskQueue(maxConcurrentOperationCount: max(1, configuration.renderConcurrency))
         renderer = Renderer(
             engine: VipsEngine(),
             limits: configuration.renderLimits,
@@ -40,10 +49,10 @@ public final class ImagePipeline: Sendable {
     }
 
     /// A pipeline whose configuration is changed in a closure: `ImagePipeline { $0.dataLoader = … }`.
-    public convenience init(_ configure: (inout Configuration) -> Void) {
+    public convenience init(delegate: (any Delegate)? = nil, _ configure: (inout Configuration) -> Void) {
         var configuration = Configuration()
         configure(&configuration)
-        self.init(configuration: configuration)
+        self.init(configuration: configuration, delegate: delegate)
     }
 
     deinit { refreshes.stop() }
@@ -100,6 +109,6 @@ extension ImagePipeline {
     /// - Throws: what went wrong with the fetch.
     public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
         let original = try await originals.original(try await originals.source(of: request), metrics)
-        await original.storeIfNeeded()
+        await original.isStored()
     }
 }

@@ -7,8 +7,8 @@ final class OriginalLoader: Sendable {
 
     let configuration: ImagePipeline.Configuration
     private let files: ThreadPool
-    private let fetchSlots: AsyncSemaphore
-    private let flights = Coalescer<Original>()
+    private let fetches: TaskQueue
+    private let shared: WorkPool<CacheKey, Original>
 
     /// Threads that read local files.
     private static let fileThreads = 4
@@ -16,13 +16,20 @@ final class OriginalLoader: Sendable {
     init(_ configuration: ImagePipeline.Configuration) {
         self.configuration = configuration
         files = ThreadPool(name: "megaton-file", count: Self.fileThreads)
-        fetchSlots = AsyncSemaphore(configuration.fetchConcurrency)
+        fetches = TaskQueue(maxConcurrentOperationCount: configuration.fetchConcurrency)
+        shared = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
     }
 
     deinit { files.stop() }
 
-    /// The bytes of a source. What was fetched is the caller's to store.
-    func original(_ source: Source, _ metrics: PipelineMetrics) async throws(Error) -> Original {
+    /// The bytes of a source.
+    ///
+    /// - Parameter parent: work that needs them: it is told the progress, and gives its priority.
+    func original(
+        _ source: Source,
+        _ metrics: PipelineMetrics,
+        for parent: WorkContext<ImageResponse>? = nil
+    ) async throws(Error) -> Original {
         let localMetadata = CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds)
         switch source.place {
         case .file(let file):
@@ -36,7 +43,7 @@ final class OriginalLoader: Sendable {
         case .closure(let fetch):
             return Original(data: try await bytes(of: source, fetch), metadata: localMetadata)
         case .remote(let request):
-            return try await remoteOriginal(source, request, metrics)
+            return try await remoteOriginal(source, request, metrics, parent)
         }
     }
 
@@ -67,31 +74,33 @@ final class OriginalLoader: Sendable {
     private func remoteOriginal(
         _ source: Source,
         _ request: URLRequest,
-        _ metrics: PipelineMetrics
+        _ metrics: PipelineMetrics,
+        _ parent: WorkContext<ImageResponse>?
     ) async throws(Error) -> Original {
-        for _ in 0..<ImagePipeline.roundLimit {
-            let (led, joined) = flights.enter([source.key])
-            if led.isEmpty, let (_, flight) = joined.first {
-                metrics.update { $0.waits += 1 }
-                switch await flight.outcome() {
-                case .success(let original):
-                    metrics.update { $0.originalHits += 1 }
-                    return Original(data: original.data, metadata: original.metadata)
-                case .failure(let error) where error.code == .cancelled && !Task.isCancelled: continue
-                case .failure(let error): throw error
-                }
-            }
-            let outcome = await lead(source, request, metrics)
-            flights.land(source.key, outcome)
-            return try outcome.get()
+        let job = WorkJob<Original>.running { [self] context throws(Error) in
+            try await lead(source, request, metrics, context).get()
         }
-        throw Error(.waitTimedOut, "\(source) was being fetched elsewhere, again and again; try later.")
+        let outcome =
+            if let parent {
+                await parent.outcome(of: shared, key: source.key, job: job)
+            } else {
+                await shared.outcome(for: source.key, job: job)
+            }
+        let original = try outcome.result.get()
+        if outcome.wasCoalesced {
+            metrics.update {
+                $0.waits += 1
+                $0.originalHits += 1
+            }
+        }
+        return original
     }
 
     private func lead(
         _ source: Source,
         _ request: URLRequest,
-        _ metrics: PipelineMetrics
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
     ) async -> Result<Original, Error> {
         let deadline = ContinuousClock.now + configuration.waitBudget
         var awaited: [FlightWait] = []
@@ -102,7 +111,7 @@ final class OriginalLoader: Sendable {
                 return .success(Original(cached))
             case .stale(let cached, nil): return .success(stale(cached, metrics))
             // The asker may be here to refresh what was made of the stale one: it wants to know.
-            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, request, metrics)
+            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, request, metrics, context)
             case .failed(let error): return .failure(error)
             case .wait(let flight):
                 guard ContinuousClock.now < deadline else {
@@ -133,12 +142,13 @@ final class OriginalLoader: Sendable {
     private func fetch(
         _ lead: FlightLead,
         _ request: URLRequest,
-        _ metrics: PipelineMetrics
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
     ) async -> Result<Original, Error> {
         do throws(Error) {
             let conditional = request.revalidating(lead.stale)
-            let (data, response) = try await fetchSlots.withPlace { () throws(Error) in
-                try await ask(conditional, metrics)
+            let (data, response) = try await context.perform(on: fetches) { [self] () throws(Error) in
+                try await ask(conditional, metrics, context)
             }
             metrics.update { $0.bytesIn += data.count }
             return .success(try received(data, response as? HTTPURLResponse, request, lead, metrics))
@@ -151,14 +161,18 @@ final class OriginalLoader: Sendable {
     }
 
     /// Asks the origin if the gate lets us, and tells the gate how it went.
-    private func ask(_ request: URLRequest, _ metrics: PipelineMetrics) async throws(Error) -> (
-        data: Data, response: URLResponse?
-    ) {
+    private func ask(
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
+    ) async throws(Error) -> (data: Data, response: URLResponse?) {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let pass = try await configuration.originGate.enter(url)
         metrics.update { $0.originFetches += 1 }
         do throws(Error) {
-            let answer = try await configuration.dataLoader.data(for: request, limit: limit)
+            let answer = try await configuration.dataLoader.data(for: request, limit: limit) { completed, total in
+                context.send(completed: completed, total: total)
+            }
             await configuration.originGate.leave(pass, .answered)
             return answer
         } catch {
@@ -178,14 +192,14 @@ final class OriginalLoader: Sendable {
         let headers = response?.lowercasedHeaders ?? [:]
         guard response?.statusCode == 304 else {
             guard !data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
-            return original(data, nil, CachedData.Metadata(headers: headers), lead)
+            return original(data, nil, CachedData.Metadata(headers: headers), response, lead)
         }
         // A condition of the caller's own: there is nothing here that it could be about.
         guard let stale = lead.stale else {
             throw HTTPStatusError.error(status: 304, headers: headers, url: url)
         }
         metrics.update { $0.revalidations += 1 }
-        return original(stale.data, stale.checksum, stale.metadata.refreshed(by: headers), lead)
+        return original(stale.data, stale.checksum, stale.metadata.refreshed(by: headers), response, lead)
     }
 
     /// What the origin has given or confirmed.
@@ -193,13 +207,14 @@ final class OriginalLoader: Sendable {
         _ data: Data,
         _ checksum: String?,
         _ metadata: CachedData.Metadata?,
+        _ response: URLResponse?,
         _ lead: FlightLead
     ) -> Original {
         let keeps =
             configuration.dataCachePolicy.keepsOriginals && AssetType(data).map(configuration.types.contains) == true
         let entry = keeps ? metadata.map { CachedData(data: data, metadata: $0, checksum: checksum) } : nil
         let flights = configuration.flights
-        return Original(data: data, metadata: metadata) { await flights.finish([(lead, entry)]) }
+        return Original(data: data, metadata: metadata, response: response) { await flights.finish([(lead, entry)]) }
     }
 
     // MARK: - Files

@@ -127,19 +127,18 @@ final class RenditionMaker: Sendable {
     private func make(_ led: [Led], _ source: Source, _ metrics: PipelineMetrics) async -> Settled {
         do throws(Error) {
             let original = try await originals.original(source, metrics)
-            // The original goes to the cache while we render: whoever waits for it is woken by the end of that.
-            async let stored: Void = original.storeIfNeeded()
             let new = led.filter { !original.isSource(of: $0.lead.stale) }
             let images: [EncodedImage]
             do throws(Error) {
                 images = try await render(new, original, source)
             } catch {
-                await stored
+                await original.isStored()
                 // Cut off without a length that would have told, perhaps: the next one is to ask the origin.
                 if error.code == .corruptImage { await configuration.flights.discard(source.key) }
                 throw error
             }
-            await stored
+            // It went to the cache while we rendered: whoever waits for it is woken by the end of that.
+            await original.isStored()
             metrics.update { $0.renders += images.count }
             let old = led.filter { original.isSource(of: $0.lead.stale) }
             return await finish(Array(zip(new, images)), old, original, metrics)
