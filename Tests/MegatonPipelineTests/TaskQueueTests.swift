@@ -189,7 +189,7 @@ import Testing
     // B 31
     @Test func increasingMaxConcurrentOperationCountStartsWhatWaits() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
-        let gates = (0..<3).map { _ in Gate() }
+        let gates = (0..<3).map { _ in TaskTestGate() }
         for gate in gates { queue.enqueue { await gate.pass() } }
         await gates[0].begun.value
         #expect(queue.runningCount == 1)
@@ -204,7 +204,7 @@ import Testing
     // B 31
     @Test func decreasingMaxConcurrentOperationCountLetsRunningOnesFinish() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 2)
-        let gates = (0..<3).map { _ in Gate() }
+        let gates = (0..<3).map { _ in TaskTestGate() }
         for gate in gates { queue.enqueue { await gate.pass() } }
         await gates[0].begun.value
         await gates[1].begun.value
@@ -306,16 +306,5 @@ private final class Recorder: Sendable {
         queue.isSuspended = false
         await isOver.value
         return ran.withLock { $0 }
-    }
-}
-
-/// Work that says when it begins and goes on when it is let.
-private struct Gate: Sendable {
-    let begun = OneShot<Void>()
-    let open = OneShot<Void>()
-
-    func pass() async {
-        begun.resolve(())
-        await open.value
     }
 }
