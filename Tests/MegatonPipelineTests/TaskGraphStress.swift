@@ -27,7 +27,8 @@ final class TaskGraphStress: Sendable {
     let queue = TaskQueue(maxConcurrentOperationCount: 3)
     private let state = TaskTestBox(Books())
 
-    var books: Books { state.value }
+    /// Inside of the lock, as Swift tasks whose work was cancelled may still be at their end.
+    func read<Value: Sendable>(_ body: (Books) -> Value) -> Value { state.withLock { body($0) } }
 
     // MARK: - What threads do
 
@@ -35,16 +36,11 @@ final class TaskGraphStress: Sendable {
         let priority = WorkPriority.allCases[Int.random(in: 0..<5, using: &random)]
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<50: subscribe(key: .random(in: 0..<40, using: &random), priority, .random(in: 0..<6, using: &random))
-        case 50..<80: if let index = pick(&random) { leave(index) }
-        case 80..<92: if let index = pick(&random) { books.subscriptions[index].subscription.setPriority(priority) }
+        case 50..<80: leave(&random)
+        case 80..<92: pick(&random) { $0.subscription }?.setPriority(priority)
         case 92..<96: queue.maxConcurrentOperationCount = .random(in: 1...4, using: &random)
         default: finishOneByHand()
         }
-    }
-
-    private func pick(_ random: inout TaskTestRandom) -> Int? {
-        // Mostly those that have not ended yet.
-        books.subscriptions.indices.suffix(40).randomElement(using: &random)
     }
 
     private func subscribe(key: Int, _ priority: WorkPriority, _ kind: Int) {
@@ -65,15 +61,22 @@ final class TaskGraphStress: Sendable {
         if let subscription { state.withLock { $0.subscriptions.append((number, subscription)) } }
     }
 
-    private func leave(_ index: Int) {
-        let (number, subscription) = books.subscriptions[index]
+    private func leave(_ random: inout TaskTestRandom) {
+        guard let (number, subscription) = pick(&random, { $0 }) else { return }
         state.withLock { $0.subscribers[number].hasLeft = true }
         subscription.cancel()
     }
 
+    private typealias Entry = (subscriber: Int, subscription: WorkSubscription)
+
+    private func pick<Part: Sendable>(_ random: inout TaskTestRandom, _ part: (Entry) -> Part) -> Part? {
+        // Mostly those that have not ended yet.
+        state.withLock { books in books.subscriptions.suffix(40).randomElement(using: &random).map(part) }
+    }
+
     private func finishOneByHand() {
-        let work = state.withLock { $0.byHand.popLast() }
-        if let work { books.contexts[work].finish(work) }
+        let next = state.withLock { books in books.byHand.popLast().map { ($0, books.contexts[$0]) } }
+        if let (work, context) = next { context.finish(work) }
     }
 
     // MARK: - Work
@@ -141,6 +144,6 @@ final class TaskGraphStress: Sendable {
     private var isSettled: Bool {
         guard top.count + bottom.count + queue.pendingCount + queue.runningCount == 0 else { return false }
         // The end of a piece of work is told behind its leaving the pool, and by another thread perhaps.
-        return books.subscribers.allSatisfy { $0.ends > 0 || $0.hasLeft }
+        return state.withLock { $0.subscribers.allSatisfy { $0.ends > 0 || $0.hasLeft } }
     }
 }
