@@ -33,6 +33,7 @@ struct WorkContext<Value: Sendable>: Sendable {
         // cancels it when the last one leaves. Detached, as the first one's priority and task-local values are not
         // everybody's. It ends with its result or, cancelled, as soon as the body notices.
         let task = Task.detached {
+            guard isOpen else { return }
             do throws(ImagePipeline.Error) {
                 node.finish(.success(try await body(self)))
             } catch {

@@ -75,9 +75,11 @@ final class WorkNode<Value: Sendable>: WorkSubscribable {
     /// Whoever sends while another thread is in here leaves his event to that one: so all keep their order without a
     /// lock around the observers, and without a Swift task for each event.
     private func deliver() {
-        while case .event(let event, let subscribers, let payer) = state.withLock({ $0.nextDelivery() }) {
-            for subscriber in subscribers where contains(subscriber.id) {
+        while case .event(let event, let last, let payer) = state.withLock({ $0.nextDelivery() }) {
+            var told: Int?
+            while let subscriber = state.withLock({ $0.subscriber(after: told, through: last) }) {
                 subscriber.observer(event, subscriber.id != payer)
+                told = subscriber.id
             }
         }
     }

@@ -23,7 +23,8 @@ struct WorkState<Value: Sendable>: Sendable {
     }
 
     enum Delivery: Sendable {
-        case event(WorkEvent<Value>, to: [Subscriber], payer: Int?)
+        /// To those who had subscribed when it was its turn.
+        case event(WorkEvent<Value>, through: Int, payer: Int?)
         /// Nothing to tell any more. Holds the observers of an ended node, to be freed outside of the lock.
         case done([Subscriber])
     }
@@ -124,12 +125,18 @@ extension WorkState {
     }
 
     private func index(of id: Int) -> Int? {
+        let place = place(of: id)
+        return place < subscribers.count && subscribers[place].id == id ? place : nil
+    }
+
+    /// The index of the first one with this id or a higher one.
+    private func place(of id: Int) -> Int {
         var (low, high) = (0, subscribers.count)
         while low < high {
             let middle = (low + high) / 2
             if subscribers[middle].id < id { low = middle + 1 } else { high = middle }
         }
-        return low < subscribers.count && subscribers[low].id == id ? low : nil
+        return low
     }
 }
 
@@ -229,7 +236,13 @@ extension WorkState {
             defer { subscribers = [] }
             return .done(subscribers)
         }
-        return .event(undelivered.removeFirst(), to: subscribers, payer: payer)
+        return .event(undelivered.removeFirst(), through: lastSubscriber, payer: payer)
+    }
+
+    /// Asked anew for each, so that whoever has left in the meantime is not told.
+    func subscriber(after id: Int?, through last: Int) -> Subscriber? {
+        let index = id.map { place(of: $0 + 1) } ?? 0
+        return index < subscribers.count && subscribers[index].id <= last ? subscribers[index] : nil
     }
 
     private mutating func close(_ phase: Phase) -> [WorkAction] {
