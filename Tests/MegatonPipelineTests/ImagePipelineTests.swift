@@ -84,7 +84,8 @@ import Testing
         }
     }
 
-    @Test func aFollowerTakesOverFromALeaderThatWasCancelled() async throws {
+    // B 7: cancelling one of two leaves the other one's work alone.
+    @Test func aFollowerKeepsTheWorkOfALeaderThatWasCancelled() async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
             let pipeline = try pipeline()
@@ -93,11 +94,12 @@ import Testing
             let leader = Task { try await pipeline.renditions([small], for: .init(url: url)) }  // Awaited below.
             await origin.waitForRequests("/a", count: 1)
             let follower = Task { try await pipeline.renditions([small], for: .init(url: url)) }  // Awaited below.
+            while pipeline.groups.subscriberCount < 2 { await Task.yield() }
             leader.cancel()
             await #expect(throws: ImagePipeline.Error.self) { try await leader.value }
-            await origin.waitForRequests("/a", count: 2)
             origin.release()
             #expect(try await follower.value[0].size == PixelSize(width: 32, height: 32))
+            #expect(origin.count("/a") == 1)
         }
     }
 

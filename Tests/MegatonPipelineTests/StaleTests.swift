@@ -101,12 +101,13 @@ import Testing
 
     @Test func eachKeyIsRefreshedOnceAndFewAtATime() async throws {
         let refreshes = Refreshes(limit: 2)
-        let never = AsyncSemaphore(0)
+        let closed = TaskQueue(maxConcurrentOperationCount: 1)
+        closed.isSuspended = true
         let (ends, continuation) = AsyncStream.makeStream(of: Void.self)
         let keys = (0..<4).map { CacheKey(.rendition, ["\($0)"]) }
         let work: @Sendable (Set<CacheKey>) async -> Void = { _ in
             // Only cancellation ends it.
-            _ = try? await never.withPlace { () throws(ImagePipeline.Error) in }
+            try? await closed.perform { () throws(ImagePipeline.Error) in }
             continuation.yield()
         }
         #expect(refreshes.start([keys[0], keys[1]], work) == Set(keys[0...1]))

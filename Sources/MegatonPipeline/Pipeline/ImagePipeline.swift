@@ -20,7 +20,7 @@ public final class ImagePipeline: Sendable {
     /// What waits for a render thread, in the order of its priority.
     let renders: TaskQueue
     let tasks = ImageTasks()
-    private let renditionFlights = Coalescer<RenditionResponse>()
+    let groups: RenditionGroups
 
     /// Each round either settles a key or waits for somebody; a request that is still not served after so many looks
     /// is not going to be.
@@ -31,6 +31,7 @@ public final class ImagePipeline: Sendable {
         self.configuration = configuration
         self.delegate = delegate
         images = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
+        groups = RenditionGroups(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
         renders = TaskQueue(maxConcurrentOperationCount: max(1, configuration.renderConcurrency))
         renderer = Renderer(
             engine: VipsEngine(),
@@ -74,31 +75,40 @@ public final class ImagePipeline: Sendable {
         let keys = renditions.map { source.key.rendition($0) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
         var found: [CacheKey: RenditionResponse] = [:]
-        for _ in 0..<Self.roundLimit where found.count < wanted.count {
-            let open = keys.filter { found[$0] == nil }.uniqued()
-            let (led, joined) = renditionFlights.enter(open)
-            if !led.isEmpty {
-                let settled = await maker.settle(led.map { ($0, wanted[$0]!) }, source, metrics)
-                for (key, outcome) in settled { renditionFlights.land(key, outcome) }
-                for (key, outcome) in settled { found[key] = try outcome.get() }
-            }
-            for (key, flight) in joined {
-                metrics.update { $0.waits += 1 }
-                switch await flight.outcome() {
-                case .success(let response):
-                    metrics.update { $0.cacheHits += 1 }
-                    found[key] = response.fromCache()
-                // Whoever led was cancelled, which is nothing to us: look again.
-                case .failure(let error) where error.code == .cancelled && !Task.isCancelled: break
-                case .failure(let error): throw error
+        for (settled, isOthers) in await settle(groups.parts(keys.uniqued()), wanted, source, request, metrics) {
+            for (key, outcome) in try settled.get() where wanted[key] != nil {
+                let response = try outcome.get()
+                if isOthers {
+                    metrics.update {
+                        $0.waits += 1
+                        $0.cacheHits += 1
+                    }
                 }
+                found[key] = isOthers ? response.fromCache() : response
             }
         }
         return try keys.map { key throws(Error) in
-            guard let response = found[key] else {
-                throw Error(.waitTimedOut, "\(source) was being made elsewhere, again and again; try later.")
-            }
+            guard let response = found[key] else { throw Error(.cancelled, "The request for \(source) was cancelled.") }
             return response.named(wanted[key] ?? response.rendition)
+        }
+    }
+
+    private func settle(
+        _ parts: [RenditionGroups.Part],
+        _ wanted: [CacheKey: Rendition],
+        _ source: Source,
+        _ request: ImageRequest,
+        _ metrics: PipelineMetrics
+    ) async -> [(Result<RenditionGroups.Settled, Error>, isOthers: Bool)] {
+        await withTaskGroup(of: WorkOutcome<RenditionGroups.Settled>.self) { tasks in
+            for part in parts {
+                tasks.addTask { [groups, maker] in
+                    await groups.outcome(of: part, priority: request.priority) { keys in
+                        await maker.settle(keys.compactMap { key in wanted[key].map { (key, $0) } }, source, metrics)
+                    }
+                }
+            }
+            return await tasks.reduce(into: []) { $0.append(($1.result, $1.wasCoalesced)) }
         }
     }
 }

@@ -16,6 +16,7 @@ final class WorkNode<Value: Sendable>: WorkSubscribable {
         state = Mutex(WorkState(priority, observer, onClose: onClose))
     }
 
+    var subscriberCount: Int { state.withLock { $0.subscribers.count } }
     var isOpen: Bool { state.withLock { $0.phase.isOpen } }
     var priority: WorkPriority { state.withLock { $0.priority } }
 

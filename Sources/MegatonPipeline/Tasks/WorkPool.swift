@@ -19,6 +19,11 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// How many pieces of work could be joined.
     var count: Int { table.withLock { $0.nodes.count } }
 
+    /// Who waits for any of it.
+    var subscriberCount: Int {
+        table.withLock { $0.nodes.values.map(\.node) }.reduce(0) { $0 + $1.subscriberCount }
+    }
+
     /// Takes a share in the work for a key, which is started if nobody works on it.
     ///
     /// - Parameters:

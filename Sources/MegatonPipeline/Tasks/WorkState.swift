@@ -35,7 +35,7 @@ struct WorkState<Value: Sendable>: Sendable {
     /// Of the priority: goes up with each change of it.
     private var revision: UInt64 = 0
     /// In the order in which they came, which is that of their ids.
-    private var subscribers: [Subscriber]
+    private(set) var subscribers: [Subscriber]
     private var subscribersByPriority = Array(repeating: 0, count: WorkPriority.allCases.count)
     private var lastSubscriber = Self.firstSubscriber
     /// Who paid, once the node has ended.
