@@ -179,7 +179,7 @@ struct DataCacheFolder: Sendable {
 
     // MARK: -
 
-    private static let writeAll: Writing = { descriptor, bytes in
+    static let writeAll: Writing = { descriptor, bytes in
         var written = 0
         while written < bytes.count {
             let count = Foundation.write(descriptor, bytes.baseAddress! + written, bytes.count - written)
