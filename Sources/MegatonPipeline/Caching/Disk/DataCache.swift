@@ -118,7 +118,7 @@ public final class DataCache: DataCaching {
 
     /// Returns when readers see nothing of what was there before, in this object; the files are deleted behind that, those
     /// of other processes too.
-    public func removeAll() { core.stageRemoveAll() }
+    public func removeAll() async { core.stageRemoveAll() }
 
     // MARK: - The disk
 

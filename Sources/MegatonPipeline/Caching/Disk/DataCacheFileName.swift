@@ -37,7 +37,10 @@ struct DataCacheFileName: Hashable, Sendable {
     var hex: String {
         String(unsafeUninitializedCapacity: 64) { buffer in
             let digits = Array("0123456789abcdef".utf8)
-            for index in 0..<64 { buffer[index] = digits[Int(words[index / 16] >> (60 - UInt64(index % 16) * 4)) & 15] }
+            for index in 0..<64 {
+                let shift = 60 - UInt64(index % 16) * 4
+                buffer[index] = digits[Int(words[index / 16] >> shift & 15)]
+            }
             return 64
         }
     }

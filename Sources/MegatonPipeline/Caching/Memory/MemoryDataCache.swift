@@ -59,18 +59,21 @@ public final class MemoryDataCache: DataCaching {
 
     // MARK: - DataCaching
 
-    public func cachedData(for key: String) -> Data? { cache.value(for: key) }
+    // Asynchronous, though nothing waits: where a caller may wait Swift prefers asynchronous overloads, and those would be
+    // the protocol's defaults, which do nothing.
 
-    public func cachedData(for keys: [String]) -> [Data?] { keys.map { cache.value(for: $0) } }
+    public func cachedData(for key: String) async -> Data? { cache.value(for: key) }
 
-    public func containsData(for key: String) -> Bool { cache.contains(key) }
+    public func cachedData(for keys: [String]) async -> [Data?] { keys.map { cache.value(for: $0) } }
 
-    public func storeData(_ data: Data, for key: String) {
+    public func containsData(for key: String) async -> Bool { cache.contains(key) }
+
+    public func storeData(_ data: Data, for key: String) async {
         // A slice keeps all of what it was cut from alive, which nobody would count.
         cache.set(data.startIndex == 0 ? data : Data(data), for: key, cost: data.count)
     }
 
-    public func removeData(for key: String) { cache.removeValue(for: key) }
+    public func removeData(for key: String) async { cache.removeValue(for: key) }
 
-    public func removeAll() { cache.removeAll() }
+    public func removeAll() async { cache.removeAll() }
 }
