@@ -145,7 +145,12 @@ let package = Package(
         ),
         .testTarget(
             name: "MegatonPluginTests",
-            dependencies: ["MegatonPipeline", "MegatonPipelineTesting", "MegatonPlugins", "MegatonTestSupport"],
+            dependencies: [
+                "MegatonPipeline", "MegatonPipelineTesting", "MegatonPlugins", "MegatonTestSupport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

@@ -13,6 +13,11 @@ extension CacheTrial {
                 try await require(own, holds: stamp(own, version))
             }
         }
+        // All have written now.
+        try await crowd { (owner) async throws(ConformanceFailure) in
+            let own = key("owner \(owner)")
+            try await require(own, holds: stamp(own, Self.rounds - 1))
+        }
     }
 
     func manyWriters() async throws(ConformanceFailure) {

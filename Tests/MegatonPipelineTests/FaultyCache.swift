@@ -20,7 +20,7 @@ actor FaultyCache: DataCaching {
         switch fault {
         case .inventsEntries: return found ?? Data("x".utf8)
         case .missesEmptyData: return found?.isEmpty == true ? nil : found
-        // Only if somebody else has written meanwhile.
+        // Wrong as soon as somebody else has written.
         case .readsItsNeighbour: return found == nil ? nil : entries[lastKey]
         default: return found
         }
@@ -48,11 +48,11 @@ actor FaultyCache: DataCaching {
         case .takesTheWholeBuffer: entries[name] = data.startIndex == 0 ? data : Data(count: data.endIndex)
         case .writesInTwoSteps:
             entries[name] = data.prefix(data.count / 2)
-            await Task.yield()
+            await othersGoFirst()
             entries[name] = data
         case .removesBeforeItWrites:
             entries[name] = nil
-            await Task.yield()
+            await othersGoFirst()
             entries[name] = data
         default: entries[name] = data
         }
@@ -67,6 +67,11 @@ actor FaultyCache: DataCaching {
     func removeAll() async {
         if fault == .cannotRemove { return }
         entries = [:]
+    }
+
+    /// Long enough for somebody who reads all the time.
+    private func othersGoFirst() async {
+        for _ in 0..<50 { await Task.yield() }
     }
 
     private func name(_ key: String) -> String {
