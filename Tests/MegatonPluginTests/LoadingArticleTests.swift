@@ -46,13 +46,12 @@ import Testing
             seen.note(request.headers["authorization"])
             return .image(image)
         }) { (origin) async throws in
+            let (host, token) = ("127.0.0.1", "secret")
+
             let pipeline = try ImagePipeline {
-                $0.dataLoader = AuthorizingDataLoader(
-                    loader: AsyncHTTPClientLoader(),
-                    host: "127.0.0.1",
-                    token: { "secret" }
-                )
+                $0.dataLoader = AuthorizingDataLoader(loader: AsyncHTTPClientLoader(), host: host, token: { token })
             }
+
             let elsewhere = try #require(URL(string: "http://localhost:\(origin.port)/b"))
             for url in [origin.url("/a"), elsewhere] {
                 _ = try await pipeline.renditions([Rendition(width: 32)], for: ImageRequest(url: url))
