@@ -14,9 +14,9 @@ import Testing
             let path = "\(directory.path)/images.sqlite"
 
             let cache = try GRDBCache(DatabasePool(path: path))
-            let pipeline = try ImagePipeline {
+            let pipeline = ImagePipeline {
                 $0.dataLoader = AsyncHTTPClientLoader()
-                $0.flights = LocalFlights(cache: cache)
+                $0.dataCache = cache
             }
             let small = Rendition(width: 320, format: .webp)
             let image = try await pipeline.renditions([small], for: ImageRequest(url: picture))[0]
@@ -32,7 +32,7 @@ import Testing
             configuration.maximumBodySize = 200 * 1024 * 1024
             configuration.addressPolicy = AddressPolicy(allowsPrivate: true)
             let loader = DataLoader(configuration)
-            let pipeline = try ImagePipeline { $0.dataLoader = loader }
+            let pipeline = ImagePipeline { $0.dataLoader = loader }
 
             _ = try await pipeline.renditions([Rendition(width: 32)], for: ImageRequest(url: picture))
             #expect(origin.total == 1)
@@ -48,7 +48,7 @@ import Testing
         }) { (origin) async throws in
             let (host, token) = ("127.0.0.1", "secret")
 
-            let pipeline = try ImagePipeline {
+            let pipeline = ImagePipeline {
                 $0.dataLoader = AuthorizingDataLoader(loader: AsyncHTTPClientLoader(), host: host, token: { token })
             }
 
@@ -77,14 +77,12 @@ import Testing
             seen.note(request.headers["authorization"])
             return .image(image)
         }) { (origin) async throws in
-            let pipeline = try ImagePipeline { $0.dataLoader = AsyncHTTPClientLoader() }
+            let pipeline = ImagePipeline { $0.dataLoader = AsyncHTTPClientLoader() }
             let (url, token) = (origin.url("/a"), "secret")
 
-            let request = ImageRequest(
-                url: url,
-                headers: ["Authorization": "Bearer \(token)"],
-                credentialScope: "alice"
-            )
+            var request = ImageRequest(url: url)
+            request.headers = ["Authorization": "Bearer \(token)"]
+            request.credentialScope = "alice"
 
             _ = try await pipeline.renditions([Rendition(width: 32)], for: request)
             #expect(seen.values == ["Bearer secret"])

@@ -71,9 +71,9 @@ import Testing
 
     private static func pipeline(_ path: String) throws -> ImagePipeline {
         let cache = try GRDBCache(DatabasePool(path: path))
-        return try ImagePipeline {
+        return ImagePipeline {
             $0.dataLoader = AsyncHTTPClientLoader()
-            $0.flights = LocalFlights(cache: cache)
+            $0.dataCache = cache
         }
     }
 }

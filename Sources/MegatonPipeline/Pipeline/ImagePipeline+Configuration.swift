@@ -12,6 +12,10 @@ extension ImagePipeline {
         public var originGate: any OriginGating = OpenGate()
         /// Where results are kept, and who makes them. `LocalFlights()`, which keeps nothing, by default.
         public var flights: any FlightCoordinating = LocalFlights()
+        /// Where a pipeline that stands alone keeps bytes: `flights` is `LocalFlights(cache:)` of it. Nil keeps none.
+        public var dataCache: (any DataCaching)? {
+            didSet { flights = LocalFlights(cache: dataCache) }
+        }
         /// Which local files may be read; none by default.
         public var fileAccess = FileAccess(roots: [])
         public var logger = Logger(label: "megaton.pipeline")

@@ -44,9 +44,9 @@ final class MemoryLoader: DataLoading {
 }
 
 let (loader, cache) = (MemoryLoader(), MemoryCache())
-let pipeline = try ImagePipeline {
+let pipeline = ImagePipeline {
     $0.dataLoader = loader
-    $0.flights = LocalFlights(cache: cache)
+    $0.dataCache = cache
 }
 let request = ImageRequest(url: URL(string: "https://example.org/picture.png")!)
 for _ in 0..<2 {
