@@ -16,6 +16,8 @@ struct HistoryChecker {
     }
 
     private(set) var claims = 0
+    /// How often each job was claimed.
+    private(set) var claimsByJob: [String: Int] = [:]
     private(set) var fetches = 0
     /// Ends that were refused: they came too late.
     private(set) var refused = 0
@@ -51,7 +53,9 @@ struct HistoryChecker {
 
     private mutating func add(_ event: HistoryEvent) {
         switch event.kind {
-        case .claim: claims += 1
+        case .claim:
+            claims += 1
+            if let id = event.id { claimsByJob[id, default: 0] += 1 }
         case .fetch: fetches += 1
         case .settle:
             guard let id = event.id, let number = event.attempt, let result = event.result else { return }

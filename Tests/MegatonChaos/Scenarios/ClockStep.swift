@@ -132,9 +132,8 @@ struct ClockStep: Scenario {
         let span = (times.max() ?? 0) - (times.min() ?? 0)
         verdict.note("the worker's own clock went over \(span / 60_000) minutes")
         verdict.require(span >= Self.expectedSpan, "the worker's clock did not jump: that proves nothing")
-        let stat = try await cluster.view.stat()
-        let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
-        verdict.note("stalled \(stalled), fenced \(fenced), refused as late \(late)")
-        verdict.require(stalled == 0 && fenced == 0 && late == 0, "leases were lost with the clock")
+        let leases = try await cluster.view.leases()
+        verdict.note(leases.text)
+        verdict.require(leases.areZero, "leases were lost with the clock")
     }
 }

@@ -157,12 +157,12 @@ struct FullRedis: Scenario {
         // The counters of leases come with the workers' ends.
         verdict.complain(await cluster.endFleet())
         let stat = try await cluster.view.stat()
-        let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
-        verdict.note("\(stat["done"] ?? 0) done; stalled \(stalled), fenced \(fenced), refused as late \(late)")
+        let leases = LeaseCounters(stat)
+        verdict.note("\(stat["done"] ?? 0) done; \(leases.text)")
         verdict.require(
             stat["done"] == Self.jobs + Self.submittedJobs,
             "\(stat["done"] ?? 0) jobs were done, not \(Self.jobs + Self.submittedJobs)"
         )
-        verdict.require(stalled == 0 && fenced == 0 && late == 0, "leases were lost")
+        verdict.require(leases.areZero, "leases were lost")
     }
 }

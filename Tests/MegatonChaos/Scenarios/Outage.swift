@@ -70,11 +70,7 @@ struct Outage {
         )
         verdict.complain(try await cluster.view.misplaced())
         verdict.complain(await cluster.endFleet())
-        let stat = try await cluster.view.stat()
-        verdict.note(
-            "\(counters["done"]) done; stalled \(stat["stalled"] ?? 0), fenced \(stat["fenced"] ?? 0), "
-                + "refused as late \(QueueView.late(stat))"
-        )
+        verdict.note("\(counters["done"]) done; \(try await cluster.view.leases().text)")
     }
 
     private func processes(_ cluster: SmallCluster) -> [ProgramUnderTest] {

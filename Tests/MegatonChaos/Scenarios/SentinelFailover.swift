@@ -111,9 +111,6 @@ struct SentinelFailover: Scenario {
     /// What was done again as its end was lost, and what came too late.
     private func lateness(_ cluster: SmallCluster, _ view: QueueView, _ verdict: inout Verdict) async throws {
         verdict.complain(await cluster.endFleet())
-        let stat = try await view.stat()
-        verdict.note(
-            "stalled \(stat["stalled"] ?? 0), fenced \(stat["fenced"] ?? 0), refused as late \(QueueView.late(stat))"
-        )
+        verdict.note(try await view.leases().text)
     }
 }

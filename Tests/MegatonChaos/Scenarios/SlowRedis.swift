@@ -134,11 +134,9 @@ struct SlowRedis: Scenario {
     }
 
     private func leases(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
-        let stat = try await cluster.view.stat()
-        let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
-        let lost = stat["leases_lost"] ?? 0
-        verdict.note("stalled \(stalled), fenced \(fenced), leases lost \(lost), refused as late \(late)")
-        verdict.require(stalled == 0 && fenced == 0 && lost == 0 && late == 0, "leases were lost")
+        let leases = try await cluster.view.leases()
+        verdict.note(leases.text)
+        verdict.require(leases.areZero, "leases were lost")
     }
 
     private func latencies(

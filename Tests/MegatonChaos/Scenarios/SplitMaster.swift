@@ -105,10 +105,7 @@ struct SplitMaster: Scenario {
         let isSame = cluster.fleet.workers.allSatisfy { $0.process.isRunning }
         verdict.require(isSame && cluster.fleet.coordinators.allSatisfy { $0.isRunning }, "not all processes lived")
         verdict.complain(await cluster.endFleet())
-        let stat = try await cast.view.stat()
-        verdict.note(
-            "stalled \(stat["stalled"] ?? 0), fenced \(stat["fenced"] ?? 0), refused as late \(QueueView.late(stat))"
-        )
+        verdict.note(try await cast.view.leases().text)
     }
 
     /// From before the split until after its end, with both writers beside it.
