@@ -20,10 +20,10 @@ struct SplitMaster: Scenario {
     private static let after = "after"
     private static let jobsAfter = 50
 
-    /// More than the 10 s of `min-replicas-max-lag`, and than 12 s: a lag is counted in whole seconds, so that up to 11
-    /// pass before it is more than 10; the server counts once a second or a tenth later (serverCron), by a clock that
-    /// may be a tenth old; and the client writes each 50 ms.
-    private static let refusalLimit: Duration = .seconds(13)
+    /// With 7 s of `min-replicas-max-lag` 9.25 s at the most: a lag is counted in whole seconds, so that up to 8 pass
+    /// before it is more than 7; the server counts once a second or a tenth later (serverCron), by a clock that may be a
+    /// tenth old; and the client writes each 50 ms.
+    private static let refusalLimit: Duration = .seconds(10)
     /// After the refusal or after +switch-master, whichever is later.
     private static let returnLimit: Duration = .seconds(10)
     private static let batchLimit: Duration = .seconds(60)
@@ -65,7 +65,7 @@ struct SplitMaster: Scenario {
     func run(_ stage: Stage) async throws -> Verdict {
         let trioOptions = SentinelTrio.Options(
             minReplicasToWrite: 1,
-            settings: ["min-replicas-max-lag 10"],
+            minReplicasMaxLag: 7,
             isSplittable: true
         )
         return try await SentinelTrio.run(trioOptions) { (trio) async throws -> Verdict in
