@@ -38,8 +38,14 @@ struct HistoryChecker {
 
     /// Reads all histories of a directory.
     init(_ directory: String) throws {
-        for name in try FileManager.default.contentsOfDirectory(atPath: directory).sorted() {
-            let data = try Data(contentsOf: URL(fileURLWithPath: "\(directory)/\(name)"))
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
+        try self.init(names.map { "\(directory)/\($0)" })
+    }
+
+    /// Reads these histories.
+    init(_ files: [String]) throws {
+        for file in files {
+            let data = try Data(contentsOf: URL(fileURLWithPath: file))
             for line in data.split(separator: 10) {
                 guard let event = try? JSONDecoder().decode(HistoryEvent.self, from: Data(line)) else {
                     torn += 1
