@@ -22,7 +22,7 @@ struct RedisClock: Scenario {
         let clock = "\(stage.directory)/redis-clock"
         try FaultLibrary.setClock(clock, aheadBy: 0)
         var options = SmallCluster.Options()
-        options.controlEnvironment = FaultLibrary.steppingClock(clock)
+        options.controlEnvironment = try FaultLibrary.steppingClock(clock)
         options.workerArguments = ["--concurrency", String(Self.concurrency)]
         return try await SmallCluster.run(stage, options) { cluster, verdict in
             let image = TestImage.quarters(width: 32, height: 32)
