@@ -29,6 +29,9 @@ struct BadOrigin: Sendable {
     /// Paths of its sources are the ids of its jobs.
     var ids: [String] { (0..<jobs).map { "\(name)-\($0)" } }
 
+    /// Whether it is known at once that it is bad.
+    var isQuick: Bool { limit == Self.atOnce }
+
     /// Whether each of its jobs fills the memory that a fetch may take.
     var fillsMemory: Bool { (mostBytes ?? 0) > Self.bodyLimit }
 
