@@ -83,10 +83,11 @@ import Testing
 
     @Test func whoIsCancelledBeforeTakesNothing() async throws {
         let limiter = RateLimiter(rate: 1, burst: 1, maximumWaiting: 0, clock: clock)
-        let gate = AsyncSemaphore(0)
+        let gate = TaskQueue(maxConcurrentOperationCount: 1)
+        gate.isSuspended = true
         // Awaited below.
         let task = Task {
-            _ = try? await gate.withPlace { () throws(ImagePipeline.Error) in }
+            try? await gate.perform { () throws(ImagePipeline.Error) in }
             try await limiter.acquire("a")
         }
         task.cancel()
