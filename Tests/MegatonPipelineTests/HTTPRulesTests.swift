@@ -174,7 +174,8 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect((metadata != nil) == isKept)
     }
 
-    /// Sections 5.2.2.4 and 5.2.2.7: fields that are somebody's own are not kept, and those to be asked about not handed on.
+    /// Sections 5.2.2.4 and 5.2.2.7: fields that are somebody's own are not kept, and those to be asked about not
+    /// handed on.
     @Test func fieldsAreLeftOut() throws {
         let headers = [
             "cache-control": "max-age=60, private=\"ETag, content-language\", no-cache=\"last-modified, content-type\"",

@@ -71,7 +71,8 @@ import Testing
         #expect(kept(of: whole(dates))?.validator == Self.modified)
     }
 
-    /// A request for something else is left alone, and so is one with a range of its own. The query of a presigned URL changes.
+    /// A request for something else is left alone, and so is one with a range of its own. The query of a presigned URL
+    /// changes.
     @Test func resumesTheSameThingOnly() throws {
         let partial = try #require(kept())
         for url in ["https://h/b.jpg", "http://h/a.jpg", "https://i/a.jpg", "https://h:444/a.jpg"] {
@@ -133,8 +134,8 @@ import Testing
         }
     }
 
-    /// R3: a weak tag is no validator for parts (RFC 9110 section 13.1.5), nor is a date beside it, nor one that the picture may
-    /// have changed at again (section 8.8.2.2), nor one that several representations share.
+    /// R3: a weak tag is no validator for parts (RFC 9110 section 13.1.5), nor is a date beside it, nor one that the
+    /// picture may have changed at again (section 8.8.2.2), nor one that several representations share.
     @Test func weakValidatorsAreNotSent() throws {
         let dates: [String: String?] = ["Last-Modified": Self.modified, "Date": Self.later]
         for tag in ["W/\"1\"", "w/\"1\"", "1", "\"1", "\"", "", "\"a\"b\"", "\"a b\""] {
@@ -196,8 +197,8 @@ import Testing
         }
     }
 
-    /// R4: what is refused is forgotten, so that no attempt sends the same range again. B 48: what says nothing about the range
-    /// leaves it as it is.
+    /// R4: what is refused is forgotten, so that no attempt sends the same range again. B 48: what says nothing about
+    /// the range leaves it as it is.
     @Test(
         arguments: [
             (200, .restart), (203, .restart), (304, .restart), (416, .forget(retries: true)),

@@ -76,6 +76,15 @@ import Testing
         #expect(webp.kind == .original)
     }
 
+    /// K2: a caller's fields tell entries apart, but for those that only say how to answer.
+    @Test func whatMayChooseIsPartOfTheKey() {
+        let plain = VaryKey.lines(["Accept": "a", "X-Key": "1"])
+        #expect(plain == ["accept:a", "x-key:1"])
+        #expect(VaryKey.lines(["x-key": "1", "Cache-Control": "no-cache", "accept": "a", "Pragma": "x"]) == plain)
+        #expect(VaryKey.lines(["X-Key": "2", "Accept": "a"]) != plain)
+        #expect(VaryKey.lines(["If-None-Match": "\"1\"", "Range": "bytes=0-"]).isEmpty)
+    }
+
     // MARK: - Entries
 
     @Test func anEntryKnowsWhatItWasChosenBy() throws {

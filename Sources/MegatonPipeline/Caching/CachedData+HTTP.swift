@@ -55,18 +55,20 @@ extension CachedData.Metadata {
         self.headers = size <= Self.headerLimit ? kept : nil
     }
 
-    /// Whether a 304 is about this answer: it has the same entity tag, or none (RFC 9111 section 4.3.4). One about another
-    /// answer confirms nothing, and the origin is to be asked without a condition.
+    /// Whether a 304 is about this answer: it has the same entity tag, or none (RFC 9111 section 4.3.4). One about
+    /// another answer confirms nothing, and the origin is to be asked without a condition.
     ///
     /// - Parameter headers: of the 304, names in lower case.
     func isConfirmed(by headers: [String: String]) -> Bool {
         guard let other = headers["etag"], !other.isEmpty, let etag else { return true }
-        // Some servers weaken their tag on the way. The bytes are the stored ones in any case: it is no matter of ranges.
+        // Some servers weaken their tag on the way. The bytes are the stored ones in any case: it is no matter of
+        // ranges.
         func opaque(_ tag: String) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...] }
         return opaque(etag) == opaque(other)
     }
 
-    /// What is known after a 304: its header fields replace those of the stored answer (RFC 9111 sections 3.2 and 4.3.4).
+    /// What is known after a 304: its header fields replace those of the stored answer (RFC 9111 sections 3.2 and
+    /// 4.3.4).
     ///
     /// - Parameter headers: names in lower case; the others are as of `init`.
     /// - Returns: nil where the entry must no longer be kept, or is not what the 304 is about.

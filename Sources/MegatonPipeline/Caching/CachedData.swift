@@ -26,11 +26,11 @@ public struct CachedData: Sendable, Equatable {
         public var status: Int?
         /// Seconds: how old the answer was already when it was stored (RFC 9111 section 4.2.3).
         public var age: Double?
-        /// What the request sent of the fields that the answer varies by (RFC 9111 section 4.1), by their names in lower case:
-        /// hex SHA-256, or empty where it did not send them. Nil where the answer does not vary.
+        /// What the request sent of the fields that the answer varies by (RFC 9111 section 4.1), by their names in
+        /// lower case: hex SHA-256, or empty where it did not send them. Nil where the answer does not vary.
         public var vary: [String: String]?
-        /// Header fields of the answer that are of use later, by their names in lower case; the type and the validators have
-        /// their own places. Nil where they were too long, and in entries that were stored without them.
+        /// Header fields of the answer that are of use later, by their names in lower case; the type and the validators
+        /// have their own places. Nil where they were too long, and in entries that were stored without them.
         public var headers: [String: String]?
 
         public init(

@@ -2,11 +2,11 @@ internal import Crypto
 internal import Foundation
 internal import FoundationNetworking
 
-/// The beginning of a body whose download was interrupted, and what is needed to fetch the rest of it (RFC 9110 sections
-/// 13.1.5 and 14): Nuke's rules, with what they lack.
+/// The beginning of a body whose download was interrupted, and what is needed to fetch the rest of it (RFC 9110
+/// sections 13.1.5 and 14): Nuke's rules, with what they lack.
 ///
-/// Bytes are joined only where the origin has sworn that they are of the same representation, by a strong validator, and where
-/// it says that the rest begins where ours end.
+/// Bytes are joined only where the origin has sworn that they are of the same representation, by a strong validator,
+/// and where it says that the rest begins where ours end.
 struct ResumableData: Sendable, Equatable {
     /// What an answer to a request for the rest means.
     enum Splice: Equatable {
@@ -16,8 +16,8 @@ struct ResumableData: Sendable, Equatable {
         case restart
         /// What is kept is of no use, nor is the answer.
         ///
-        /// - Parameter retries: whether to ask again, without a range: the origin has refused that and nothing else. There is
-        ///   nothing left to resume then, so that this happens once.
+        /// - Parameter retries: whether to ask again, without a range: the origin has refused that and nothing else.
+        ///   There is nothing left to resume then, so that this happens once.
         case forget(retries: Bool)
         /// The origin has failed, and what is kept is as good as before.
         case keep
@@ -49,7 +49,8 @@ struct ResumableData: Sendable, Equatable {
     /// What is to be kept of a load that was cut off after its response.
     ///
     /// - Parameters:
-    ///   - data: all bytes from the first one on: those that were kept before, too, where the answer has continued them.
+    ///   - data: all bytes from the first one on: those that were kept before, too, where the answer has continued
+    ///     them.
     ///   - previous: what the request was to resume; it counts where the answer continues it.
     ///   - isAuthorized: as of `HTTPFreshness`.
     /// - Returns: nil where the rest cannot be asked for, or where it is not worth it.
@@ -123,8 +124,8 @@ struct ResumableData: Sendable, Equatable {
     /// Whether bytes from the first one on are all of the body.
     func isWhole(_ data: Data) -> Bool { data.count == total }
 
-    /// The answer that the whole body belongs to: that which was kept, brought up to date by that for the rest (RFC 9111
-    /// section 3.4).
+    /// The answer that the whole body belongs to: that which was kept, brought up to date by that for the rest (RFC
+    /// 9111 section 3.4).
     func whole(with rest: HTTPURLResponse) -> HTTPURLResponse? {
         var fields = headers.merging(rest.lowercasedHeaders) { $1 }
         fields["content-range"] = nil
@@ -176,8 +177,9 @@ struct ResumableData: Sendable, Equatable {
     }
 
     /// What may stand in `If-Range`. A date only where there is no entity tag, not even a weak one (RFC 9110
-    /// section 13.1.5), and where the answer is from a later second: within one the picture may have changed again (section
-    /// 8.8.2.2). All representations at a URL may have the same date, so that it says nothing where there are several.
+    /// section 13.1.5), and where the answer is from a later second: within one the picture may have changed again
+    /// (section 8.8.2.2). All representations at a URL may have the same date, so that it says nothing where there are
+    /// several.
     private static func strongValidator(_ headers: [String: String]) -> String? {
         if let etag = headers["etag"] { return isStrong(etag) ? etag : nil }
         guard let modified = headers["last-modified"], let changed = HTTPDate.parse(modified),

@@ -1,8 +1,8 @@
 internal import Foundation
 internal import FoundationNetworking
 
-/// One download that goes on where an earlier one was cut off. It sends nothing itself: whoever loads tells it what has come,
-/// and is told what to do.
+/// One download that goes on where an earlier one was cut off. It sends nothing itself: whoever loads tells it what has
+/// come, and is told what to do.
 struct ResumableDownload {
     /// How a load has ended.
     enum Outcome {
@@ -77,7 +77,7 @@ struct ResumableDownload {
             if partial.isWhole(body) { return .done(body, partial.whole(with: rest) ?? rest) }
             let missing = ImagePipeline.Error(
                 .incompleteBody,
-                "\(plain.url?.absoluteString ?? "") gave \(body.count) of \(partial.total) bytes; the rest may come later."
+                "\(plain.url?.absoluteString ?? "") gave \(body.count) of \(partial.total) bytes: try again."
             )
             return end(missing)
         }

@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// The directives of `Cache-Control` (RFC 9111 section 5.2), of a response or of a request. Unknown ones are there and mean
-/// nothing.
+/// The directives of `Cache-Control` (RFC 9111 section 5.2), of a response or of a request. Unknown ones are there and
+/// mean nothing.
 struct CacheControl: Equatable {
     /// What a directive says about header fields (RFC 9111 sections 5.2.2.4 and 5.2.2.7).
     enum Scope: Equatable {
@@ -45,8 +45,8 @@ struct CacheControl: Equatable {
 
     func contains(_ name: String) -> Bool { directives[name] != nil }
 
-    /// The first occurrence counts, as section 4.2.1 has it for directives that come twice. Both forms of an argument are
-    /// read (section 5.2).
+    /// The first occurrence counts, as section 4.2.1 has it for directives that come twice. Both forms of an argument
+    /// are read (section 5.2).
     func seconds(_ name: String) -> Seconds {
         guard let first = directives[name]?.first else { return .absent }
         guard case .text(let text) = first, let seconds = Self.deltaSeconds(text) else { return .invalid }

@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// How long an answer of an origin may be used (RFC 9111 sections 3 and 4.2), and for how long it may still be served when
-/// it is stale (RFC 5861).
+/// How long an answer of an origin may be used (RFC 9111 sections 3 and 4.2), and for how long it may still be served
+/// when it is stale (RFC 5861).
 struct HTTPFreshness: Equatable {
     /// Seconds that are left when the answer is here; nil where it must not be kept. 0 where it may be, but must be
     /// revalidated before each use.
@@ -13,22 +13,22 @@ struct HTTPFreshness: Equatable {
     /// Seconds: how old it was when it came (RFC 9111 section 4.2.3).
     let age: Double
 
-    /// What an origin that says nothing is taken to mean, not even when the picture was changed last. Section 4.2.2 leaves
-    /// the heuristic to us: images at a URL seldom change.
+    /// What an origin that says nothing is taken to mean, not even when the picture was changed last. Section 4.2.2
+    /// leaves the heuristic to us: images at a URL seldom change.
     static let defaultLifetime: Double = 7 * 24 * 3600
     /// Of the time for which it has not changed, so much is expected to follow (section 4.2.2).
     static let heuristicShare = 0.1
     /// Beyond this nothing is expected, seconds.
     static let longestHeuristic: Double = 24 * 3600
-    /// The answers that are kept as originals. Both are heuristically cacheable (RFC 9110 section 15.1), as are 204, 206, 300,
-    /// 301, 308, 404, 405, 410, 414 and 501: redirects are followed anew each time, a part is no picture, and errors are
-    /// remembered for moments only.
+    /// The answers that are kept as originals. Both are heuristically cacheable (RFC 9110 section 15.1), as are 204,
+    /// 206, 300, 301, 308, 404, 405, 410, 414 and 501: redirects are followed anew each time, a part is no picture, and
+    /// errors are remembered for moments only.
     static let keptStatuses: Set<Int> = [200, 203]
 
     /// - Parameters:
     ///   - headers: names in lower case.
-    ///   - isAuthorized: whether the request told who asks: a shared cache keeps the answer only where the origin says that
-    ///     others may have it (RFC 9111 section 3.5).
+    ///   - isAuthorized: whether the request told who asks: a shared cache keeps the answer only where the origin says
+    ///     that others may have it (RFC 9111 section 3.5).
     ///   - requested: when the request was sent.
     ///   - received: when the answer was here; now by default.
     init(

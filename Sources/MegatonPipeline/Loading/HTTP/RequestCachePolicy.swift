@@ -3,8 +3,8 @@ internal import FoundationNetworking
 
 /// What a request wants of caches: `URLRequest.cachePolicy`, and its `Cache-Control` (RFC 9111 section 5.2.1).
 ///
-/// `max-stale` is not heeded, as a cache may (section 5.2.1.2): what may be stale is the origin's to say. `no-transform` means
-/// nothing for originals, which are kept as they are.
+/// `max-stale` is not heeded, as a cache may (section 5.2.1.2): what may be stale is the origin's to say.
+/// `no-transform` means nothing for originals, which are kept as they are.
 struct RequestCachePolicy: Equatable {
     /// What is to be done with what a cache has.
     enum Verdict: Equatable {

@@ -4,8 +4,8 @@ internal import Foundation
 /// By what a request chose among the representations at one URL: the second part of the key of a cache (RFC 9111
 /// section 4.1).
 ///
-/// What the request sent is held as SHA-256 only: `Vary: Authorization` must not bring a secret into a cache, and a long
-/// `User-Agent` takes no room there.
+/// What the request sent is held as SHA-256 only: `Vary: Authorization` must not bring a secret into a cache, and a
+/// long `User-Agent` takes no room there.
 struct VaryKey: Hashable, Sendable {
     /// What `Vary` names.
     enum Names: Hashable, Sendable {
@@ -60,6 +60,20 @@ struct VaryKey: Hashable, Sendable {
         return VaryKey(fields.keys, request: request).fields == fields
     }
 
+    /// The fields of a request that may choose a representation, as lines that are the same for the same ones: part of
+    /// the primary key, so that each variant that a caller can ask for has its own entry.
+    ///
+    /// - Parameter request: header fields of the caller, names in any case.
+    static func lines(_ request: [String: String]) -> [String] {
+        joined(request).filter { !directives.contains($0.key) }.map { "\($0.key):\($0.value)" }.sorted()
+    }
+
+    /// What says how to answer, and never what: with one of these a request is about the same entry.
+    private static let directives: Set<String> = [
+        "cache-control", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "pragma",
+        "range",
+    ]
+
     /// The key of this variant of an entry.
     func key(beneath primary: CacheKey) -> CacheKey {
         let sorted = fields.sorted { $0.key < $1.key }
@@ -76,7 +90,8 @@ struct VaryKey: Hashable, Sendable {
         return joined
     }
 
-    /// Without what may be added or left out around commas (section 4.1). The order of a list is left: it may mean something.
+    /// Without what may be added or left out around commas (section 4.1). The order of a list is left: it may mean
+    /// something.
     private static func digest(_ value: String) -> String {
         let normalized = HTTPFieldList.elements(value).joined(separator: ",")
         return SHA256.hash(data: Data(normalized.utf8)).hexDigits
