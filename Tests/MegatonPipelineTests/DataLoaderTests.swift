@@ -113,7 +113,7 @@ import Testing
         try await OriginServer.run(answer: { path in path == "/drip" ? .init(stream: drip) : .init(body: body) }) {
             (origin) async throws in
             let loader = DataLoader.local()
-            let watch = Watch()
+            let watch = LoadWatch()
             loader.delegate = watch
             // Cancelled within a callback, so that no other may follow it.
             let probe = LoadProbe { $0.cancel() }
@@ -132,7 +132,7 @@ import Testing
         try await OriginServer.run(answer: { _ in .init(body: body) }) { (origin) async throws in
             origin.hold()
             let loader = DataLoader.local()
-            let watch = Watch()
+            let watch = LoadWatch()
             loader.delegate = watch
             let probe = LoadProbe()
             probe.start(URLRequest(url: origin.url("/a")), with: loader)
@@ -192,7 +192,7 @@ import Testing
             }
         } _: { (origin) async throws in
             let loader = DataLoader.local()
-            let watch = Watch()
+            let watch = LoadWatch()
             loader.delegate = watch
             let probe = await LoadProbe.load(origin.url("/moved?token=secret"), with: loader)
             let timings = try #require(probe.timings)
@@ -295,40 +295,6 @@ import Testing
         for text in ["file:///etc/passwd", "data:,a", "ftp://example.org/a", "gopher://example.org/"] {
             let probe = await LoadProbe.load(try #require(URL(string: text)), with: DataLoader.local())
             #expect(probe.failure?.code == .invalidURL, "\(text)")
-        }
-    }
-}
-
-/// Remembers what a loader's delegate is told.
-final class Watch: DataLoader.Delegate {
-    struct Load: Sendable {
-        let url: URL
-        let timings: LoadTimings
-        let error: (any Error)?
-    }
-
-    private let state = Mutex<(loads: [Load], waiting: [(Int, CheckedContinuation<Void, Never>)])>(([], []))
-
-    var loads: [Load] { state.withLock { $0.loads } }
-
-    func loadDidEnd(_ url: URL, timings: LoadTimings, error: (any Error)?) {
-        let woken = state.withLock { state in
-            state.loads.append(Load(url: url, timings: timings, error: error))
-            let woken = state.waiting.filter { $0.0 <= state.loads.count }
-            state.waiting.removeAll { $0.0 <= state.loads.count }
-            return woken
-        }
-        for (_, continuation) in woken { continuation.resume() }
-    }
-
-    func waitForLoads(_ count: Int) async {
-        await withCheckedContinuation { continuation in
-            let isReached = state.withLock { state in
-                if state.loads.count >= count { return true }
-                state.waiting.append((count, continuation))
-                return false
-            }
-            if isReached { continuation.resume() }
         }
     }
 }

@@ -24,9 +24,7 @@ struct Hop {
         }
         self.request = request
         self.request.credentialName = nil
-        for (name, value) in request.allHTTPHeaderFields ?? [:] where !Self.isField(name, value) {
-            throw ImagePipeline.Error(.forbidden, "The header field \(name.debugDescription) cannot be sent.")
-        }
+        try Self.check(request.allHTTPHeaderFields ?? [:])
         let scheme = url.scheme?.lowercased() ?? ""
         guard URLPolicy.remoteSchemes.contains(scheme) else {
             throw ImagePipeline.Error(.invalidURL, "\(scheme): cannot be fetched over the network (\(url.redacted)).")
@@ -39,8 +37,11 @@ struct Hop {
         if scheme == "s3" {
             try sign(try S3Location(url), credential, configuration.s3)
         } else {
-            // Of its own, the caller's field goes first.
-            for (name, value) in credential?.headerFields ?? [:]
+            let fields = credential?.headerFields ?? [:]
+            // Foundation would leave them out without a word.
+            try Self.check(fields)
+            // The caller's own field goes first.
+            for (name, value) in fields
             where self.request.value(forHTTPHeaderField: name) == nil {
                 self.request.setValue(value, forHTTPHeaderField: name)
             }
@@ -63,6 +64,12 @@ struct Hop {
         request.setValue(checksum, forHTTPHeaderField: "x-amz-content-sha256")
         if let token { request.setValue(token.value, forHTTPHeaderField: "x-amz-security-token") }
         signature = Signature(provider: "aws:amz:\(endpoint.region):s3", keyID: keyID, secret: secret)
+    }
+
+    private static func check(_ fields: [String: String]) throws(ImagePipeline.Error) {
+        for (name, value) in fields where !isField(name, value) {
+            throw ImagePipeline.Error(.forbidden, "The header field \(name.debugDescription) cannot be sent.")
+        }
     }
 
     /// RFC 9110 sections 5.1 and 5.5: what has a line break in it would be two fields.
