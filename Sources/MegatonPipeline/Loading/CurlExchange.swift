@@ -82,7 +82,7 @@ final class CurlExchange {
         let isTLS = hop.request.url?.scheme?.lowercased() == "https"
         megaton_curl_setopt_long(easy, CURLOPT_PIPEWAIT, isTLS ? 1 : 0)
         megaton_curl_setopt_long(easy, CURLOPT_CONNECTTIMEOUT_MS, configuration.connectTimeout.wholeMilliseconds)
-        megaton_curl_setopt_long(easy, CURLOPT_TIMEOUT_MS, max(1, time.wholeMilliseconds))
+        megaton_curl_setopt_long(easy, CURLOPT_TIMEOUT_MS, max(0, time.wholeMilliseconds) + 1)
         megaton_curl_setopt_long(easy, CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)
         megaton_curl_setopt_long(
             easy,

@@ -228,9 +228,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     private func error(_ result: CURLcode, _ exchange: CurlExchange) -> ImagePipeline.Error {
         if result == CURLE_OPERATION_TIMEDOUT {
-            // libcurl has one code for three limits.
+            // libcurl has one code for three limits, and counts in whole milliseconds.
             let total = started.map { $0.duration(to: .now) } ?? .zero
-            if total >= configuration.timeout { return timeout(.totalTime) }
+            if total + .milliseconds(2) >= configuration.timeout { return timeout(.totalTime) }
             return timeout(exchange.wasConnected ? .speed : .connectTime)
         }
         if let refusal = exchange.refusal, result == CURLE_COULDNT_CONNECT {
