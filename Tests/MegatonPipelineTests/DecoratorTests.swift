@@ -142,6 +142,7 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         probe.start(request(), with: retrying)
         await probe.hasData()
         probe.cancel()
+        await loader.waitForCancel()
         #expect(loader.cancelled == 1 && probe.completions == 0)
     }
 
@@ -276,6 +277,7 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         probe.start(request(), with: caching)
         await probe.hasData()
         probe.cancel()
+        await loader.waitForCancel()
         #expect(probe.completions == 0 && loader.cancelled == 1)
     }
 }

@@ -19,6 +19,7 @@ final class ScriptedLoader: TimedDataLoading {
         var script: [Answer]
         var requests: [URLRequest] = []
         var cancelled = 0
+        var waiting: [CheckedContinuation<Void, Never>] = []
     }
 
     private let state: Mutex<State>
@@ -28,6 +29,27 @@ final class ScriptedLoader: TimedDataLoading {
 
     var requests: [URLRequest] { state.withLock { $0.requests } }
     var cancelled: Int { state.withLock { $0.cancelled } }
+
+    /// Returns when a load was cancelled.
+    func waitForCancel() async {
+        await withCheckedContinuation { continuation in
+            let isCancelled = state.withLock { state in
+                if state.cancelled > 0 { return true }
+                state.waiting.append(continuation)
+                return false
+            }
+            if isCancelled { continuation.resume() }
+        }
+    }
+
+    private func cancel() {
+        let waiting = state.withLock { state in
+            state.cancelled += 1
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        for continuation in waiting { continuation.resume() }
+    }
 
     private struct Load: Cancellable {
         let onCancel: @Sendable () -> Void
@@ -44,7 +66,7 @@ final class ScriptedLoader: TimedDataLoading {
             state.requests.append(request)
             return state.script.count > 1 ? state.script.removeFirst() : state.script[0]
         }
-        let load = Load { [self] in state.withLock { $0.cancelled += 1 } }
+        let load = Load { [self] in cancel() }
         guard let url = request.url,
             let response = HTTPURLResponse(
                 url: url,
