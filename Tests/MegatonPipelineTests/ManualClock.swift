@@ -79,4 +79,14 @@ final class ManualClock: Clock {
             if isDone { continuation.resume() }
         }
     }
+
+    /// Returns when somebody sleeps, and says for how long at the least.
+    func sleeper() async -> Duration {
+        await waitForSleepers(1)
+        return state.withLock { state in
+            state.sleepers.values.map { state.now.duration(to: $0.end) }.min() ?? .zero
+        }
+    }
+
+    var sleepers: Int { state.withLock { $0.sleepers.count } }
 }
