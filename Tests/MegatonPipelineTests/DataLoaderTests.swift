@@ -241,7 +241,7 @@ import Testing
         defer { for descriptor in listener { close(descriptor) } }
         let loader = DataLoader.local { $0.connectTimeout = .milliseconds(300) }
         let probe = await LoadProbe.load(try #require(URL(string: "http://127.0.0.1:\(port)/")), with: loader)
-        #expect(probe.failure?.code == .timedOut)
+        #expect(probe.failure?.code == .connectTimedOut)
         #expect(probe.failure?.message.contains("did not connect") == true, "\(String(describing: probe.error))")
     }
 
@@ -250,7 +250,7 @@ import Testing
         try await OriginServer.run(answer: { _ in .init(stream: drip) }) { (origin) async throws in
             let loader = DataLoader.local { $0.lowSpeedTime = .seconds(1) }
             let probe = await LoadProbe.load(origin.url("/a"), with: loader)
-            #expect(probe.failure?.code == .timedOut)
+            #expect(probe.failure?.code == .tooSlow)
             #expect(probe.failure?.message.contains("slower than") == true)
         }
     }

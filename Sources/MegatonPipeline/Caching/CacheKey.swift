@@ -44,11 +44,10 @@ extension CacheKey {
         let urlRequest = request.urlRequest
         var fields = urlRequest?.allHTTPHeaderFields ?? [:]
         fields.merge(request.headers) { _, new in new }
-        let headers = fields.map { "\($0.key.lowercased()):\($0.value)" }.sorted()
-        let method = urlRequest?.httpMethod ?? "GET"
         return CacheKey(
             .original,
-            [method, request.imageID ?? "", request.credentialScope ?? "", revision] + headers
+            [urlRequest?.httpMethod ?? "GET", request.imageID ?? "", request.credentialScope ?? "", revision]
+                + VaryKey.lines(fields)
         )
     }
 

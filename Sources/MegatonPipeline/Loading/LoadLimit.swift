@@ -8,15 +8,13 @@ enum LoadLimit {
     case totalTime
     case speed
 
-    /// The one place to give a limit a code of its own: `header_too_large`, `connect_timed_out` and `too_slow` are
-    /// `headerSize`, `connectTime` and `speed`.
     var code: ImagePipeline.Error.Code {
         switch self {
-        case .headerSize: .dataTooLarge
+        case .headerSize: .headerTooLarge
         case .bodySize: .dataTooLarge
-        case .connectTime: .timedOut
+        case .connectTime: .connectTimedOut
         case .totalTime: .timedOut
-        case .speed: .timedOut
+        case .speed: .tooSlow
         }
     }
 }

@@ -103,9 +103,14 @@ final class OriginalLoader: Sendable {
         _ context: WorkContext<Original>
     ) async -> Result<Original, Error> {
         let deadline = ContinuousClock.now + configuration.waitBudget
+        let sent = request.allHTTPHeaderFields ?? [:]
         var awaited: [FlightWait] = []
         for _ in 0..<ImagePipeline.roundLimit {
             switch await configuration.flights.begin([source.key], after: awaited).first {
+            // Chosen by what this request sends otherwise: not for it, and not for the next of its kind either.
+            case .hit(let cached) where !cached.metadata.matches(request: sent),
+                .stale(let cached, nil) where !cached.metadata.matches(request: sent):
+                await configuration.flights.discard(source.key)
             case .hit(let cached):
                 metrics.update { $0.originalHits += 1 }
                 return .success(Original(cached))
@@ -145,18 +150,52 @@ final class OriginalLoader: Sendable {
         _ metrics: PipelineMetrics,
         _ context: WorkContext<Original>
     ) async -> Result<Original, Error> {
+        let sent = request.allHTTPHeaderFields ?? [:]
+        // RFC 9111 section 4.3.1: only what could have been the answer is asked about.
+        let known = lead.stale.flatMap { $0.metadata.matches(request: sent) ? $0 : nil }
         do throws(Error) {
-            let conditional = request.revalidating(lead.stale)
-            let (data, response) = try await context.perform(on: fetches) { [self] () throws(Error) in
-                try await ask(conditional, metrics, context)
-            }
-            metrics.update { $0.bytesIn += data.count }
-            return .success(try received(data, response as? HTTPURLResponse, request, lead, metrics))
+            let exchange = try await exchange(request, known, metrics, context)
+            metrics.update { $0.bytesIn += exchange.data.count }
+            return .success(try received(exchange, known, lead, metrics))
         } catch {
             // Remembered, so that the origin is left alone for a moment; those who wait get the stale entry too.
             await configuration.flights.fail([lead], error: error)
-            guard let cached = lead.stale, cached.mayServe(after: error) else { return .failure(error) }
+            guard let cached = known, cached.mayServe(after: error) else { return .failure(error) }
             return .success(stale(cached, metrics))
+        }
+    }
+
+    /// What was sent when, and what came.
+    private struct Exchange {
+        let request: URLRequest
+        let requested: Date
+        let data: Data
+        let response: URLResponse?
+    }
+
+    /// Asks about what is known; and once more without that where the answer is that something else has not changed.
+    private func exchange(
+        _ request: URLRequest,
+        _ known: CachedData?,
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
+    ) async throws(Error) -> Exchange {
+        let first = try await exchange(request.revalidating(known), metrics, context)
+        guard let http = first.response as? HTTPURLResponse, http.statusCode == 304, let known,
+            !known.metadata.isConfirmed(by: http.lowercasedHeaders)
+        else { return first }
+        return try await exchange(request, metrics, context)
+    }
+
+    private func exchange(
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
+    ) async throws(Error) -> Exchange {
+        try await context.perform(on: fetches) { [self] () throws(Error) in
+            let requested = Date()
+            let (data, response) = try await ask(request, metrics, context)
+            return Exchange(request: request, requested: requested, data: data, response: response)
         }
     }
 
@@ -182,24 +221,27 @@ final class OriginalLoader: Sendable {
     }
 
     private func received(
-        _ data: Data,
-        _ response: HTTPURLResponse?,
-        _ request: URLRequest,
+        _ exchange: Exchange,
+        _ known: CachedData?,
         _ lead: FlightLead,
         _ metrics: PipelineMetrics
     ) throws(Error) -> Original {
-        let url = request.url?.absoluteString ?? ""
-        let headers = response?.lowercasedHeaders ?? [:]
-        guard response?.statusCode == 304 else {
-            guard !data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
-            return original(data, nil, CachedData.Metadata(headers: headers), response, lead)
+        let (request, requested, response) = (exchange.request, exchange.requested, exchange.response)
+        let http = response as? HTTPURLResponse
+        let (url, headers) = (request.url?.absoluteString ?? "", http?.lowercasedHeaders ?? [:])
+        let (sent, mayKeep) = (request.allHTTPHeaderFields ?? [:], RequestCachePolicy(request).mayKeep)
+        switch (http?.statusCode ?? 200, known) {
+        case (let status, _) where HTTPFreshness.keptStatuses.contains(status):
+            guard !exchange.data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
+            let metadata = CachedData.Metadata(headers: headers, request: sent, status: status, requested: requested)
+            return original(exchange.data, nil, mayKeep ? metadata : nil, response, lead)
+        case (304, let stale?):
+            metrics.update { $0.revalidations += 1 }
+            let metadata = stale.metadata.refreshed(by: headers, request: sent, requested: requested)
+            return original(stale.data, stale.checksum, mayKeep ? metadata : nil, response, lead)
+        // A condition of the caller's own, a part that nobody asked for, or a loader that makes no error of a status.
+        case (let status, _): throw HTTPStatusError.error(status: status, headers: headers, url: url)
         }
-        // A condition of the caller's own: there is nothing here that it could be about.
-        guard let stale = lead.stale else {
-            throw HTTPStatusError.error(status: 304, headers: headers, url: url)
-        }
-        metrics.update { $0.revalidations += 1 }
-        return original(stale.data, stale.checksum, stale.metadata.refreshed(by: headers), response, lead)
     }
 
     /// What the origin has given or confirmed.

@@ -111,21 +111,21 @@ struct BadOrigin: Sendable {
                     isHeader: true
                 )
             ),
-            code: .dataTooLarge,
+            code: .headerTooLarge,
             limit: atOnce,
             mostBytes: bodyLimit
         ),
-        BadOrigin(name: "silent", answer: .init(), isSilent: true, code: .timedOut, limit: tooSlow),
+        BadOrigin(name: "silent", answer: .init(), isSilent: true, code: .tooSlow, limit: tooSlow),
         BadOrigin(
             name: "dripping-header",
             answer: .init(stream: drip("X-Drip: 1\r\n", everyMilliseconds: 100, isHeader: true)),
-            code: .timedOut,
+            code: .tooSlow,
             limit: tooSlow
         ),
         BadOrigin(
             name: "dripping-body",
             answer: .init(stream: drip("x", everyMilliseconds: 100)),
-            code: .timedOut,
+            code: .tooSlow,
             limit: tooSlow
         ),
         // 4 KiB/s: never slow enough for that limit.
