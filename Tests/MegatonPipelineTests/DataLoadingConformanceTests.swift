@@ -24,7 +24,7 @@ import Testing
     /// What a loader may do wrong, and the checks that must see it.
     static let faults: [(FaultyLoader.Fault, DataLoadingConformance.Check)] = [
         (.completesTwice, .completionOnce), (.speaksAfterCompletion, .completionOnce),
-        (.speaksAfterCompletion, .wholeBody), (.isDeafToCancel, .cancelMidStream),
+        (.isDeafToCancel, .cancelMidStream),
         (.isDeafToCancel, .cancelWithinCallback), (.isDeafToCancel, .cancelUnderFire),
         (.tellsOfItsCancellation, .cancelAtOnce), (.tellsOfItsCancellation, .cancelMidStream),
         (.tellsOfItsCancellation, .cancelTwice), (.gathersTheBody, .incrementalDelivery),
