@@ -30,7 +30,7 @@ struct WorkState<Value: Sendable>: Sendable {
     }
 
     private(set) var phase = Phase.open
-    /// The highest of the subscribers'; after the last one has left, his.
+    /// The highest of the subscribers'; after the end as it was then.
     private(set) var priority: WorkPriority
     /// Of the priority: goes up with each change of it.
     private var revision: UInt64 = 0
