@@ -79,7 +79,7 @@ import Testing
         }
 
         func fetchesAreQueued(_ count: Int) async {
-            while fetchQueue.pendingCount < count { await Task.yield() }
+            while fetchQueue.pendingCount < count, !Task.isCancelled { await Task.yield() }
         }
     }
 

@@ -123,7 +123,7 @@ import Testing
             _,
             _ in
         }
-        weak var node = lower.value?.node
+        weak let node = lower.value?.node
         #expect(node != nil)
         lower.withLock { $0.take() }?.finish(1)
         #expect(node == nil)
@@ -148,7 +148,8 @@ import Testing
             #expect(value == 5)
         }
         // The Swift tasks of the node and of the operation end right behind their results.
-        while captured != nil || pool != nil || queue != nil { await Task.yield() }
+        while captured != nil || pool != nil || queue != nil, !Task.isCancelled { await Task.yield() }
+        #expect(captured == nil && pool == nil && queue == nil)
     }
 
     // MARK: - Everything at once
