@@ -5,8 +5,8 @@ import Synchronization
 
 /// One load: its request, and those that redirects lead to.
 ///
-/// `Sendable` without checking: all but `cancelled` and `finished` (atomics) is touched only on curl's thread, and
-/// `wakeUp` is set once before the transfer gets there.
+/// `Sendable` without checking: all but `cancelled` (an atomic) and `gate` is touched only on curl's thread, and `wakeUp`
+/// is set once before the transfer gets there.
 final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// What the caller wants to hear.
     struct Listener: Sendable {
@@ -31,7 +31,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private let monitor: @Sendable (CurlTransfer, LoadTimings, (any Error)?) -> Void
 
     private let cancelled = Atomic(false)
-    private let finished = Atomic(false)
+    private let gate = CallGate()
     var wakeUp: @Sendable () -> Void = {}
 
     private var hop: URLRequest
@@ -67,7 +67,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     func cancel() {
         cancelled.store(true, ordering: .releasing)
-        finished.store(true, ordering: .releasing)
+        gate.close()
         wakeUp()
     }
 
@@ -76,9 +76,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         exchange = nil
         if let started { timings.total = started.duration(to: .now).inSeconds }
         monitor(self, timings, isCancelled ? cancellation : error)
-        guard !finished.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        listener.didCollect(timings)
-        listener.completion(error)
+        gate.end {
+            listener.didCollect(timings)
+            listener.completion(error)
+        }
     }
 
     /// The request in the words of messages.
@@ -142,9 +143,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if let complaint { return .finished(complaint) }
         guard result == CURLE_OK else { return .finished(error(result, exchange)) }
         // An empty body, as of 304, calls no write callback; the caller is told of it as empty data, with the response.
-        if timings.bytes == 0, let response, !finished.load(ordering: .acquiring) {
-            listener.didReceiveData(Data(), response)
-        }
+        if timings.bytes == 0, let response { gate.call { listener.didReceiveData(Data(), response) } }
         return .finished(nil)
     }
 
@@ -162,7 +161,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     // MARK: - The body
 
     private func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard let exchange, !finished.load(ordering: .acquiring) else { return false }
+        guard let exchange, !gate.isClosed else { return false }
         if ignored > 0 { return ignore(bytes) }
         if response == nil {
             // An error page is of no use; it is read to keep the connection, within a limit.
@@ -175,7 +174,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         timings.bytes += bytes.count
         guard timings.bytes <= configuration.maximumBodySize else { return refuseSize("sends more") }
         guard let response else { return false }
-        listener.didReceiveData(Data(bytes), response)
+        gate.call { listener.didReceiveData(Data(bytes), response) }
         return true
     }
 

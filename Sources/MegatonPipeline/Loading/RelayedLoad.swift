@@ -21,28 +21,26 @@ final class RelayedLoad: Cancellable {
     }
 
     private let listener: Listener
+    private let gate = CallGate()
     private let state = Mutex(State())
 
     init(_ listener: Listener) { self.listener = listener }
 
-    private var isOver: Bool { state.withLock { $0.isOver } }
-
     func receive(_ data: Data, _ response: URLResponse) {
-        if !isOver { listener.didReceiveData(data, response) }
+        gate.call { listener.didReceiveData(data, response) }
     }
 
     /// Completes, once.
     func complete(_ error: (any Error)?, _ timings: LoadTimings? = nil) {
-        let isFirst = state.withLock { state in
-            defer { Self.end(&state) }
-            return !state.isOver
+        state.withLock { Self.end(&$0) }
+        gate.end {
+            if let timings { listener.didCollect(timings) }
+            listener.completion(error)
         }
-        guard isFirst else { return }
-        if let timings { listener.didCollect(timings) }
-        listener.completion(error)
     }
 
     func cancel() {
+        gate.close()
         let (load, task) = state.withLock { state in
             defer { Self.end(&state) }
             return (state.load, state.task)
