@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Layers of caches: row 29's lookup in one turn, promotion, and what must not be promoted.
+/// Layers of caches: one question to each layer, promotion, and what must not be promoted.
 @Suite(.timeLimit(.minutes(2))) struct LayeredDataCacheTests {
     private let upper = Layer()
     private let middle = Layer()
