@@ -23,7 +23,9 @@ extension ImagePipeline {
         /// request's metrics have it.
         public var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
 
-        /// Decoded images; nil keeps none.
+        /// How many requests a second each host is sent; no limit by default. A cluster's hosts are its gate's part.
+        public var rateLimiter: RateLimiter?
+        /// Decoded images, of this pipeline alone unless it is shared; nil, as by default, keeps none: renditions need none.
         public var imageCache: (any ImageCaching)?
         /// Which decoder takes which bytes; nil takes none. A registry's, with the limits and types of this configuration, if
         /// it is not set.

@@ -192,7 +192,9 @@ final class OriginalLoader: Sendable {
         _ metrics: PipelineMetrics,
         _ context: WorkContext<Original>
     ) async throws(Error) -> Exchange {
-        try await context.perform(on: fetches) { [self] () throws(Error) in
+        // Before a place is taken, which those for other hosts can use meanwhile.
+        if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
+        return try await context.perform(on: fetches) { [self] () throws(Error) in
             let requested = Date()
             let (data, response) = try await ask(request, metrics, context)
             return Exchange(request: request, requested: requested, data: data, response: response)
