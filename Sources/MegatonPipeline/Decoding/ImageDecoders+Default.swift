@@ -43,9 +43,7 @@ extension ImageDecoders {
 
         /// What is to be decoded, from the header, within the limits.
         func plan(_ data: Data) throws(ImagePipeline.Error) -> RenderPlan {
-            let probe = try engine.probe(data, type: types.sniff(data))
-            try limits.check(probe)
-            return RenderPlan(decoding: probe, as: thumbnail)
+            RenderPlan(decoding: try limits.probe(data, types.sniff(data), engine), as: thumbnail)
         }
 
         func decode(
