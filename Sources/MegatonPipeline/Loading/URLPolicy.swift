@@ -23,6 +23,10 @@ public struct URLPolicy: Sendable, Equatable {
         guard let host = url.host(), !host.isEmpty else {
             throw ImagePipeline.Error(.invalidURL, "\"\(url.absoluteString)\" names no host.")
         }
+        // Nobody needs an encoded character in a host's name, and libcurl and Foundation decode it differently.
+        guard !host.contains("%") else {
+            throw ImagePipeline.Error(.invalidURL, "The host \(host) has a percent-encoding or a zone.")
+        }
         // `http://example.com@evil.test` looks like one host and is another; credentials come from elsewhere.
         guard url.user() == nil, url.password() == nil else {
             throw ImagePipeline.Error(.forbidden, "A source URL must not carry a user or a password (host \(host)).")
