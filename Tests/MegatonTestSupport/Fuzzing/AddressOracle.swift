@@ -15,10 +15,10 @@ enum AddressOracle {
         }
 
         func contains(_ address: [UInt8]) -> Bool {
-            address.count == bytes.count
-                && (0..<length).allSatisfy { bit in
-                    (address[bit / 8] ^ bytes[bit / 8]) & (0x80 >> UInt8(bit % 8)) == 0
-                }
+            guard address.count == bytes.count else { return false }
+            for index in 0..<(length / 8) where address[index] != bytes[index] { return false }
+            guard length % 8 > 0 else { return true }
+            return (address[length / 8] ^ bytes[length / 8]) >> UInt8(8 - length % 8) == 0
         }
 
         /// The same, with the bits behind the prefix at random, all 0 or all 1.
