@@ -30,43 +30,54 @@
         public init() {}
 
         public func generate(using random: inout SeededGenerator) -> [UInt8] {
-            var fields = ["\"source\":\(text(&random))"]
+            var fields = ["\"source\":\(text(random.once(in: 4) ? "" : "http://h/", &random))"]
             let others = [
-                "\"id\":\"\(number(&random)).a:b-c_d\"", "\"kind\":\"\(random.pick(["process", "fetch", "Process"]))\"",
-                "\"renditions\":[\(rendition(&random)),\(rendition(&random))]", "\"preset\":\(text(&random))",
+                "\"id\":\"\(number(&random)).a:b-c_d\"", "\"kind\":\"\(random.pick(["process", "fetch"]))\"",
                 "\"output\":\"file:///\(output(&random))\"", "\"batch\":\"b\(number(&random))\"",
-                "\"priority\":\"\(random.pick(["high", "normal", "bulk", ""]))\"", "\"attempts\":\(number(&random))",
-                "\"credential\":\(text(&random))", "\"colour\":1",
+                "\"priority\":\"\(random.pick(["high", "normal", "bulk"]))\"", "\"attempts\":\(number(&random))",
+                "\"credential\":\(text("", &random))",
+                random.once(in: 2)
+                    ? "\"renditions\":[\(rendition("a", &random)),\(rendition("b.c", &random))]"
+                    : "\"preset\":\(text("", &random))",
             ]
-            for field in others where random.once(in: 3) { fields.append(field) }
+            for field in others where random.once(in: 2) { fields.append(field) }
+            if random.once(in: 20) { fields.append(random.pick(["\"colour\":1", "\"kind\":2", "\"source\":\"\""])) }
             return Array("{\(fields.shuffled(using: &random).joined(separator: ","))}".utf8)
         }
 
+        /// Mostly one that is right.
         private func number(_ random: inout SeededGenerator) -> String {
-            random.pick(["1", "5", "100", "101", "0", "-1", "8192", "1.0", "2.5", "1e2", "9223372036854775808", "null"])
+            let odd = ["101", "0", "-1", "8193", "1.0", "2.5", "1e2", "9223372036854775808", "null"]
+            return random.once(in: 20) ? random.pick(odd) : random.pick(["1", "5", "77", "100"])
         }
 
-        private func text(_ random: inout SeededGenerator) -> String {
+        private func text(_ start: String, _ random: inout SeededGenerator) -> String {
             let parts = [
-                "http://", "https://h/", "file:///", "data:,", "a", "/", "..", ".", "...", "%2F", "%2e", "%00",
-                "\\u0000", "é",
-                "\\n", "?", "#", "\\\\", "{stem}", "👩‍👧", ".jpg", " ",
+                "a", "/", "/", ".", ".", "..", "...", ".jpg", "%2F", "%2e", "%00", "\\u0000", "\\n", "?", "#", "\\\\",
+                "é",
+                "👩‍👧", " ", "{stem}", "http://", "file:///", "data:,",
             ]
-            return "\"\((0..<Int.random(in: 0...8, using: &random)).map { _ in random.pick(parts) }.joined())\""
+            return "\"\(start)\((0..<Int.random(in: 0...5, using: &random)).map { _ in random.pick(parts) }.joined())\""
         }
 
         private func output(_ random: inout SeededGenerator) -> String {
             let parts = [
                 "t/", "{path}", "{stem}", "{name}", "{ext}", "{host}", "{hash}", "{width}", "/", ".", "-", "%20",
             ]
+            if random.once(in: 2) {
+                return random.pick(["t/{stem}/{name}.{ext}", "{path}/{stem}", "t/{host}/.{stem}/x"])
+            }
             return (0..<Int.random(in: 0...8, using: &random)).map { _ in random.pick(parts) }.joined()
         }
 
-        private func rendition(_ random: inout SeededGenerator) -> String {
-            let name = random.pick(["a", "b", ".", "..", "x.y", ""])
-            let background = random.pick(["#fff", "#ffffff", "123456", "#+12345", "#１２３４５６"])
-            return
-                #"{"name":"\#(name)","width":\#(number(&random)),"height":\#(number(&random)),"background":"\#(background)"}"#
+        private func rendition(_ name: String, _ random: inout SeededGenerator) -> String {
+            let odd = ["#fff", "123456", "#+12345", "#１２３４５６", "\\u0000"]
+            let fields = [
+                "\"name\":\"\(random.once(in: 20) ? random.pick([".", "..", ""]) : name)\"",
+                "\"width\":\(number(&random))", "\"height\":\(number(&random))",
+                "\"background\":\"\(random.once(in: 20) ? random.pick(odd) : "#0A0b0c")\"",
+            ]
+            return "{\(fields.joined(separator: ","))}"
         }
 
         public func check(_ input: [UInt8]) throws {
