@@ -16,6 +16,8 @@ let package = Package(
     name: "megaton",
     products: [
         .library(name: "MegatonPipeline", targets: ["MegatonPipeline"]),
+        // For the tests of those who write a loader or a cache of their own.
+        .library(name: "MegatonPipelineTesting", targets: ["MegatonPipelineTesting"]),
         .library(name: "MegatonCluster", targets: ["MegatonCluster"]),
         .executable(name: "megaton", targets: ["MegatonCLI"]),
         // Not for users: a shared library, as LD_PRELOAD takes no other.
@@ -31,6 +33,9 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
+        // Of the tests alone: libraries that are plugged in.
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
     ],
     targets: [
         // C libraries. The headers of hiredis and curl are on the default path, and pkg-config would only add flags
@@ -46,6 +51,11 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
+            swiftSettings: settings
+        ),
+        .target(
+            name: "MegatonPipelineTesting",
+            dependencies: ["MegatonPipeline"],
             swiftSettings: settings
         ),
         .target(
@@ -91,7 +101,7 @@ let package = Package(
         .target(
             name: "MegatonTestSupport",
             dependencies: [
-                "MegatonCluster", "MegatonPipeline", "MegatonRedis",
+                "MegatonCluster", "MegatonPipeline", "MegatonPipelineTesting", "MegatonRedis",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "Subprocess", package: "swift-subprocess"),
@@ -122,7 +132,31 @@ let package = Package(
         .testTarget(
             name: "MegatonPipelineTests",
             dependencies: [
-                "CVips", "MegatonPipeline", "MegatonTestSupport", .product(name: "NIOCore", package: "swift-nio"),
+                "CVips", "MegatonPipeline", "MegatonPipelineTesting", "MegatonTestSupport",
+                .product(name: "NIOCore", package: "swift-nio"),
+            ],
+            swiftSettings: settings
+        ),
+        // Other people's libraries in the places of our loader and cache: what the seams are for.
+        .target(
+            name: "MegatonPlugins",
+            dependencies: [
+                "MegatonPipeline",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+            ],
+            path: "Tests/MegatonPlugins",
+            swiftSettings: settings
+        ),
+        .testTarget(
+            name: "MegatonPluginTests",
+            dependencies: [
+                "MegatonPipeline", "MegatonPipelineTesting", "MegatonPlugins", "MegatonTestSupport",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -135,7 +169,7 @@ let package = Package(
         ),
         .testTarget(
             name: "MegatonClusterTests",
-            dependencies: ["MegatonCluster", "MegatonTestSupport"],
+            dependencies: ["MegatonCluster", "MegatonPipelineTesting", "MegatonTestSupport"],
             swiftSettings: settings
         ),
         .testTarget(

@@ -32,3 +32,37 @@ static inline CURLcode megaton_curl_setopt_opensocket(
 static inline CURLMcode megaton_curl_multi_setopt_long(CURLM *_Nonnull multi, CURLMoption option, long value) {
     return curl_multi_setopt(multi, option, value);
 }
+
+static inline CURLcode megaton_curl_setopt_offset(CURL *_Nonnull easy, CURLoption option, curl_off_t value) {
+    return curl_easy_setopt(easy, option, value);
+}
+
+static inline CURLcode megaton_curl_getinfo_long(CURL *_Nonnull easy, CURLINFO info, long *_Nonnull value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+
+static inline CURLcode megaton_curl_getinfo_offset(CURL *_Nonnull easy, CURLINFO info, curl_off_t *_Nonnull value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+
+/// The string is the handle's, and lasts as long.
+static inline CURLcode megaton_curl_getinfo_string(
+    CURL *_Nonnull easy, CURLINFO info, char *_Nullable *_Nonnull value) {
+    return curl_easy_getinfo(easy, info, value);
+}
+
+// Without these nullability marks Swift has the URL handle as an opaque pointer that may be nil everywhere.
+static inline CURLU *_Nullable megaton_curl_url_parse(const char *_Nonnull text) {
+    CURLU *url = curl_url();
+    if (url && curl_url_set(url, CURLUPART_URL, text, 0) != CURLUE_OK) {
+        curl_url_cleanup(url);
+        url = NULL;
+    }
+    return url;
+}
+
+/// To be freed with `curl_free`; NULL where the URL has no such part.
+static inline char *_Nullable megaton_curl_url_part(CURLU *_Nonnull url, CURLUPart part, unsigned int flags) {
+    char *value = NULL;
+    return curl_url_get(url, part, &value, flags) == CURLUE_OK ? value : NULL;
+}

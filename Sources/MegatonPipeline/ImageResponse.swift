@@ -1,21 +1,34 @@
-public import Foundation
+public import FoundationNetworking
 
-/// A finished rendition, and where it came from.
+/// What an image request has brought.
 public struct ImageResponse: Sendable {
-    /// Who made it.
-    public enum Source: String, Sendable, Codable {
-        /// This request did.
-        case render
-        /// A cache had it, or somebody else was making it.
-        case cache
+    /// Which cache had it.
+    public enum CacheType: String, Sendable, Codable {
+        /// Decoded, in this process.
+        case memory
+        /// Bytes, in a data cache: a disk's, or the cluster's.
+        case disk
     }
 
-    public let rendition: Rendition
-    /// The encoded picture.
-    public let data: Data
-    /// Pixels.
-    public let size: PixelSize
-    public let source: Source
-    /// SHA-256 of the data, hex, where it is known already.
-    public let checksum: String?
+    public var container: ImageContainer
+    public var request: ImageRequest
+    /// What the origin said; nil where a cache had it, or where there is no HTTP.
+    public var urlResponse: URLResponse?
+    /// Nil where it was fetched. Also told of an intermediate result that was used.
+    public var cacheType: CacheType?
+
+    public init(
+        container: ImageContainer,
+        request: ImageRequest,
+        urlResponse: URLResponse? = nil,
+        cacheType: CacheType? = nil
+    ) {
+        self.container = container
+        self.request = request
+        self.urlResponse = urlResponse
+        self.cacheType = cacheType
+    }
+
+    public var image: PlatformImage { container.image }
+    public var isPreview: Bool { container.isPreview }
 }

@@ -14,8 +14,9 @@ public struct Backoff: Sendable {
         self.cap = cap
     }
 
-    /// The delay before the next attempt: shorter where the error is that the server is busy (BUSY, LOADING).
-    public mutating func next(after error: (any Error)? = nil) -> Duration {
+    /// The delay before the next attempt: shorter where the error is that the server is busy (BUSY, LOADING). It has to be
+    /// given, lest it is forgotten: nil where there is none.
+    public mutating func next(after error: (any Error)?) -> Duration {
         let isBusy = (error as? RedisError)?.code == .busy
         let bound = min(isBusy ? min(cap, Self.busyCap) : cap, first * (1 << min(failures, 16)))
         failures += 1

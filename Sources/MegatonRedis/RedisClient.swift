@@ -18,7 +18,8 @@ public final class RedisClient: Sendable {
     private struct Shared {
         var state: State = .idle
         var backoff = Backoff()
-        var failedBefore = false
+        /// Why the last attempt at a connection failed; nil after one that did not.
+        var failure: (any Error)?
     }
 
     public let configuration: RedisConfiguration
@@ -146,7 +147,7 @@ public final class RedisClient: Sendable {
         while true {
             do throws(RedisError) {
                 let attempt = try attempt()
-                if !isPatient, case .running = attempt, shared.withLock({ $0.failedBefore }) {
+                if !isPatient, case .running = attempt, shared.withLock({ $0.failure != nil }) {
                     throw RedisError(.unreachable, "Redis was away a moment ago; it is being tried again meanwhile.")
                 }
                 return try await attempt.connection(before: deadline)
@@ -171,7 +172,8 @@ public final class RedisClient: Sendable {
             case .closed:
                 return nil
             case .idle, .connected:
-                let delay: Duration = shared.failedBefore ? shared.backoff.next() : .zero
+                // A server that is busy says so in its greeting, and is asked again sooner.
+                let delay: Duration = shared.failure.map { shared.backoff.next(after: $0) } ?? .zero
                 // Unstructured because several callers wait for it and none owns it; bounded by the delay and the
                 // connect time-out, and cancelled by `close`.
                 let promise = group.next().makePromise(of: RedisConnection.self)
@@ -186,12 +188,18 @@ public final class RedisClient: Sendable {
 
     private func connectOnce(after delay: Duration) async throws -> RedisConnection {
         do {
-            if delay > .zero { try await Task.sleep(for: delay) }
+            if delay > .zero {
+                logger.debug(
+                    "Redis is tried again",
+                    metadata: ["delay.ms": "\(TimeAmount(delay).nanoseconds / 1_000_000)"]
+                )
+                try await Task.sleep(for: delay)
+            }
             let connection = try await connector.connect()
             let isWanted = shared.withLock { shared in
                 guard case .connecting = shared.state else { return false }
                 shared.state = .connected(connection)
-                shared.failedBefore = false
+                shared.failure = nil
                 shared.backoff.reset()
                 return true
             }
@@ -203,8 +211,8 @@ public final class RedisClient: Sendable {
         } catch {
             let isFirst = shared.withLock { shared in
                 if case .connecting = shared.state { shared.state = .idle }
-                defer { shared.failedBefore = true }
-                return !shared.failedBefore
+                defer { shared.failure = error }
+                return shared.failure == nil
             }
             let isClosed = shared.withLock { if case .closed = $0.state { true } else { false } }
             if isFirst && !isClosed { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }

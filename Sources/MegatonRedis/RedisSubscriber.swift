@@ -34,14 +34,16 @@ public final class RedisSubscriber: Sendable {
     public func run() async {
         var backoff = Backoff()
         while !Task.isCancelled {
+            var failure: (any Error)?
             do {
                 try await listen { backoff.reset() }
             } catch is CancellationError {
                 return
             } catch {
                 logger.debug("subscription ended", metadata: ["error": "\(error)"])
+                failure = error
             }
-            try? await Task.sleep(for: backoff.next())  // Cancelled: the loop's condition ends it.
+            try? await Task.sleep(for: backoff.next(after: failure))  // Cancelled: the loop's condition ends it.
         }
     }
 

@@ -2,7 +2,7 @@
 // of this machine's order. Whoever writes them steps the clock. Monotonic clocks are left alone, as they are where a
 // machine's clock is set.
 //
-// For redis-server, whose start libfaketime does not survive. Nothing here allocates, as an allocator may ask for the time.
+// For redis-server and for a worker. Nothing here allocates, as an allocator may ask for the time.
 #define _GNU_SOURCE
 #include "CFaults.h"
 

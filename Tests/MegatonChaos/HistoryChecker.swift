@@ -16,6 +16,8 @@ struct HistoryChecker {
     }
 
     private(set) var claims = 0
+    /// How often each job was claimed.
+    private(set) var claimsByJob: [String: Int] = [:]
     private(set) var fetches = 0
     /// Ends that were refused: they came too late.
     private(set) var refused = 0
@@ -36,8 +38,14 @@ struct HistoryChecker {
 
     /// Reads all histories of a directory.
     init(_ directory: String) throws {
-        for name in try FileManager.default.contentsOfDirectory(atPath: directory).sorted() {
-            let data = try Data(contentsOf: URL(fileURLWithPath: "\(directory)/\(name)"))
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
+        try self.init(names.map { "\(directory)/\($0)" })
+    }
+
+    /// Reads these histories.
+    init(_ files: [String]) throws {
+        for file in files {
+            let data = try Data(contentsOf: URL(fileURLWithPath: file))
             for line in data.split(separator: 10) {
                 guard let event = try? JSONDecoder().decode(HistoryEvent.self, from: Data(line)) else {
                     torn += 1
@@ -51,7 +59,9 @@ struct HistoryChecker {
 
     private mutating func add(_ event: HistoryEvent) {
         switch event.kind {
-        case .claim: claims += 1
+        case .claim:
+            claims += 1
+            if let id = event.id { claimsByJob[id, default: 0] += 1 }
         case .fetch: fetches += 1
         case .settle:
             guard let id = event.id, let number = event.attempt, let result = event.result else { return }

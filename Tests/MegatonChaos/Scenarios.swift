@@ -1,9 +1,9 @@
-/// All long scenarios, in the order of the test plan.
+/// All long scenarios, in the order of the test plan's numbers.
 enum Scenarios {
     static let all: [any Scenario.Type] = [
-        ManyWaiters.self, ManyWaitersLeaderKilled.self, SentinelFailover.self, NoReplicas.self, SplitMaster.self,
-        SmallBehindLarge.self, KillsUnderLoad.self, Signals.self, Cuts.self, ShortOutage.self, LongOutage.self,
-        BlackHole.self, Ghost.self, FullRedis.self, SlowRedis.self, TakeOver.self, BadOrigins.self, Soak.self,
-        ClockStep.self, RedisClock.self, CutSubscriptions.self,
+        KillsUnderLoad.self, Signals.self, Soak.self, ShortOutage.self, LongOutage.self, Cuts.self, BlackHole.self,
+        Ghost.self, SentinelFailover.self, NoReplicas.self, SplitMaster.self, FullRedis.self, SlowRedis.self,
+        TakeOver.self, ManyWaiters.self, ManyWaitersLeaderKilled.self, BadOrigins.self, ClockStep.self, RedisClock.self,
+        SmallBehindLarge.self, CutSubscriptions.self,
     ]
 }

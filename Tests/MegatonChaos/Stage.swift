@@ -48,26 +48,62 @@ struct Stage: Sendable {
         return nil
     }
 
+    /// The same for what all else builds on.
+    ///
+    /// - Throws: ``NotReached`` where it did not hold in time.
+    @discardableResult
+    func reach(
+        _ what: String,
+        within limit: Duration,
+        until condition: () async throws -> Bool
+    ) async throws -> Duration {
+        guard let took = try await wait(atMost: limit, until: condition) else {
+            throw NotReached(what: "\(what) within \(Self.seconds(limit))")
+        }
+        return took
+    }
+
     /// Waits until a Redis that was started answers.
     func answers(_ url: String) async throws {
         let client = try client(url)
         defer { client.close() }
-        let took = try await wait(atMost: .seconds(30)) { try await client.send(["PING"]).string == "PONG" }
-        if took == nil { throw NotReady() }
+        try await reach("an answer of \(url)", within: .seconds(30)) {
+            try await client.send(["PING"]).string == "PONG"
+        }
     }
 
     /// Waits until so many workers have signed on and somebody leads.
     func ready(_ client: RedisClient, workers: Int) async throws {
-        let took = try await wait(atMost: .seconds(60)) {
+        try await reach("a leader and \(workers) workers", within: .seconds(60)) {
             let count = try await client.send(["ZCARD", "megaton:{default}:workers"]).int ?? 0
             let leads = try await client.send(["EXISTS", "megaton:{default}:leader"]).int ?? 0
             return count >= workers && leads == 1
         }
-        if took == nil { throw NotReady() }
     }
 
-    /// The cluster did not come up within a minute.
-    struct NotReady: Error {}
+    /// It did not come to what was to be looked at.
+    struct NotReached: Error {
+        let what: String
+    }
+
+    // MARK: - What a server says of itself
+
+    /// Milliseconds since 1970 by Redis' own clock.
+    static func time(_ redis: RedisClient) async throws -> Int {
+        let parts = (try await redis.send(["TIME"]).array ?? []).compactMap(\.int)
+        guard parts.count == 2 else { throw NotReached(what: "the time of Redis") }
+        return parts[0] * 1000 + parts[1] / 1000
+    }
+
+    /// A number that INFO tells.
+    static func info(_ field: String, in section: String, _ redis: RedisClient) async throws -> Int {
+        let text = try await redis.send(["INFO", .string(section)]).string ?? ""
+        let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(field + ":") }
+        guard let value = line.flatMap({ Int($0.dropFirst(field.count + 1)) }) else {
+            throw NotReached(what: "\(field) in INFO \(section)")
+        }
+        return value
+    }
 
     /// Seconds with a digit behind the point.
     static func seconds(_ duration: Duration) -> String {

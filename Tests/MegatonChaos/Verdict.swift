@@ -1,3 +1,5 @@
+import MegatonCluster
+
 /// What a scenario or a run found.
 struct Verdict {
     /// What was measured, for the table in the docs.
@@ -10,6 +12,14 @@ struct Verdict {
     /// A violation where the condition does not hold.
     mutating func require(_ condition: Bool, _ what: @autoclosure () -> String) {
         if !condition { violations.append(what()) }
+    }
+
+    /// A violation unless a batch has so many jobs, and each of them is done once.
+    mutating func requireDone(_ jobs: Int, of batch: String, _ counters: BatchCounters) {
+        require(
+            counters["done"] == jobs && counters["total"] == jobs && counters.ended == jobs,
+            "batch \(batch): \(counters["done"]) of \(counters["total"]) done, \(counters.ended) ended, not \(jobs)"
+        )
     }
 
     mutating func complain(_ what: some Sequence<String>) { violations += what }

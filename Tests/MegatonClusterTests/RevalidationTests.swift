@@ -86,14 +86,14 @@ import Testing
                 logger: logger
             )
             configuration.didRefresh = { _, cost in continuation.yield(cost) }
-            pipeline = try ImagePipeline(configuration)
+            pipeline = ImagePipeline(configuration: configuration)
         }
 
         func ask(
             _ origin: OriginServer,
             width: Int = 32,
             _ metrics: PipelineMetrics = PipelineMetrics()
-        ) async throws -> ImageResponse {
+        ) async throws -> RenditionResponse {
             let wanted = Rendition(width: width, format: .png)
             return try await pipeline.renditions([wanted], for: .init(url: origin.url("/a")), metrics: metrics)[0]
         }

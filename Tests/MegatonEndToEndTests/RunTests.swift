@@ -114,7 +114,7 @@ import Testing
             let summary = try home.summary(ending)
             #expect(summary["done"] as? Int == 20 && summary["failed"] as? Int == 6)
             let errors = try home.ledger().compactMap(\.error)
-            let codes = ["not_found", "unreachable", "empty", "corrupt_image", "unsupported_format", "image_too_large"]
+            let codes = ["not_found", "unreachable", "empty", "corrupt_image", "unsupported_format", "side_too_long"]
             #expect(Set(errors.map(\.code)) == Set(codes))
             for code in codes { #expect(ending.errors.contains(code), "\(ending.errors)") }
             #expect(try home.ledger().first { $0.error?.code == "unreachable" }?.attempts == 2)

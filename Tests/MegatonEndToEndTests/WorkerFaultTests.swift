@@ -140,7 +140,7 @@ import Testing
                 let list = try cluster.directory.write(Data(jobs.joined(separator: "\n").utf8), to: "jobs.jsonl")
                 try cluster.coordinator()
                 let fragile = { () throws in
-                    try cluster.worker(FaultCluster.hasty, environment: FaultLibrary.crashingCodec)
+                    try cluster.worker(FaultCluster.hasty, environment: FaultLibrary.crashingCodec())
                 }
                 var worker = try fragile()
                 let submit = try cluster.submit(list: list)

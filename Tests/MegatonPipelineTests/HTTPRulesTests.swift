@@ -1,4 +1,5 @@
 import Foundation
+import FoundationNetworking
 import Testing
 
 @testable import MegatonPipeline
@@ -13,8 +14,15 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
             (["cache-control": "public, MAX-AGE=60, s-maxage=\"90\""], 90), (["cache-control": "no-store"], nil),
             (["cache-control": "private, max-age=60"], nil), (["cache-control": "no-cache"], nil),
             (["cache-control": "max-age=0"], nil), (["cache-control": "max-age=99999999999999999999"], 31_536_000),
-            (["cache-control": "max-age=1e300"], HTTPFreshness.defaultLifetime),
-            (["cache-control": "max-age=60", "age": "-1e30"], 60), (["cache-control": "max-age=60", "age": "20"], 40),
+            (["cache-control": "max-age=1e300"], nil), (["cache-control": "max-age=60, max-age=1"], 60),
+            (["cache-control": "s-maxage=x, max-age=60"], nil), (["cache-control": "max-age=60", "age": "20, 1"], 40),
+            (["cache-control": "private=\"set-cookie\", max-age=60"], 60),
+            (["cache-control": "no-cache=\"a\", max-age=9"], 9),
+            (["cache-control": "no-store, must-understand, max-age=60"], 60),
+            (["cache-control": "must-understand"], 604_800),
+            (["cache-control": "public, immutable"], 604_800), (["vary": "accept, *"], nil),
+            (["cache-control": "max-age=60", "age": "-1e30"], 60),
+            (["cache-control": "max-age=60", "age": "x, 9"], 60), (["cache-control": "max-age=60", "age": "20"], 40),
             (["cache-control": "max-age=60", "age": "80"], nil), (["vary": "*"], nil),
             (["vary": "accept"], HTTPFreshness.defaultLifetime),
         ] as [([String: String], Double?)]
@@ -56,6 +64,207 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect(freshness.staleIfError == ifError)
     }
 
+    // MARK: - Dates
+
+    /// What is received at 07:28:00.
+    private static let now = Date(timeIntervalSince1970: 1_445_412_480)
+    private static let nowText = "Wed, 21 Oct 2015 07:28:00 GMT"
+
+    @Test(
+        arguments: [
+            ("Sun, 06 Nov 1994 08:49:37 GMT", 784_111_777), ("Sunday, 06-Nov-94 08:49:37 GMT", 784_111_777),
+            ("Sun Nov  6 08:49:37 1994", 784_111_777), ("Wed Oct 21 07:28:00 2015", 1_445_412_480),
+            ("Thursday, 01-Jan-70 00:00:00 GMT", 0), ("Thu, 29 Feb 2024 23:59:60 GMT", 1_709_251_199),
+            ("Wednesday, 21-Oct-64 07:28:00 GMT", 2_991_799_680), ("Wednesday, 21-Oct-66 07:28:00 GMT", -100_888_320),
+        ] as [(String, Double)]
+    )
+    func readsDatesInTheirThreeForms(_ text: String, _ seconds: Double) {
+        #expect(HTTPDate.parse(text, now: Self.now)?.timeIntervalSince1970 == seconds)
+    }
+
+    @Test(arguments: [
+        "", "0", "-1", "soon", "1445412480", "Wed, 21 Oct 2015 07:28:00", "Wed, 21 Oct 2015 07:28:00 UTC",
+        "Wed, 21 Oct 2015 07:28:00 +0000", "wed, 21 oct 2015 07:28:00 gmt", "Wed, 1 Oct 2015 07:28:00 GMT",
+        "Wed, 31 Feb 2015 07:28:00 GMT", "Wed, 29 Feb 2023 07:28:00 GMT", "Wed, 21 Oct 2015 24:00:00 GMT",
+        "Wed, 21 Oct 2015 07:60:00 GMT", "Wed, 21 Oct 2015 7:28:00 GMT", "Wed, 21 Oct 15 07:28:00 GMT",
+        "Wen, 21 Oct 2015 07:28:00 GMT", "Wed,  21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:00 GMT ",
+        "Wed, 00 Oct 2015 07:28:00 GMT", "Wed, 21-Oct-15 07:28:00 GMT", "Wednesday, 21-Oct-2015 07:28:00 GMT",
+        "Wed Oct 21 07:28:00 15", "Wed, 21 Oct 2015 07:28:00 GMT, Wed, 21 Oct 2015 07:28:00 GMT",
+        "Wed, 21 Oct ２０15 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:-1 GMT",
+    ])
+    func whatIsNoDateIsNone(_ text: String) {
+        #expect(HTTPDate.parse(text, now: Self.now) == nil)
+    }
+
+    /// Cache-Control, Expires, Date, Last-Modified, Age, and the lifetime that is left.
+    @Test(
+        arguments: [
+            (nil, "Wed, 21 Oct 2015 07:29:00 GMT", nowText, nil, nil, 60),
+            (nil, "Wed, 21 Oct 2015 07:29:00 GMT", nil, nil, nil, 60),
+            (nil, "Wed, 21 Oct 2015 07:29:00 GMT", "no date", nil, nil, 60),
+            (nil, "Wednesday, 21-Oct-15 07:29:00 GMT", nowText, nil, "20", 40),
+            // The origin's clock is ten minutes behind: its own date counts for the lifetime, ours for the age.
+            (nil, "Wed, 21 Oct 2015 07:29:00 GMT", "Wed, 21 Oct 2015 07:18:00 GMT", nil, nil, 60),
+            // Ten minutes ahead: nothing is younger than now.
+            (nil, "Wed, 21 Oct 2015 07:39:00 GMT", "Wed, 21 Oct 2015 07:38:00 GMT", nil, nil, 60),
+            ("max-age=5", "Wed, 21 Oct 2015 07:29:00 GMT", nowText, nil, nil, 5),
+            ("s-maxage=7, max-age=5", "0", nowText, nil, nil, 7), ("public", "0", nowText, nil, nil, nil),
+            (nil, "0", nil, nil, nil, nil), (nil, "", nil, nil, nil, nil), (nil, "-1", nil, nowText, nil, 0),
+            (nil, nowText, nowText, nil, nil, nil),
+            (nil, "Wed, 21 Oct 2099 07:28:00 GMT", nowText, nil, nil, 31_536_000),
+            // Apparent age (section 4.2.3), and that which caches on the way have told: the greater one.
+            ("max-age=60", nil, "Wed, 21 Oct 2015 07:27:30 GMT", nil, nil, 30),
+            ("max-age=60", nil, "Wed, 21 Oct 2015 07:27:30 GMT", nil, "40", 20),
+            ("max-age=60", nil, "Wed, 21 Oct 2015 07:27:30 GMT", nil, "10", 30),
+            // A tenth of the time for which it has not changed, and no more than a day (section 4.2.2).
+            (nil, nil, nowText, "Wed, 21 Oct 2015 07:11:20 GMT", nil, 100),
+            (nil, nil, nil, "Wed, 21 Oct 2015 07:11:20 GMT", "30", 70),
+            (nil, nil, nowText, "Wed, 21 Oct 2005 07:28:00 GMT", nil, 86_400), (nil, nil, nowText, nowText, nil, 0),
+            (nil, nil, nowText, "Wed, 21 Oct 2020 07:28:00 GMT", nil, 0), (nil, nil, nowText, "x", nil, 604_800),
+            ("max-age=9", nil, nowText, "Wed, 21 Oct 2005 07:28:00 GMT", nil, 9),
+            ("must-revalidate", nil, nowText, "Wed, 21 Oct 2015 07:11:20 GMT", nil, 100),
+            ("no-cache", nil, nowText, "Wed, 21 Oct 2015 07:11:20 GMT", nil, 0),
+        ] as [(String?, String?, String?, String?, String?, Double?)]
+    )
+    func tellsHowLongAnAnswerIsFreshByDates(
+        _ control: String?,
+        _ expires: String?,
+        _ date: String?,
+        _ modified: String?,
+        _ age: String?,
+        _ lifetime: Double?
+    ) {
+        var headers = ["cache-control": control, "expires": expires, "date": date].compactMapValues { $0 }
+        headers["last-modified"] = modified
+        headers["age"] = age
+        #expect(HTTPFreshness(headers: headers, received: Self.now).lifetime == lifetime)
+    }
+
+    /// Section 4.2.3: what was on its way for long is older than its `Age`.
+    @Test func theTimeOnTheWayCounts() {
+        let freshness = HTTPFreshness(
+            headers: ["cache-control": "max-age=60", "age": "10"],
+            requested: Self.now.addingTimeInterval(-5),
+            received: Self.now
+        )
+        #expect(freshness.age == 15 && freshness.lifetime == 45)
+    }
+
+    @Test(arguments: [201, 204, 206, 300, 301, 304, 404, 410, 500])
+    func onlyWholePicturesAreKept(_ status: Int) {
+        #expect(HTTPFreshness(headers: ["cache-control": "public, max-age=60"], status: status).lifetime == nil)
+        #expect(HTTPFreshness(headers: ["cache-control": "must-understand, no-store"], status: status).lifetime == nil)
+        for status in HTTPFreshness.keptStatuses {
+            #expect(HTTPFreshness(headers: [:], status: status).lifetime != nil)
+        }
+    }
+
+    /// RFC 9111 section 3.5.
+    @Test(
+        arguments: [
+            ("", false), ("max-age=60", false), ("max-age=60, proxy-revalidate", false), ("public", true),
+            ("s-maxage=60", true), ("max-age=60, must-revalidate", true), ("public, private", false),
+            ("public, no-store", false),
+        ]
+    )
+    func whatSomebodyMaySeeIsNotKeptForOthers(_ control: String, _ isKept: Bool) {
+        let headers = ["cache-control": control]
+        #expect((HTTPFreshness(headers: headers, isAuthorized: true).lifetime != nil) == isKept)
+        let metadata = CachedData.Metadata(headers: headers, request: ["authorization": "Bearer x"])
+        #expect((metadata != nil) == isKept)
+    }
+
+    /// Sections 5.2.2.4 and 5.2.2.7: fields that are somebody's own are not kept, and those to be asked about not
+    /// handed on.
+    @Test func fieldsAreLeftOut() throws {
+        let headers = [
+            "cache-control": "max-age=60, private=\"ETag, content-language\", no-cache=\"last-modified, content-type\"",
+            "etag": "\"1\"", "last-modified": Self.nowText, "content-type": "image/png", "content-language": "en",
+            "set-cookie": "a",
+        ]
+        let metadata = try #require(CachedData.Metadata(headers: headers))
+        #expect(metadata.etag == nil && metadata.type == nil && metadata.lastModified == Self.nowText)
+        #expect(metadata.headers?.keys.sorted() == ["cache-control"])
+    }
+
+    @Test func aHitHasItsAnswer() throws {
+        let headers = [
+            "cache-control": "max-age=60", "etag": "\"1\"", "content-type": "image/png", "content-language": "en",
+            "age": "5", "set-cookie": "a", "connection": "close",
+        ]
+        var metadata = try #require(CachedData.Metadata(headers: headers, status: 203))
+        metadata.stored = 1000
+        let url = try #require(URL(string: "https://h/a"))
+        let entry = CachedData(data: Data([1, 2, 3]), metadata: metadata)
+        let response = try #require(entry.response(for: url, at: Date(timeIntervalSince1970: 1010)))
+        #expect(response.statusCode == 203 && response.url == url && response.expectedContentLength == 3)
+        #expect(
+            response.lowercasedHeaders == [
+                "cache-control": "max-age=60", "etag": "\"1\"", "content-type": "image/png", "content-language": "en",
+                "age": "15", "content-length": "3",
+            ]
+        )
+    }
+
+    @Test func longHeadersAreNotKept() throws {
+        let control = "max-age=60, x=\"" + String(repeating: "y", count: 4096) + "\""
+        let stored = try #require(CachedData.Metadata(headers: ["cache-control": control, "etag": "\"1\""]))
+        #expect(stored.headers == nil && stored.lifetime == 60)
+        #expect(stored.refreshed(by: [:])?.lifetime == 60, "its outcome is still known")
+    }
+
+    // MARK: - Revalidation
+
+    /// RFC 9111 section 4.3.4: what is said anew replaces what was said, and the rest is as it was.
+    @Test func aRevalidatedEntryIsFreshByAllThatWasSaid() throws {
+        let first = ["cache-control": "max-age=60", "etag": "\"1\"", "date": "Wed, 21 Oct 2015 07:28:00 GMT"]
+        let stored = try #require(CachedData.Metadata(headers: first, received: Self.now))
+        let later = Self.now.addingTimeInterval(3600)
+        #expect(stored.refreshed(by: [:], received: later)?.lifetime == 60, "the old date is not that of the 304")
+        #expect(stored.refreshed(by: ["age": "20"], received: later)?.lifetime == 40)
+        #expect(stored.refreshed(by: ["date": "Wed, 21 Oct 2015 08:27:50 GMT"], received: later)?.lifetime == 50)
+        let expires = ["expires": "Wed, 21 Oct 2015 09:28:00 GMT", "date": "Wed, 21 Oct 2015 08:28:00 GMT"]
+        #expect(stored.refreshed(by: expires, received: later)?.lifetime == 60, "max-age goes before Expires")
+        let byDate = try #require(
+            CachedData.Metadata(
+                headers: ["expires": "Wed, 21 Oct 2015 07:29:00 GMT", "etag": "\"1\""],
+                received: Self.now
+            )
+        )
+        #expect(byDate.lifetime == 60)
+        #expect(byDate.refreshed(by: [:], received: later)?.lifetime == 0, "its end does not move by itself")
+        #expect(byDate.refreshed(by: expires, received: later)?.lifetime == 3600)
+    }
+
+    /// RFC 9111 section 4.3.4: a 304 about another answer confirms nothing.
+    @Test func aRevalidationMustBeAboutTheEntry() throws {
+        let stored = try #require(CachedData.Metadata(headers: ["etag": "\"1\""]))
+        for tag in ["\"1\"", "W/\"1\"", ""] { #expect(stored.isConfirmed(by: ["etag": tag])) }
+        #expect(stored.isConfirmed(by: [:]))
+        #expect(!stored.isConfirmed(by: ["etag": "\"2\""]) && !stored.isConfirmed(by: ["etag": "W/\"2\""]))
+        #expect(stored.refreshed(by: ["etag": "\"2\""]) == nil)
+        let dated = try #require(CachedData.Metadata(headers: ["last-modified": Self.nowText]))
+        #expect(dated.isConfirmed(by: ["etag": "\"2\""]))
+    }
+
+    @Test func aRevalidatedEntryIsKeptByTheRulesForItsAsker() throws {
+        let stored = try #require(CachedData.Metadata(headers: ["cache-control": "public", "etag": "\"1\""]))
+        #expect(stored.refreshed(by: [:], request: ["Authorization": "x"]) != nil)
+        #expect(stored.refreshed(by: ["cache-control": "max-age=1"], request: ["Authorization": "x"]) == nil)
+        #expect(stored.refreshed(by: ["cache-control": "private"]) == nil)
+    }
+
+    /// What is made of an original that lay in the cache for a while is as old as that.
+    @Test func aRenditionIsAsOldAsItsOriginal() throws {
+        var original = try #require(CachedData.Metadata(headers: ["cache-control": "max-age=60", "age": "5"]))
+        original.stored = 1000
+        let image = EncodedImage(data: Data([1]), size: PixelSize(width: 1, height: 1))
+        let made = CachedData(image, .png, of: original, at: Date(timeIntervalSince1970: 1020))
+        #expect(made.metadata.age == 25 && made.metadata.stored == nil && made.metadata.type == "image/png")
+        let prolonged = made.prolonged(by: original, at: Date(timeIntervalSince1970: 1030))
+        #expect(prolonged.metadata.age == 35 && prolonged.metadata.width == 1)
+    }
+
     @Test func aRevalidatedEntryHasTheNewHeaders() throws {
         let first = [
             "cache-control": "max-age=60, stale-if-error=9", "etag": "\"1\"", "content-type": "image/png",
@@ -65,7 +274,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         let changed = try #require(stored.refreshed(by: ["cache-control": "max-age=7", "content-type": "text/html"]))
         #expect(changed.lifetime == 7 && changed.staleIfError == nil)
         #expect(changed.etag == "\"1\"" && changed.type == "image/png")
-        #expect(stored.refreshed(by: ["etag": "W/\"2\""])?.etag == "W/\"2\"")
+        #expect(stored.refreshed(by: ["etag": "W/\"1\""])?.etag == "W/\"1\"")
         #expect(stored.refreshed(by: ["cache-control": "no-store"]) == nil)
     }
 

@@ -94,8 +94,12 @@ import Testing
         let limits = RenderLimits()
         try limits.check(probe(10_000, 5000))
         try limits.check(probe(16_384, 3051))
-        for bad in [probe(10_000, 5001), probe(16_385, 1), probe(1, 16_385), probe(10, 10, bands: 6)] {
-            #expect { try limits.check(bad) } throws: { ($0 as? ImagePipeline.Error)?.code == .imageTooLarge }
+        let bad: [(ImageProbe, ImagePipeline.Error.Code)] = [
+            (probe(10_000, 5001), .imageTooLarge), (probe(16_385, 1), .sideTooLong), (probe(1, 16_385), .sideTooLong),
+            (probe(10, 10, bands: 6), .tooManyBands),
+        ]
+        for (probe, code) in bad {
+            #expect { try limits.check(probe) } throws: { ($0 as? ImagePipeline.Error)?.code == code }
         }
         #expect { try limits.check(probe(0, 5)) } throws: { ($0 as? ImagePipeline.Error)?.code == .corruptImage }
     }

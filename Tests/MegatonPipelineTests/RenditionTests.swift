@@ -1,4 +1,5 @@
 import Foundation
+import FoundationNetworking
 import Testing
 
 @testable import MegatonPipeline
@@ -57,10 +58,20 @@ import Testing
         let url = URL(string: "https://example.org/a.jpg")!
         let plain = ImageRequest(url: url)
         #expect(CacheKey.original(of: plain) == .original(of: ImageRequest(url: url)))
-        #expect(CacheKey.original(of: plain) != .original(of: ImageRequest(url: url, credentialScope: "ann")))
-        #expect(CacheKey.original(of: plain) != .original(of: ImageRequest(url: url, headers: ["Accept": "image/png"])))
-        let signed = ImageRequest(url: URL(string: "https://example.org/a.jpg?sig=1")!, imageID: "a")
-        let again = ImageRequest(url: URL(string: "https://example.org/a.jpg?sig=2")!, imageID: "a")
+        var scoped = plain
+        scoped.credentialScope = "ann"
+        #expect(CacheKey.original(of: plain) != .original(of: scoped))
+        var particular = plain
+        particular.headers = ["Accept": "image/png"]
+        #expect(CacheKey.original(of: plain) != .original(of: particular))
+        var posted = URLRequest(url: url)
+        posted.httpMethod = "POST"
+        #expect(CacheKey.original(of: plain) != .original(of: ImageRequest(urlRequest: posted)))
+        var (signed, again): (ImageRequest, ImageRequest) = (
+            "https://example.org/a.jpg?sig=1", "https://example.org/a.jpg?sig=2"
+        )
+        #expect(CacheKey.original(of: signed) != .original(of: again))
+        (signed.imageID, again.imageID) = ("a", "a")
         #expect(CacheKey.original(of: signed) == .original(of: again))
     }
 }

@@ -23,7 +23,7 @@ import Testing
         var configuration = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
         configuration.flights = LocalFlights(cache: Memory())
         change(&configuration)
-        return try ImagePipeline(configuration)
+        return ImagePipeline(configuration: configuration)
     }
 
     private func site(_ control: String) -> @Sendable (OriginServer.Request) -> OriginServer.Answer {
@@ -91,7 +91,8 @@ import Testing
 
     @Test func aConditionOfTheAskersOwnHasNoEntryToBeAbout() async throws {
         try await OriginServer.run(responding: site("no-cache")) { (origin) async throws in
-            let request = ImageRequest(url: origin.url("/a"), headers: ["If-None-Match": "\"1\""])
+            var request = ImageRequest(url: origin.url("/a"))
+            request.headers = ["If-None-Match": "\"1\""]
             await #expect(throws: ImagePipeline.Error.self) {
                 try await pipeline().renditions([small], for: request)
             }
@@ -100,12 +101,13 @@ import Testing
 
     @Test func eachKeyIsRefreshedOnceAndFewAtATime() async throws {
         let refreshes = Refreshes(limit: 2)
-        let never = AsyncSemaphore(0)
+        let closed = TaskQueue(maxConcurrentOperationCount: 1)
+        closed.isSuspended = true
         let (ends, continuation) = AsyncStream.makeStream(of: Void.self)
         let keys = (0..<4).map { CacheKey(.rendition, ["\($0)"]) }
         let work: @Sendable (Set<CacheKey>) async -> Void = { _ in
             // Only cancellation ends it.
-            _ = try? await never.withPlace { () throws(ImagePipeline.Error) in }
+            try? await closed.perform { () throws(ImagePipeline.Error) in }
             continuation.yield()
         }
         #expect(refreshes.start([keys[0], keys[1]], work) == Set(keys[0...1]))

@@ -27,8 +27,8 @@ import Testing
 
     @Test func beginsShortAgainAfterASuccess() {
         var backoff = Backoff()
-        for _ in 0..<20 { _ = backoff.next() }
+        for _ in 0..<20 { _ = backoff.next(after: nil) }
         backoff.reset()
-        #expect(backoff.next() <= .milliseconds(50))
+        #expect(backoff.next(after: nil) <= .milliseconds(50))
     }
 }

@@ -13,6 +13,8 @@ public final class SentinelTrio: Sendable {
     public struct Options: Sendable {
         /// On all, since each may be the master. With 1 and all others dead, it takes no writes.
         public var minReplicasToWrite: Int
+        /// Seconds for which a replica that is silent still counts for `minReplicasToWrite`.
+        public var minReplicasMaxLag: Int
         /// Further lines of redis.conf, for all.
         public var settings: [String]
         /// Whether the network can be split (``SentinelTrio/split(_:)``). There is a second replica then, which stays
@@ -20,8 +22,14 @@ public final class SentinelTrio: Sendable {
         /// would take no writes when it is the master.
         public var isSplittable: Bool
 
-        public init(minReplicasToWrite: Int = 0, settings: [String] = [], isSplittable: Bool = false) {
+        public init(
+            minReplicasToWrite: Int = 0,
+            minReplicasMaxLag: Int = 10,
+            settings: [String] = [],
+            isSplittable: Bool = false
+        ) {
             self.minReplicasToWrite = minReplicasToWrite
+            self.minReplicasMaxLag = minReplicasMaxLag
             self.settings = settings
             self.isSplittable = isSplittable
         }
@@ -131,8 +139,15 @@ public final class SentinelTrio: Sendable {
     public func continueMaster() { servers[0].send(SIGCONT) }
 
     /// Splits the network, or makes it whole again: the server that began as the master is alone on one side, its
-    /// replicas and the sentinels are on the other, and clients reach both. Only where the options say that it can be.
-    public func split(_ isOn: Bool) { proxy?.split(from: isOn ? Self.farAddress : nil) }
+    /// replicas and the sentinels are on the other, and clients reach both.
+    ///
+    /// - Precondition: ``Options/isSplittable``.
+    public func split(_ isOn: Bool) {
+        guard let proxy else {
+            preconditionFailure("Only a trio whose options say isSplittable has a network that can be split.")
+        }
+        proxy.split(from: isOn ? Self.farAddress : nil)
+    }
 
     /// Runs an action, and returns when the first sentinel has told a switch that came after the subscription.
     ///
@@ -261,6 +276,7 @@ extension SentinelTrio {
         let common = [
             "port \(port)", "save \"\"", "appendonly yes", "repl-diskless-sync-delay 0",
             "min-replicas-to-write \(options.minReplicasToWrite)",
+            "min-replicas-max-lag \(options.minReplicasMaxLag)",
         ]
         return try launch(name, common + lines + options.settings, directory)
     }

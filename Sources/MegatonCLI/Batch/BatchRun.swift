@@ -233,7 +233,7 @@ final class BatchRun: Sendable {
                 return try await monitor.counters()
             } catch {
                 guard error.isTransient, shutdown.level == .none, ContinuousClock.now < deadline else { throw error }
-                try await Task.sleep(for: backoff.next())
+                try await Task.sleep(for: backoff.next(after: error))
             }
         }
     }

@@ -49,7 +49,7 @@ struct WorkerOptions: ParsableArguments {
         if let hostRate, !(hostRate >= 0.001 && hostRate <= 1e6) {
             throw ValidationError("--host-rate is 0.001 to 1000000 a second.")
         }
-        if ImagePipeline.CachePolicy(rawValue: cachePolicy) == nil {
+        if ImagePipeline.DataCachePolicy(rawValue: cachePolicy) == nil {
             throw ValidationError(
                 "--cache-policy is all, automatic, original, encoded or none, not \"\(cachePolicy)\"."
             )
@@ -76,7 +76,7 @@ struct WorkerOptions: ParsableArguments {
         return limits
     }
 
-    var policy: ImagePipeline.CachePolicy { ImagePipeline.CachePolicy(rawValue: cachePolicy) ?? .all }
+    var policy: ImagePipeline.DataCachePolicy { ImagePipeline.DataCachePolicy(rawValue: cachePolicy) ?? .storeAll }
 
     var roots: [String] { allowRoot.map { URL(fileURLWithPath: $0).standardizedFileURL.path } }
 

@@ -16,12 +16,19 @@ public struct NegativePolicy: Sendable {
             case .notFound: 60
             case .accessDenied: 30
             case .httpStatus: error.isRetryable ? max(5, error.retryAfter ?? 0) : 30
-            case .unreachable, .tls, .timedOut, .incompleteBody, .tooManyRedirects: max(5, error.retryAfter ?? 0)
+            case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .tooManyRedirects:
+                max(5, error.retryAfter ?? 0)
             case .throttled: nil
-            case .dataIsEmpty, .dataTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge: 600
+            case .dataIsEmpty, .dataTooLarge, .headerTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge,
+                .sideTooLong, .tooManyBands, .tooManyFrames:
+                600
             case .renderTimedOut: 60
             // Rules and outputs are the asker's, not the source's; the rest says nothing about the source at all.
-            case .invalidURL, .forbidden, .renderFailed, .outputFailed, .waitTimedOut, .cancelled: nil
+            case .invalidURL, .forbidden, .renderFailed, .outputFailed, .waitTimedOut, .cancelled, .outputTooLarge,
+                .tooCostly,
+                .dataLoadingFailed, .dataMissingInCache, .decoderNotRegistered, .processingFailed, .encodingFailed,
+                .pipelineInvalidated:
+                nil
             }
         return seconds.map { .seconds($0 * (0.9 + 0.2 * random)) }
     }

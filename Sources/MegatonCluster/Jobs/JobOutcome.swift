@@ -23,7 +23,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         public var bytes: Int
         /// 64 hex digits.
         public var sha256: String
-        public var from: ImageResponse.Source
+        public var from: RenditionResponse.Source
     }
 
     /// Why it failed.

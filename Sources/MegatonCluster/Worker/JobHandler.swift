@@ -26,6 +26,7 @@ struct JobHandler: Sendable {
         let parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
         let result = await attempt(entry, parsed, metrics)
         let seconds = start.duration(to: .now).inSeconds
+        entry.willEnd()
         do {
             let told = try await untilTold(entry) { () throws(RedisError) in
                 try await settle(entry, parsed, result, metrics, seconds)

@@ -35,7 +35,7 @@ struct JobRunner: Sendable {
         }
     }
 
-    private func deliver(_ responses: [ImageResponse], _ job: Job) async throws(ImagePipeline.Error) -> [JobOutcome
+    private func deliver(_ responses: [RenditionResponse], _ job: Job) async throws(ImagePipeline.Error) -> [JobOutcome
         .Output]
     {
         let template: OutputTemplate?

@@ -26,9 +26,18 @@ struct LeaseKeeper: Sendable {
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
+                var backoff = Backoff()
+                var pause = interval
                 while !Task.isCancelled {
-                    try? await Task.sleep(for: interval)  // Cancelled: the loop's condition ends it.
-                    if !Task.isCancelled { await renew() }
+                    try? await Task.sleep(for: pause)  // Cancelled: the loop's condition ends it.
+                    if Task.isCancelled { return }
+                    if let error = await renew() {
+                        // A Redis that was busy for a moment, say: waiting for the next turn would cost the leases time.
+                        pause = min(interval, backoff.next(after: error))
+                    } else {
+                        backoff.reset()
+                        pause = interval
+                    }
                 }
             }
             // Beside it, not after it: a renewal that hangs is the very reason to fence.
@@ -48,10 +57,13 @@ struct LeaseKeeper: Sendable {
     }
 
     /// One renewal; the first is how the cluster learns of the worker.
-    func renew() async {
+    ///
+    /// - Returns: why it failed, where it did.
+    @discardableResult
+    func renew() async -> RedisError? {
         let entries = running.all
         let sent = ContinuousClock.now
-        do {
+        do throws(RedisError) {
             let (lost, cancelled) = try await queue.renew(
                 entries.map { ($0.job.id, $0.job.attempt) },
                 worker: worker,
@@ -63,17 +75,19 @@ struct LeaseKeeper: Sendable {
             let (lostIDs, cancelledIDs) = (Set(lost), Set(cancelled))
             for entry in entries {
                 if lostIDs.contains(entry.job.id) {
-                    // One that has just ended is no longer ours either, and is not there any more to be stopped.
-                    if running.contains(entry) { statistics.add("leases_lost", 1) }
+                    // One that has just ended is no longer ours either: the renewal may overtake the answer to its end.
+                    if running.contains(entry), !entry.isEnding { statistics.add("leases_lost", 1) }
                     entry.stop(.leaseLost)
                 } else {
                     entry.prolong(to: sent + Self.validity(of: lease))
                     if cancelledIDs.contains(entry.job.id) { entry.stop(.batchCancelled) }
                 }
             }
+            return nil
         } catch {
             running.notRenewed()
             logger.warning("leases were not renewed", metadata: [LogKey.error: "\(error)"])
+            return error
         }
     }
 }

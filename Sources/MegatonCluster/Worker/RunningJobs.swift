@@ -16,12 +16,23 @@ final class RunningJobs: Sendable {
         let job: ClaimedJob
         /// Fired when the job is to stop; `reason` says why.
         let stop = Trigger()
-        private let state: Mutex<(validUntil: ContinuousClock.Instant, reason: StopReason?)>
+        private struct State {
+            var validUntil: ContinuousClock.Instant
+            var reason: StopReason?
+            var isEnding = false
+        }
+
+        private let state: Mutex<State>
 
         init(_ job: ClaimedJob, validUntil: ContinuousClock.Instant) {
             self.job = job
-            state = Mutex((validUntil, nil))
+            state = Mutex(State(validUntil: validUntil))
         }
+
+        /// Whether Redis is being told of its end: a lease that is gone then was ended by that, or its verdict says more.
+        var isEnding: Bool { state.withLock { $0.isEnding } }
+
+        func willEnd() { state.withLock { $0.isEnding = true } }
 
         var reason: StopReason? { state.withLock { $0.reason } }
         var validUntil: ContinuousClock.Instant { state.withLock { $0.validUntil } }

@@ -29,7 +29,7 @@ extension Worker {
         public var flightLease: Duration = .seconds(10)
         /// Directories beneath which `file:` sources are read and outputs written.
         public var roots: [String] = []
-        public var cachePolicy = ImagePipeline.CachePolicy.all
+        public var cachePolicy = ImagePipeline.DataCachePolicy.storeAll
         public var addressPolicy = AddressPolicy()
         /// How hard the cluster may ask one host. All workers of a queue should have the same.
         public var hostLimits = HostLimits()

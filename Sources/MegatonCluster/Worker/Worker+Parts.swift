@@ -14,7 +14,7 @@ extension Worker {
         _ statistics: StatisticsRecorder,
         _ history: History
     ) -> (RedisClient?, InFlightLock?) {
-        guard let address = configuration.cache, configuration.cachePolicy != .none else { return (nil, nil) }
+        guard let address = configuration.cache, configuration.cachePolicy != .storeNothing else { return (nil, nil) }
         let client = RedisClient(address, role: "cache", group: group, logger: logger, isPatient: false)
         let cache = RedisDataCache(.init(), redis: client, logger: logger, statistics: statistics)
         let lock = InFlightLock(
@@ -45,11 +45,11 @@ extension Worker {
         if let flights { pipeline.flights = flights }
         pipeline.fileAccess = FileAccess(roots: configuration.roots)
         pipeline.renderLimits = configuration.renderLimits
-        pipeline.cachePolicy = configuration.cachePolicy
+        pipeline.dataCachePolicy = configuration.cachePolicy
         pipeline.fetchConcurrency = max(32, configuration.concurrency)
         if let count = configuration.renderConcurrency { pipeline.renderConcurrency = count }
         pipeline.logger = logger
-        return try ImagePipeline(pipeline)
+        return ImagePipeline(configuration: pipeline)
     }
 
     /// About the worker, for `megaton status`.

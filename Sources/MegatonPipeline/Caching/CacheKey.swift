@@ -1,5 +1,6 @@
 internal import Crypto
 internal import Foundation
+internal import FoundationNetworking
 
 /// The name of an entry in the caches and of the flight that makes it.
 ///
@@ -10,6 +11,8 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
     public enum Kind: String, Sendable {
         case original = "o"
         case rendition = "r"
+        /// A picture that was decoded and processed, in memory or encoded again.
+        case image = "i"
     }
 
     public let kind: Kind
@@ -34,14 +37,25 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension CacheKey {
-    /// The key of what a request fetches.
+    /// The key of what a request fetches: its method, name, whose credentials, and all header fields.
     ///
     /// - Parameter revision: what a local file looked like (size and modification time): it has no validators.
     static func original(of request: ImageRequest, revision: String = "") -> CacheKey {
-        let headers = request.headers.map { "\($0.key.lowercased()):\($0.value)" }.sorted()
+        let urlRequest = request.urlRequest
+        var fields = urlRequest?.allHTTPHeaderFields ?? [:]
+        fields.merge(request.headers) { _, new in new }
         return CacheKey(
             .original,
-            ["GET", request.imageID ?? request.url.absoluteString, request.credentialScope ?? "", revision] + headers
+            [urlRequest?.httpMethod ?? "GET", request.imageID ?? "", request.credentialScope ?? "", revision]
+                + VaryKey.lines(fields)
+        )
+    }
+
+    /// The key of what a request's processors make of it.
+    static func image(of request: ImageRequest) -> CacheKey {
+        CacheKey(
+            .image,
+            [original(of: request).digest, request.thumbnail?.identifier ?? ""] + request.processors.map(\.identifier)
         )
     }
 

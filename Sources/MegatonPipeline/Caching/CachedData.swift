@@ -22,6 +22,16 @@ public struct CachedData: Sendable, Equatable {
         public var staleWhileRevalidate: Double?
         /// Seconds after the lifetime for which it may be served where the origin fails (RFC 5861 section 4).
         public var staleIfError: Double?
+        /// The origin's status; nil in entries that were stored without it.
+        public var status: Int?
+        /// Seconds: how old the answer was already when it was stored (RFC 9111 section 4.2.3).
+        public var age: Double?
+        /// What the request sent of the fields that the answer varies by (RFC 9111 section 4.1), by their names in
+        /// lower case: hex SHA-256, or empty where it did not send them. Nil where the answer does not vary.
+        public var vary: [String: String]?
+        /// Header fields of the answer that are of use later, by their names in lower case; the type and the validators
+        /// have their own places. Nil where they were too long, and in entries that were stored without them.
+        public var headers: [String: String]?
 
         public init(
             type: String? = nil,

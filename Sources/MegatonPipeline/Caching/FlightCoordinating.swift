@@ -27,6 +27,12 @@ public protocol FlightCoordinating: Sendable {
     /// Ends flights with an error that those who wait for them are told.
     func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async
 
+    /// What is kept of these keys, in one look and without taking the lead of anything.
+    func lookUp(_ keys: [CacheKey]) async -> [CachedData?]
+
+    /// Keeps an entry that no flight is about.
+    func store(_ entry: CachedData, for key: CacheKey) async
+
     /// Forgets an entry whose bytes turned out to be of no use, so that they are fetched anew the next time.
     func discard(_ key: CacheKey) async
 }
@@ -34,6 +40,12 @@ public protocol FlightCoordinating: Sendable {
 extension FlightCoordinating {
     /// A first look.
     public func begin(_ keys: [CacheKey]) async -> [FlightDecision] { await begin(keys, after: []) }
+
+    /// Nothing, for coordinators that keep nothing.
+    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }
+
+    /// Nothing, for coordinators that keep nothing.
+    public func store(_ entry: CachedData, for key: CacheKey) async {}
 
     /// Nothing, for coordinators that remember nobody.
     public func abandon(_ flight: FlightWait) async {}

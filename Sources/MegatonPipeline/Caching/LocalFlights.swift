@@ -9,13 +9,15 @@ public struct LocalFlights: FlightCoordinating {
     /// - Parameter cache: where results are kept; nil keeps nothing.
     public init(cache: (any DataCaching)? = nil) { self.cache = cache }
 
-    public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
         let blobs = await cache?.cachedData(for: keys.map(\.description)) ?? Array(repeating: nil, count: keys.count)
         let now = Date().timeIntervalSince1970
-        return zip(keys, blobs).map { key, blob in
-            guard let entry = blob.flatMap(CachedData.init(encoded:))?.asOf(now) else {
-                return .lead(FlightLead(key: key, token: nil))
-            }
+        return blobs.map { blob in blob.flatMap(CachedData.init(encoded:))?.asOf(now) }
+    }
+
+    public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+        zip(keys, await lookUp(keys)).map { key, entry in
+            guard let entry else { return .lead(FlightLead(key: key, token: nil)) }
             if entry.staleness == nil { return .hit(entry) }
             let lead = FlightLead(key: key, token: nil, stale: entry)
             return entry.mayServeWhileRevalidating ? .stale(entry, lead) : .lead(lead)
@@ -25,16 +27,21 @@ public struct LocalFlights: FlightCoordinating {
     public func wait(for flight: FlightWait) async {}
 
     public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async {
-        guard let cache else { return }
         for (lead, entry) in entries {
-            guard var entry else {
-                if lead.stale != nil { await cache.removeData(for: lead.key.description) }
-                continue
+            if let entry {
+                await store(entry, for: lead.key)
+            } else if lead.stale != nil {
+                await cache?.removeData(for: lead.key.description)
             }
-            entry.metadata.stored = Date().timeIntervalSince1970
-            // Metadata of strings and finite numbers always encodes; an entry that does not is not kept.
-            if let blob = try? entry.encoded() { await cache.storeData(blob, for: lead.key.description) }
         }
+    }
+
+    public func store(_ entry: CachedData, for key: CacheKey) async {
+        guard let cache else { return }
+        var entry = entry
+        entry.metadata.stored = Date().timeIntervalSince1970
+        // Metadata of strings and finite numbers always encodes; an entry that does not is not kept.
+        if let blob = try? entry.encoded() { await cache.storeData(blob, for: key.description) }
     }
 
     public func discard(_ key: CacheKey) async { await cache?.removeData(for: key.description) }

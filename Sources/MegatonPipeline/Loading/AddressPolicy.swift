@@ -11,6 +11,9 @@ public struct AddressPolicy: Sendable, Equatable {
     /// Ports that may be asked on public addresses.
     public var ports: Set<Int>
 
+    /// Addresses of the kinds above that may be connected to nevertheless.
+    public var exceptions: Set<IPAddress> = []
+
     /// - Parameter ports: 80 and 443 unless told otherwise.
     public init(allowsPrivate: Bool = false, ports: Set<Int> = [80, 443]) {
         self.allowsPrivate = allowsPrivate
@@ -20,7 +23,8 @@ public struct AddressPolicy: Sendable, Equatable {
     /// Why the address is refused, or nil.
     public func complaint(address: IPAddress, port: Int) -> String? {
         if let special = address.specialPurpose {
-            return allowsPrivate ? nil : "\(address) is \(special); --allow-private lets such addresses be fetched"
+            return allowsPrivate || exceptions.contains(address)
+                ? nil : "\(address) is \(special); --allow-private lets such addresses be fetched"
         }
         if !ports.contains(port) {
             let allowed = ports.sorted().map(String.init).joined(separator: ", ")

@@ -16,11 +16,15 @@ final class CurlMulti: @unchecked Sendable {
 
     private static let globalInit: CURLcode = curl_global_init(Int(CURL_GLOBAL_DEFAULT))
 
-    init() {
+    init(_ configuration: DataLoader.Configuration) {
         _ = Self.globalInit
         multi = curl_multi_init()
         guard let multi else { return }
         megaton_curl_multi_setopt_long(multi, CURLMOPT_PIPELINING, Int(CURLPIPE_MULTIPLEX))
+        megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_HOST_CONNECTIONS, configuration.maximumHostConnections)
+        megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, configuration.maximumConnections)
+        megaton_curl_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, configuration.maximumConnections)
+        megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.maximumConcurrentStreams)
         let thread = Thread { [self] in if let multi = self.multi { run(multi) } }
         thread.name = "megaton-curl"
         thread.stackSize = 1 << 20
@@ -74,9 +78,8 @@ final class CurlMulti: @unchecked Sendable {
             curl_multi_poll(multi, nil, 0, 1000, nil)
         }
         for (easy, transfer) in transfers {
-            transfer.finish(ImagePipeline.Error(.cancelled, "The loader was stopped."))
             curl_multi_remove_handle(multi, easy)
-            curl_easy_cleanup(easy)
+            transfer.finish(ImagePipeline.Error(.cancelled, "The loader was stopped."))
         }
         transfers = [:]
         lock.withLock {
@@ -85,32 +88,28 @@ final class CurlMulti: @unchecked Sendable {
         }
     }
 
+    /// Sends the next request of a transfer, if there is to be one.
     private func add(_ transfer: CurlTransfer, to multi: UnsafeMutableRawPointer) {
-        guard let easy = curl_easy_init() else {
-            transfer.finish(ImagePipeline.Error(.unreachable, "libcurl could not make a handle: out of memory?"))
-            return
+        guard !transfer.isCancelled else { return transfer.finish(nil) }
+        do throws(ImagePipeline.Error) {
+            let easy = try transfer.begin()
+            curl_multi_add_handle(multi, easy)
+            transfers[easy] = transfer
+        } catch {
+            transfer.finish(error)
         }
-        guard transfer.configure(easy) else {
-            curl_easy_cleanup(easy)
-            transfer.releaseLists()
-            transfer.finish(
-                ImagePipeline.Error(.unreachable, "This libcurl cannot be told which protocols are safe; 7.85 can.")
-            )
-            return
-        }
-        curl_multi_add_handle(multi, easy)
-        transfers[easy] = transfer
     }
 
     private func removeCancelled(from multi: UnsafeMutableRawPointer) {
-        for (easy, transfer) in transfers where transfer.isCancelled { remove(easy, transfer, from: multi) }
+        for (easy, transfer) in transfers where transfer.isCancelled {
+            remove(easy, from: multi)
+            transfer.finish(nil)
+        }
     }
 
-    private func remove(_ easy: UnsafeMutableRawPointer, _ transfer: CurlTransfer, from multi: UnsafeMutableRawPointer)
-    {
+    /// The handle itself is its transfer's to free, after this.
+    private func remove(_ easy: UnsafeMutableRawPointer, from multi: UnsafeMutableRawPointer) {
         curl_multi_remove_handle(multi, easy)
-        curl_easy_cleanup(easy)
-        transfer.releaseLists()
         transfers[easy] = nil
     }
 
@@ -120,9 +119,11 @@ final class CurlMulti: @unchecked Sendable {
             guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle else { continue }
             let result = message.pointee.data.result
             guard let transfer = transfers[easy] else { continue }
-            let error = transfer.error(for: result, easy)
-            remove(easy, transfer, from: multi)
-            transfer.finish(error)
+            remove(easy, from: multi)
+            switch transfer.ended(result) {
+            case .next: add(transfer, to: multi)
+            case .finished(let error): transfer.finish(error)
+            }
         }
     }
 }

@@ -3,43 +3,64 @@ internal import Foundation
 internal import FoundationNetworking
 import Synchronization
 
-/// One request of libcurl, with its redirects.
+/// One load: its request, and those that redirects lead to.
 ///
-/// `Sendable` without checking: all but `isCancelled` and `isFinished` (atomics) is touched only on curl's thread, and
+/// `Sendable` without checking: all but `cancelled` and `finished` (atomics) is touched only on curl's thread, and
 /// `wakeUp` is set once before the transfer gets there.
 final class CurlTransfer: Cancellable, @unchecked Sendable {
-    private let request: URLRequest
+    /// What the caller wants to hear.
+    struct Listener: Sendable {
+        let didReceiveData: @Sendable (Data, URLResponse) -> Void
+        /// Before the end.
+        let didCollect: @Sendable (LoadTimings) -> Void
+        let completion: @Sendable ((any Error)?) -> Void
+    }
+
+    /// What to do when a request has ended.
+    enum Step {
+        case next
+        case finished((any Error)?)
+    }
+
+    let request: URLRequest
     private let configuration: DataLoader.Configuration
-    private let didReceiveData: @Sendable (Data, URLResponse) -> Void
-    private let completion: @Sendable ((any Error)?) -> Void
+    /// In the place of our own rules.
+    private let validate: (@Sendable (URLResponse) -> (any Error)?)?
+    private let listener: Listener
+    /// Told of the end of each load, also of one that was cancelled.
+    private let monitor: @Sendable (CurlTransfer, LoadTimings, (any Error)?) -> Void
 
     private let cancelled = Atomic(false)
     private let finished = Atomic(false)
     var wakeUp: @Sendable () -> Void = {}
 
-    private var headerList: UnsafeMutablePointer<curl_slist>?
-    private var headers: [String: String] = [:]
-    private var headerBytes = 0
-    private var status = 0
+    private var hop: URLRequest
+    private var redirects: Redirects
+    private var exchange: CurlExchange?
+    private var started: ContinuousClock.Instant?
+    private var timings = LoadTimings()
+    /// Once the present answer was found to be what was asked for.
     private var response: HTTPURLResponse?
-    private var received = 0
-    private var failure: ImagePipeline.Error?
-    /// Why the last address was refused: curl then only says that it could not connect.
-    private var refusal: String?
-
-    /// An origin's header fields together, bytes.
-    private static let headerLimit = 64 * 1024
+    /// What is wrong with the present answer.
+    private var complaint: (any Error)?
+    private var failure: (any Error)?
+    /// Of a body that nobody wants: an error page, a redirect's text.
+    private var ignored = 0
 
     init(
         request: URLRequest,
         configuration: DataLoader.Configuration,
-        didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
-        completion: @escaping @Sendable ((any Error)?) -> Void
+        validate: (@Sendable (URLResponse) -> (any Error)?)?,
+        listener: Listener,
+        monitor: @escaping @Sendable (CurlTransfer, LoadTimings, (any Error)?) -> Void
     ) {
         self.request = request
         self.configuration = configuration
-        self.didReceiveData = didReceiveData
-        self.completion = completion
+        self.validate = validate
+        self.listener = listener
+        self.monitor = monitor
+        hop = request
+        redirects = Redirects(limit: configuration.maximumRedirects)
     }
 
     var isCancelled: Bool { cancelled.load(ordering: .acquiring) }
@@ -50,189 +71,178 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         wakeUp()
     }
 
-    /// Tells the caller, once.
-    func finish(_ error: ImagePipeline.Error?) {
+    /// Tells the caller, once, and the monitor. Nothing is told after this.
+    func finish(_ error: (any Error)?) {
+        exchange = nil
+        if let started { timings.total = started.duration(to: .now).inSeconds }
+        monitor(self, timings, isCancelled ? cancellation : error)
         guard !finished.exchange(true, ordering: .acquiringAndReleasing) else { return }
-        completion(error)
+        listener.didCollect(timings)
+        listener.completion(error)
     }
 
-    func releaseLists() {
-        curl_slist_free_all(headerList)
-        headerList = nil
+    /// The request in the words of messages.
+    private var target: String {
+        let first = request.url?.redacted ?? ""
+        guard redirects.count > 0, let last = hop.url?.redacted else { return first }
+        return "\(first) (redirected to \(last))"
     }
 
-    private var target: String { request.url?.absoluteString ?? "" }
-
-    // MARK: - Options
-
-    /// - Returns: false where libcurl does not take an option that safety hangs on.
-    func configure(_ easy: UnsafeMutableRawPointer) -> Bool {
-        // The handle only borrows this object: `CurlMulti.transfers` holds it for as long as the handle lives.
-        let context = Unmanaged.passUnretained(self).toOpaque()
-        megaton_curl_setopt_string(easy, CURLOPT_URL, target)
-        megaton_curl_setopt_long(easy, CURLOPT_NOSIGNAL, 1)
-        megaton_curl_setopt_string(easy, CURLOPT_USERAGENT, configuration.userAgent)
-        // A proxy from the environment would connect in our place, past the address policy.
-        var safety = [megaton_curl_setopt_string(easy, CURLOPT_PROXY, "")]
-        safety.append(megaton_curl_setopt_string(easy, CURLOPT_PROTOCOLS_STR, "http,https"))
-        safety.append(megaton_curl_setopt_string(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https"))
-        megaton_curl_setopt_long(easy, CURLOPT_FOLLOWLOCATION, 1)
-        megaton_curl_setopt_long(easy, CURLOPT_MAXREDIRS, configuration.maximumRedirects)
-        megaton_curl_setopt_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
-        // Over TLS the handshake tells whether a connection can be shared (HTTP/2): worth the wait. In plain HTTP only a
-        // whole answer would tell, and requests would go to an origin one after the other.
-        let isTLS = request.url?.scheme?.lowercased() == "https"
-        megaton_curl_setopt_long(easy, CURLOPT_PIPEWAIT, isTLS ? 1 : 0)
-        megaton_curl_setopt_long(easy, CURLOPT_CONNECTTIMEOUT_MS, configuration.connectTimeout.wholeMilliseconds)
-        megaton_curl_setopt_long(easy, CURLOPT_TIMEOUT_MS, configuration.timeout.wholeMilliseconds)
-        megaton_curl_setopt_long(easy, CURLOPT_LOW_SPEED_LIMIT, configuration.lowSpeedLimit)
-        megaton_curl_setopt_long(
-            easy,
-            CURLOPT_LOW_SPEED_TIME,
-            max(1, configuration.lowSpeedTime.wholeMilliseconds / 1000)
-        )
-        megaton_curl_setopt_long(easy, CURLOPT_BUFFERSIZE, 256 * 1024)
-        for (name, value) in request.allHTTPHeaderFields ?? [:] {
-            headerList = curl_slist_append(headerList, "\(name): \(value)")
-        }
-        if let headerList { megaton_curl_setopt_pointer(easy, CURLOPT_HTTPHEADER, headerList) }
-
-        megaton_curl_setopt_pointer(easy, CURLOPT_WRITEDATA, context)
-        megaton_curl_setopt_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
-            guard let bytes, let transfer = CurlTransfer.from(context) else { return 0 }
-            return transfer.receive(UnsafeRawBufferPointer(start: bytes, count: size * count)) ? size * count : 0
-        }
-        megaton_curl_setopt_pointer(easy, CURLOPT_HEADERDATA, context)
-        megaton_curl_setopt_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
-            guard let bytes, let transfer = CurlTransfer.from(context) else { return 0 }
-            let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
-            return transfer.receiveHeader(line) ? size * count : 0
-        }
-        megaton_curl_setopt_pointer(easy, CURLOPT_OPENSOCKETDATA, context)
-        safety.append(
-            megaton_curl_setopt_opensocket(easy) { context, _, address in
-                guard let address, let transfer = CurlTransfer.from(context) else { return curl_socket_t(-1) }
-                return transfer.openSocket(address)
-            }
-        )
-        return safety.allSatisfy { $0 == CURLE_OK }
+    private var cancellation: ImagePipeline.Error {
+        ImagePipeline.Error(.cancelled, "The fetch of \(target) was cancelled.")
     }
 
-    private static func from(_ context: UnsafeMutableRawPointer?) -> CurlTransfer? {
-        context.map { Unmanaged<CurlTransfer>.fromOpaque($0).takeUnretainedValue() }
-    }
+    // MARK: - Hops
 
-    // MARK: - Callbacks
-
-    /// The address is looked at here, after DNS and for each hop, and the very socket that was looked at connects.
-    private func openSocket(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
-        let family = address.pointee.family
-        let found: (IPAddress, Int)? = withUnsafePointer(to: &address.pointee.addr) { generic in
-            switch family {
-            case AF_INET:
-                return generic.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { v4 in
-                    let bytes = withUnsafeBytes(of: v4.pointee.sin_addr) { Array($0) }
-                    return (IPAddress(bytes: bytes), Int(UInt16(bigEndian: v4.pointee.sin_port)))
-                }
-            case AF_INET6:
-                return UnsafeRawPointer(generic).withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { v6 in
-                    let bytes = withUnsafeBytes(of: v6.pointee.sin6_addr) { Array($0) }
-                    return (IPAddress(bytes: bytes), Int(UInt16(bigEndian: v6.pointee.sin6_port)))
-                }
-            default: return nil
-            }
+    /// Prepares the next request.
+    ///
+    /// - Returns: its handle, which lives until the next call of this, `ended` or `finish`.
+    func begin() throws(ImagePipeline.Error) -> UnsafeMutableRawPointer {
+        let now = ContinuousClock.now
+        let started = started ?? now
+        if self.started == nil, let name = request.credentialName, let url = request.url {
+            try configuration.credentials.check(name, for: url)
         }
-        guard let (ip, port) = found else {
-            refusal = "it is neither an IPv4 nor an IPv6 address"
-            return curl_socket_t(-1)
-        }
-        if let complaint = configuration.addressPolicy.complaint(address: ip, port: port) {
-            refusal = complaint
-            return curl_socket_t(-1)
-        }
-        // One of several addresses is allowed: if it does not answer, that is the reason and not the others.
-        refusal = nil
-        return socket(family, address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue), address.pointee.protocol)
-    }
-
-    private func receiveHeader(_ line: UnsafeRawBufferPointer) -> Bool {
-        headerBytes += line.count
-        guard headerBytes <= Self.headerLimit else {
-            failure = ImagePipeline.Error(
-                .dataTooLarge,
-                "\(target) sent more than \(Self.headerLimit) bytes of header."
+        self.started = started
+        let left = configuration.timeout - started.duration(to: now)
+        guard left > .zero else { throw timeout(.totalTime) }
+        let checked: Hop
+        do throws(ImagePipeline.Error) {
+            checked = try Hop(hop, configuration)
+        } catch  where redirects.count > 0 {
+            throw ImagePipeline.Error(
+                error.code,
+                "\(request.url?.redacted ?? "") redirects to where it must not: \(error.message)"
             )
-            return false
         }
-        let text = String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
-        if text.hasPrefix("HTTP/") {
-            // A new answer: the one before it was a redirect or 1xx.
-            headers = [:]
-            status = text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
-        } else if let colon = text.firstIndex(of: ":") {
-            let name = text[..<colon].lowercased()
-            let value = text[text.index(after: colon)...].trimmingCharacters(in: .whitespaces)
-            headers[name] = headers[name].map { "\($0), \(value)" } ?? value
+        response = nil
+        complaint = nil
+        ignored = 0
+        // It is ours and lives no longer than we do.
+        let next = try CurlExchange(checked, configuration, time: left) { [unowned self] in receive($0) }
+        exchange = next
+        return next.easy
+    }
+
+    /// What the end of the present request means. Its handle is no longer with the multi handle.
+    func ended(_ result: CURLcode) -> Step {
+        guard let exchange else { return .finished(cancellation) }
+        exchange.add(to: &timings)
+        defer { self.exchange = nil }
+        if let failure = failure ?? exchange.failure { return .finished(failure) }
+        let isWhole = result == CURLE_OK || (ignored > 0 && result == CURLE_WRITE_ERROR)
+        do throws(ImagePipeline.Error) {
+            if isWhole, try follow(exchange) { return .next }
+        } catch {
+            return .finished(
+                ImagePipeline.Error(error.code, "\(request.url?.redacted ?? "") cannot be followed: \(error.message)")
+            )
         }
+        if exchange.status > 0, result == CURLE_OK || ignored > 0 { judge(exchange) }
+        if let complaint { return .finished(complaint) }
+        guard result == CURLE_OK else { return .finished(error(result, exchange)) }
+        // An empty body, as of 304, calls no write callback; the caller is told of it as empty data, with the response.
+        if timings.bytes == 0, let response, !finished.load(ordering: .acquiring) {
+            listener.didReceiveData(Data(), response)
+        }
+        return .finished(nil)
+    }
+
+    /// Whether the answer leads on; `hop` is then the next request.
+    private func follow(_ exchange: CurlExchange) throws(ImagePipeline.Error) -> Bool {
+        // A signature is for one host, and what S3 redirects to is the bucket's right region: a setting.
+        guard hop.url?.scheme?.lowercased() != "s3" else { return false }
+        let next = try redirects.next(after: hop, status: exchange.status, location: exchange.location)
+        guard let next else { return false }
+        hop = next
+        timings.redirects = redirects.count
         return true
     }
+
+    // MARK: - The body
 
     private func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        // The body of an error page is of no use; it is read to keep the connection, within the limit below.
-        guard (200..<300).contains(status) else {
-            received += bytes.count
-            return received <= Self.headerLimit
+        guard let exchange, !finished.load(ordering: .acquiring) else { return false }
+        if ignored > 0 { return ignore(bytes) }
+        if response == nil {
+            // An error page is of no use; it is read to keep the connection, within a limit.
+            if Redirects.isRedirect(exchange.status), exchange.location != nil { return ignore(bytes) }
+            judge(exchange)
+            if complaint != nil { return ignore(bytes) }
+            let length = exchange.headers["content-length"].flatMap { Int($0) } ?? 0
+            if length > configuration.maximumBodySize { return refuseSize("announces \(length) bytes, more") }
         }
-        if response == nil, let url = request.url {
-            response = HTTPURLResponse(url: url, statusCode: status, httpVersion: nil, headerFields: headers)
-            if let length = headers["content-length"].flatMap({ Int($0) }), length > configuration.maximumBodySize {
-                return refuseSize("announces \(length) bytes")
-            }
-        }
-        received += bytes.count
-        guard received <= configuration.maximumBodySize else { return refuseSize("sends more") }
-        guard let response, !finished.load(ordering: .acquiring) else { return false }
-        didReceiveData(Data(bytes), response)
+        timings.bytes += bytes.count
+        guard timings.bytes <= configuration.maximumBodySize else { return refuseSize("sends more") }
+        guard let response else { return false }
+        listener.didReceiveData(Data(bytes), response)
         return true
+    }
+
+    private func ignore(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        ignored += bytes.count
+        return ignored <= CurlExchange.headerLimit
     }
 
     private func refuseSize(_ what: String) -> Bool {
         failure = ImagePipeline.Error(
-            .dataTooLarge,
+            LoadLimit.bodySize.code,
             "\(target) \(what) than the limit of \(configuration.maximumBodySize) bytes."
         )
         return false
     }
 
-    // MARK: - The outcome
-
-    func error(for result: CURLcode, _ easy: UnsafeMutableRawPointer) -> ImagePipeline.Error? {
-        if let failure { return failure }
-        let isAnswer = (200..<300).contains(status) || (status == 304 && request.isConditional)
-        if status > 0, !isAnswer, result == CURLE_OK || result == CURLE_WRITE_ERROR {
-            return HTTPStatusError.error(status: status, headers: headers, url: target)
-        }
-        if result == CURLE_OK {
-            // An empty body, as of 304, calls no write callback; the caller is told of it as empty data, with the response.
-            if response == nil, let url = request.url,
-                let empty = HTTPURLResponse(url: url, statusCode: status, httpVersion: nil, headerFields: headers)
-            {
-                didReceiveData(Data(), empty)
+    /// Looks at the head of an answer, once.
+    private func judge(_ exchange: CurlExchange) {
+        guard response == nil, complaint == nil, let url = exchange.hop.request.url else { return }
+        let answer = HTTPURLResponse(
+            url: url,
+            statusCode: exchange.status,
+            httpVersion: exchange.httpVersion.map { "HTTP/\($0)" },
+            headerFields: exchange.headers
+        )
+        // 304 is the answer to a question of ours: a caller's rule knows nothing of it.
+        if exchange.status != 304 || !request.isConditional {
+            if let validate {
+                complaint = answer.flatMap(validate)
+            } else {
+                let (status, headers) = (exchange.status, exchange.headers)
+                complaint = ResponseRules.complaint(status: status, headers: headers, of: hop, url: target)
             }
-            return nil
         }
-        if let refusal, result == CURLE_COULDNT_CONNECT {
+        if complaint == nil { response = answer }
+    }
+
+    // MARK: - Errors
+
+    private func timeout(_ limit: LoadLimit) -> ImagePipeline.Error {
+        let what =
+            switch limit {
+            case .connectTime: "did not connect within \(configuration.connectTimeout)"
+            case .speed:
+                "was slower than \(configuration.lowSpeedLimit) bytes a second for \(configuration.lowSpeedTime)"
+            default: "took longer than \(configuration.timeout)"
+            }
+        return ImagePipeline.Error(limit.code, "\(target) \(what).")
+    }
+
+    private func error(_ result: CURLcode, _ exchange: CurlExchange) -> ImagePipeline.Error {
+        if result == CURLE_OPERATION_TIMEDOUT {
+            // libcurl has one code for three limits, and counts in whole milliseconds.
+            let total = started.map { $0.duration(to: .now) } ?? .zero
+            if total + .milliseconds(2) >= configuration.timeout { return timeout(.totalTime) }
+            return timeout(exchange.wasConnected ? .speed : .connectTime)
+        }
+        if let refusal = exchange.refusal, result == CURLE_COULDNT_CONNECT {
             return ImagePipeline.Error(.forbidden, "\(target) is not fetched: \(refusal).")
         }
         let text = String(cString: curl_easy_strerror(result))
-        return ImagePipeline.Error(Self.code(of: result), "\(target) could not be fetched: \(text).")
+        return ImagePipeline.Error(CurlTransfer.code(of: result), "\(target) could not be fetched: \(text).")
     }
 
     private static func code(of result: CURLcode) -> ImagePipeline.Error.Code {
         switch result {
         case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL: .invalidURL
-        case CURLE_OPERATION_TIMEDOUT: .timedOut
-        case CURLE_TOO_MANY_REDIRECTS: .tooManyRedirects
         case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER,
             CURLE_SSL_CACERT_BADFILE, CURLE_SSL_ISSUER_ERROR:
             .tls

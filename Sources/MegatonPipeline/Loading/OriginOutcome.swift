@@ -18,8 +18,8 @@ extension OriginOutcome {
         case let status?: self = status >= 500 ? .failed : .answered
         case nil:
             switch error.code {
-            case .unreachable, .tls, .timedOut, .incompleteBody: self = .failed
-            case .dataIsEmpty, .dataTooLarge, .tooManyRedirects: self = .answered
+            case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody: self = .failed
+            case .dataIsEmpty, .dataTooLarge, .headerTooLarge, .tooManyRedirects: self = .answered
             default: self = .none
             }
         }

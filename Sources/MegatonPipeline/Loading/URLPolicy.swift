@@ -1,17 +1,27 @@
 internal import Foundation
 
-/// Which URLs may be fetched at all, before anything is resolved or opened.
+/// Which URLs may be fetched at all, before anything is resolved or opened; asked again for each redirect.
 public struct URLPolicy: Sendable, Equatable {
     /// Schemes in lower case.
     public var schemes: Set<String>
+    /// Hosts, ports and paths that may be asked; any if empty. Files have their own roots (``FileAccess``).
+    public var sources: [SourceRule]
 
-    /// - Parameter schemes: `http`, `https`, `file` and `data` unless told otherwise; files still need an allowed root.
-    public init(schemes: Set<String> = ["http", "https", "file", "data"]) { self.schemes = schemes }
+    /// - Parameters:
+    ///   - schemes: `http`, `https`, `file` and `data` unless told otherwise; files still need an allowed root.
+    ///   - sources: all unless told otherwise.
+    public init(schemes: Set<String> = ["http", "https", "file", "data"], sources: [SourceRule] = []) {
+        self.schemes = schemes
+        self.sources = sources
+    }
+
+    /// Schemes whose URLs name a host, or a bucket in its place.
+    static let remoteSchemes: Set<String> = ["http", "https", "s3"]
 
     /// - Throws: `.invalidURL` or `.forbidden`.
     func check(_ url: URL) throws(ImagePipeline.Error) {
         guard let scheme = url.scheme?.lowercased() else {
-            throw ImagePipeline.Error(.invalidURL, "\"\(url.absoluteString)\" has no scheme; a source is a URL.")
+            throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" has no scheme; a source is a URL.")
         }
         guard schemes.contains(scheme) else {
             throw ImagePipeline.Error(
@@ -19,17 +29,25 @@ public struct URLPolicy: Sendable, Equatable {
                 "\(scheme): is not among the schemes allowed (\(schemes.sorted().joined(separator: ", ")))."
             )
         }
-        guard scheme == "http" || scheme == "https" else { return }
+        if Self.remoteSchemes.contains(scheme) { try checkRemote(url) }
+    }
+
+    private func checkRemote(_ url: URL) throws(ImagePipeline.Error) {
         guard let host = url.host(), !host.isEmpty else {
-            throw ImagePipeline.Error(.invalidURL, "\"\(url.absoluteString)\" names no host.")
-        }
-        // Nobody needs an encoded character in a host's name, and libcurl and Foundation decode it differently.
-        guard !host.contains("%") else {
-            throw ImagePipeline.Error(.invalidURL, "The host \(host) has a percent-encoding or a zone.")
+            throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" names no host.")
         }
         // `http://example.com@evil.test` looks like one host and is another; credentials come from elsewhere.
         guard url.user() == nil, url.password() == nil else {
             throw ImagePipeline.Error(.forbidden, "A source URL must not carry a user or a password (host \(host)).")
+        }
+        guard !host.contains("%25") else {
+            throw ImagePipeline.Error(.forbidden, "A source URL must not name a network interface (host \(host)).")
+        }
+        guard let parts = URLParts(url), !parts.hasUser else {
+            throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" can be read in more than one way.")
+        }
+        guard sources.isEmpty || sources.contains(where: { $0.matches(parts) }) else {
+            throw ImagePipeline.Error(.forbidden, "\(url.redacted) is not among the sources allowed.")
         }
     }
 }

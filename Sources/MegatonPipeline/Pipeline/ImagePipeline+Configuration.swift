@@ -12,12 +12,23 @@ extension ImagePipeline {
         public var originGate: any OriginGating = OpenGate()
         /// Where results are kept, and who makes them. `LocalFlights()`, which keeps nothing, by default.
         public var flights: any FlightCoordinating = LocalFlights()
+        /// Where a pipeline that stands alone keeps bytes: `flights` is `LocalFlights(cache:)` of it. Nil keeps none.
+        public var dataCache: (any DataCaching)? {
+            didSet { flights = LocalFlights(cache: dataCache) }
+        }
         /// Which local files may be read; none by default.
         public var fileAccess = FileAccess(roots: [])
         public var logger = Logger(label: "megaton.pipeline")
         /// Told what the refreshing of stale renditions of a source has cost: it happens behind the answers, so that no
         /// request's metrics have it.
         public var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
+
+        /// Decoded images; nil keeps none.
+        public var imageCache: (any ImageCaching)?
+        /// Which decoder takes which bytes; nil takes none.
+        public var makeImageDecoder: @Sendable (ImageDecodingContext) -> (any ImageDecoding)? = { _ in nil }
+        /// Which encoder makes the bytes of an image that is to be kept; nil keeps none.
+        public var makeImageEncoder: @Sendable (ImageEncodingContext) -> (any ImageEncoding)? = { _ in nil }
 
         // MARK: Options
 
@@ -35,8 +46,10 @@ extension ImagePipeline {
         /// Sources whose stale renditions are refreshed behind the answers at a time; what is beyond that is left to the
         /// next one who asks.
         public var refreshConcurrency = 16
+        /// Whether what several want at the same time is done once.
+        public var isTaskCoalescingEnabled = true
         /// Which results are kept.
-        public var cachePolicy = CachePolicy.all
+        public var dataCachePolicy = DataCachePolicy.storeAll
         /// How long a request waits for what somebody else is making.
         public var waitBudget: Duration = .seconds(30)
         /// How long a rendition made from a local file is kept; those of fetched sources follow the origin's headers.
@@ -45,18 +58,19 @@ extension ImagePipeline {
         public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
     }
 
-    /// What is kept in the caches. Originals of `file:` and `data:` sources never are.
-    public enum CachePolicy: String, Sendable, CaseIterable {
-        /// Originals and renditions, so that a later job with another size finds the original.
-        case all
-        /// Renditions where there are any, else the original.
+    /// What is kept in the data caches: Nuke's four policies, and nothing. Originals of `file:` and `data:` sources never
+    /// are.
+    public enum DataCachePolicy: String, Sendable, CaseIterable {
+        /// What was asked for: what is made of an original, or the original where nothing is.
         case automatic
-        case original
-        /// Renditions only.
-        case encoded
-        case none
+        case storeOriginalData = "original"
+        /// What is made of originals only.
+        case storeEncodedImages = "encoded"
+        /// Originals and what is made of them, so that a later request for another size finds the original.
+        case storeAll = "all"
+        case storeNothing = "none"
 
-        var keepsOriginals: Bool { self == .all || self == .original }
-        var keepsRenditions: Bool { self == .all || self == .automatic || self == .encoded }
+        var keepsOriginals: Bool { self == .storeAll || self == .storeOriginalData }
+        var keepsRenditions: Bool { self == .storeAll || self == .automatic || self == .storeEncodedImages }
     }
 }

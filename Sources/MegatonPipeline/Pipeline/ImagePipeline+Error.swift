@@ -1,3 +1,5 @@
+internal import Foundation
+
 extension ImagePipeline {
     /// Why an image could not be had. Crosses processes, hence a struct with a code.
     public struct Error: Swift.Error, Sendable, Hashable, Codable, CustomStringConvertible {
@@ -11,27 +13,48 @@ extension ImagePipeline {
         public var retryAfter: Double?
         /// The origin's status, where there was one.
         public var status: Int?
+        /// What was asked for, without its query, which may hold secrets.
+        public var url: String?
+        /// Where it went wrong.
+        public var stage: Stage?
+        /// The media type that the origin gave.
+        public var contentType: String?
+        /// The first bytes of what came, as text or hex, where they may tell what it is.
+        public var excerpt: String?
 
         public init(
             _ code: Code,
             _ message: String,
             isRetryable: Bool? = nil,
             retryAfter: Double? = nil,
-            status: Int? = nil
+            status: Int? = nil,
+            stage: Stage? = nil
         ) {
             self.code = code
             self.message = message
             self.isRetryable = isRetryable ?? code.isUsuallyRetryable
             self.retryAfter = retryAfter
             self.status = status
+            self.stage = stage
+        }
+
+        /// A URL for messages: what follows the `?` may be a secret.
+        static func withoutQuery(_ url: URL) -> String {
+            String(url.absoluteString.prefix { $0 != "?" && $0 != "#" }.prefix(2048))
         }
 
         public var description: String { "\(code.rawValue): \(message)" }
 
         enum CodingKeys: String, CodingKey {
-            case code, message, status
+            case code, message, status, url, stage, excerpt
+            case contentType = "content_type"
             case isRetryable = "retryable"
             case retryAfter = "retry_after"
+        }
+
+        /// The stages of a request.
+        public enum Stage: String, Sendable, Codable, CaseIterable {
+            case load, decode, process, encode, store
         }
 
         /// The classes of failure.
@@ -49,20 +72,42 @@ extension ImagePipeline {
             /// The name has no address, or nobody answers there.
             case unreachable = "unreachable"
             case tls = "tls"
+            /// No answer within the whole time.
             case timedOut = "timed_out"
+            case connectTimedOut = "connect_timed_out"
+            /// Fewer bytes a second than must come.
+            case tooSlow = "too_slow"
             /// Fewer or more bytes than announced, or a connection that broke.
             case incompleteBody = "incomplete_body"
             case tooManyRedirects = "too_many_redirects"
             case dataIsEmpty = "empty"
             case dataTooLarge = "too_large"
+            case headerTooLarge = "header_too_large"
+            /// A loader failed in a way of its own.
+            case dataLoadingFailed = "loading_failed"
+            /// The request may not ask an origin, and no cache has it.
+            case dataMissingInCache = "not_in_cache"
             /// The bytes are of no kind that is switched on.
             case unsupportedFormat = "unsupported_format"
             /// The decoder refused the bytes.
             case corruptImage = "corrupt_image"
-            /// Over a limit on pixels, sides, bands or frames: told from the header, nothing was decoded.
+            /// Over the limit on pixels: told from the header, nothing was decoded. So are the next three.
             case imageTooLarge = "image_too_large"
+            case sideTooLong = "side_too_long"
+            case tooManyBands = "too_many_bands"
+            case tooManyFrames = "too_many_frames"
+            /// What was asked for is over the limit, or became so on the way.
+            case outputTooLarge = "output_too_large"
+            /// More memory than a process may use for one picture.
+            case tooCostly = "too_costly"
             case renderTimedOut = "render_timed_out"
             case renderFailed = "render_failed"
+            /// No decoder wants the bytes.
+            case decoderNotRegistered = "decoder_not_registered"
+            case processingFailed = "processing_failed"
+            case encodingFailed = "encoding_failed"
+            /// The pipeline has been ended.
+            case pipelineInvalidated = "pipeline_invalidated"
             /// The result could not be written.
             case outputFailed = "output_failed"
             /// The host must not be asked now: its limits are used up, or it wanted to be left alone.
@@ -73,7 +118,9 @@ extension ImagePipeline {
 
             var isUsuallyRetryable: Bool {
                 switch self {
-                case .unreachable, .tls, .timedOut, .incompleteBody, .waitTimedOut, .throttled, .cancelled: true
+                case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .waitTimedOut,
+                    .throttled, .cancelled:
+                    true
                 default: false
                 }
             }
@@ -87,7 +134,7 @@ extension ImagePipeline.Error {
     /// what is near an origin has more numbers for the same.
     public var isOriginFailure: Bool {
         switch code {
-        case .unreachable, .tls, .timedOut, .incompleteBody: true
+        case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody: true
         case .httpStatus: (500..<600).contains(status ?? 0)
         default: false
         }
@@ -97,7 +144,8 @@ extension ImagePipeline.Error {
     /// (RFC 9111 section 4.3.3).
     public var supersedesEntry: Bool {
         switch code {
-        case .notFound, .accessDenied, .dataIsEmpty, .dataTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge:
+        case .notFound, .accessDenied, .dataIsEmpty, .dataTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge,
+            .sideTooLong, .tooManyBands, .tooManyFrames:
             true
         case .httpStatus: !isRetryable
         default: false

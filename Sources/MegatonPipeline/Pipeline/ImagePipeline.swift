@@ -10,21 +10,31 @@
 /// ```
 public final class ImagePipeline: Sendable {
     public let configuration: Configuration
-    private let renderer: Renderer
-    private let originals: OriginalLoader
+    let delegate: (any Delegate)?
+    let renderer: Renderer
+    let originals: OriginalLoader
     private let maker: RenditionMaker
-    private let refreshes: Refreshes
-    private let renditionFlights = Coalescer<ImageResponse>()
+    let refreshes: Refreshes
+    /// The steps of images, by what they make.
+    let images: WorkPool<ImageLoadKey, ImageResponse>
+    /// What waits for a render thread, in the order of its priority.
+    let renders: TaskQueue
+    let tasks = ImageTasks()
+    let groups: RenditionGroups
 
     /// Each round either settles a key or waits for somebody; a request that is still not served after so many looks
     /// is not going to be.
     static let roundLimit = 64
 
-    /// - Throws: where libvips cannot be used.
-    public init(_ configuration: Configuration = Configuration()) throws(Error) {
+    /// Where libvips cannot be used, each request says so.
+    public init(configuration: Configuration = Configuration(), delegate: (any Delegate)? = nil) {
         self.configuration = configuration
+        self.delegate = delegate
+        images = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
+        groups = RenditionGroups(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
+        renders = TaskQueue(maxConcurrentOperationCount: max(1, configuration.renderConcurrency))
         renderer = Renderer(
-            engine: try VipsEngine(),
+            engine: VipsEngine(),
             limits: configuration.renderLimits,
             types: configuration.types,
             threads: ThreadPool(
@@ -39,11 +49,11 @@ public final class ImagePipeline: Sendable {
         maker = RenditionMaker(configuration, originals, renderer, refreshes)
     }
 
-    /// A pipeline whose configuration is changed in a closure: `try ImagePipeline { $0.dataLoader = … }`.
-    public convenience init(_ configure: (inout Configuration) -> Void) throws(Error) {
+    /// A pipeline whose configuration is changed in a closure: `ImagePipeline { $0.dataLoader = … }`.
+    public convenience init(delegate: (any Delegate)? = nil, _ configure: (inout Configuration) -> Void) {
         var configuration = Configuration()
         configure(&configuration)
-        try self.init(configuration)
+        self.init(configuration: configuration, delegate: delegate)
     }
 
     deinit { refreshes.stop() }
@@ -60,36 +70,45 @@ public final class ImagePipeline: Sendable {
         _ renditions: [Rendition],
         for request: ImageRequest,
         metrics: PipelineMetrics = PipelineMetrics()
-    ) async throws(Error) -> [ImageResponse] {
+    ) async throws(Error) -> [RenditionResponse] {
         let source = try await originals.source(of: request)
         let keys = renditions.map { source.key.rendition($0) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
-        var found: [CacheKey: ImageResponse] = [:]
-        for _ in 0..<Self.roundLimit where found.count < wanted.count {
-            let open = keys.filter { found[$0] == nil }.uniqued()
-            let (led, joined) = renditionFlights.enter(open)
-            if !led.isEmpty {
-                let settled = await maker.settle(led.map { ($0, wanted[$0]!) }, source, metrics)
-                for (key, outcome) in settled { renditionFlights.land(key, outcome) }
-                for (key, outcome) in settled { found[key] = try outcome.get() }
-            }
-            for (key, flight) in joined {
-                metrics.update { $0.waits += 1 }
-                switch await flight.outcome() {
-                case .success(let response):
-                    metrics.update { $0.cacheHits += 1 }
-                    found[key] = response.fromCache()
-                // Whoever led was cancelled, which is nothing to us: look again.
-                case .failure(let error) where error.code == .cancelled && !Task.isCancelled: break
-                case .failure(let error): throw error
+        var found: [CacheKey: RenditionResponse] = [:]
+        for (settled, isOthers) in await settle(groups.parts(keys.uniqued()), wanted, source, request, metrics) {
+            for (key, outcome) in try settled.get() where wanted[key] != nil {
+                let response = try outcome.get()
+                if isOthers {
+                    metrics.update {
+                        $0.waits += 1
+                        $0.cacheHits += 1
+                    }
                 }
+                found[key] = isOthers ? response.fromCache() : response
             }
         }
         return try keys.map { key throws(Error) in
-            guard let response = found[key] else {
-                throw Error(.waitTimedOut, "\(source) was being made elsewhere, again and again; try later.")
-            }
+            guard let response = found[key] else { throw Error(.cancelled, "The request for \(source) was cancelled.") }
             return response.named(wanted[key] ?? response.rendition)
+        }
+    }
+
+    private func settle(
+        _ parts: [RenditionGroups.Part],
+        _ wanted: [CacheKey: Rendition],
+        _ source: Source,
+        _ request: ImageRequest,
+        _ metrics: PipelineMetrics
+    ) async -> [(Result<RenditionGroups.Settled, Error>, isOthers: Bool)] {
+        await withTaskGroup(of: WorkOutcome<RenditionGroups.Settled>.self) { tasks in
+            for part in parts {
+                tasks.addTask { [groups, maker] in
+                    await groups.outcome(of: part, priority: request.priority) { keys in
+                        await maker.settle(keys.compactMap { key in wanted[key].map { (key, $0) } }, source, metrics)
+                    }
+                }
+            }
+            return await tasks.reduce(into: []) { $0.append(($1.result, $1.wasCoalesced)) }
         }
     }
 }
@@ -100,6 +119,6 @@ extension ImagePipeline {
     /// - Throws: what went wrong with the fetch.
     public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
         let original = try await originals.original(try await originals.source(of: request), metrics)
-        await original.storeIfNeeded()
+        await original.isStored()
     }
 }

@@ -1,17 +1,29 @@
 internal import Foundation
+internal import FoundationNetworking
 
 /// A source's bytes.
 struct Original: Sendable {
     let data: Data
     /// What is known of them; nil where neither they nor what is made of them may be kept.
     let metadata: CachedData.Metadata?
-    /// Keeps the bytes and ends the flight that fetched them: the fetcher's part, beside its rendering.
-    let store: (@Sendable () async -> Void)?
+    /// What the origin said; nil where a cache had them.
+    let response: URLResponse?
+    /// Ends when what was fetched is kept, or is not to be.
+    private let stored: Task<Void, Never>?
 
-    init(data: Data, metadata: CachedData.Metadata?, store: (@Sendable () async -> Void)? = nil) {
+    /// - Parameter store: keeps the bytes and ends the flight that fetched them. It begins at once, and ends whoever is
+    ///   cancelled meanwhile: others wait for that flight.
+    init(
+        data: Data,
+        metadata: CachedData.Metadata?,
+        response: URLResponse? = nil,
+        store: (@Sendable () async -> Void)? = nil
+    ) {
         self.data = data
         self.metadata = metadata
-        self.store = store
+        self.response = response
+        // Unstructured, as it belongs to all who want these bytes. It ends by itself, within the cache's own time-outs.
+        stored = store.map { store in Task { await store() } }
     }
 
     /// An entry of a cache, fresh or stale.
@@ -22,7 +34,11 @@ struct Original: Sendable {
         )
     }
 
-    func storeIfNeeded() async { await store?() }
+    /// Whether a cache had them.
+    var isFromCache: Bool { response == nil }
+
+    /// Returns when they are kept, or are not to be.
+    func isStored() async { await stored?.value }
 
     /// Whether a rendition was made from these bytes: the origin still calls them the same (RFC 9110 section 8.8).
     func isSource(of rendition: CachedData?) -> Bool {

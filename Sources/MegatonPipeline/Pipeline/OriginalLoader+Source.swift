@@ -4,11 +4,17 @@ internal import FoundationNetworking
 extension OriginalLoader {
     /// Looks at what a request asks for: whether it is allowed, and what it is called.
     func source(of request: ImageRequest) async throws(Error) -> Source {
-        try configuration.urlPolicy.check(request.url)
-        switch request.url.scheme?.lowercased() {
+        if case .data(let id, let fetch) = request.resource {
+            return Source(place: .closure(fetch), key: .original(of: request), description: id)
+        }
+        guard let url = request.url, var urlRequest = request.urlRequest else {
+            throw Error(.invalidURL, "\(request) has no URL to load bytes from.")
+        }
+        try configuration.urlPolicy.check(url)
+        switch url.scheme?.lowercased() {
         case "file":
-            let path = request.url.path(percentEncoded: false)
-            let host = request.url.host() ?? ""
+            let path = url.path(percentEncoded: false)
+            let host = url.host() ?? ""
             guard host.isEmpty || host == "localhost" else {
                 throw Error(.invalidURL, "file://\(host)/… names another host; a file: URL looks like file:///path.")
             }
@@ -22,17 +28,16 @@ extension OriginalLoader {
             )
         case "data":
             return Source(
-                place: .inline(try DataURL.decode(request.url)),
+                place: .inline(try DataURL.decode(url)),
                 key: .original(of: request),
                 description: "a data: URL"
             )
         default:
-            var urlRequest = URLRequest(url: request.url)
             for (name, value) in request.headers { urlRequest.setValue(value, forHTTPHeaderField: name) }
             return Source(
                 place: .remote(urlRequest),
                 key: .original(of: request),
-                description: request.url.absoluteString
+                description: url.absoluteString
             )
         }
     }

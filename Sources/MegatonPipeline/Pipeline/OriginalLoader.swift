@@ -7,8 +7,8 @@ final class OriginalLoader: Sendable {
 
     let configuration: ImagePipeline.Configuration
     private let files: ThreadPool
-    private let fetchSlots: AsyncSemaphore
-    private let flights = Coalescer<Original>()
+    private let fetches: TaskQueue
+    private let shared: WorkPool<CacheKey, Original>
 
     /// Threads that read local files.
     private static let fileThreads = 4
@@ -16,13 +16,20 @@ final class OriginalLoader: Sendable {
     init(_ configuration: ImagePipeline.Configuration) {
         self.configuration = configuration
         files = ThreadPool(name: "megaton-file", count: Self.fileThreads)
-        fetchSlots = AsyncSemaphore(configuration.fetchConcurrency)
+        fetches = TaskQueue(maxConcurrentOperationCount: configuration.fetchConcurrency)
+        shared = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
     }
 
     deinit { files.stop() }
 
-    /// The bytes of a source. What was fetched is the caller's to store.
-    func original(_ source: Source, _ metrics: PipelineMetrics) async throws(Error) -> Original {
+    /// The bytes of a source.
+    ///
+    /// - Parameter parent: work that needs them: it is told the progress, and gives its priority.
+    func original(
+        _ source: Source,
+        _ metrics: PipelineMetrics,
+        for parent: WorkContext<ImageResponse>? = nil
+    ) async throws(Error) -> Original {
         let localMetadata = CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds)
         switch source.place {
         case .file(let file):
@@ -33,9 +40,31 @@ final class OriginalLoader: Sendable {
             return Original(data: data, metadata: localMetadata)
         case .inline(let data):
             return Original(data: data, metadata: localMetadata)
+        case .closure(let fetch):
+            return Original(data: try await bytes(of: source, fetch), metadata: localMetadata)
         case .remote(let request):
-            return try await remoteOriginal(source, request, metrics)
+            return try await remoteOriginal(source, request, metrics, parent)
         }
+    }
+
+    private func bytes(_ data: Data, of source: Source) throws(Error) -> Data {
+        if data.isEmpty { throw Error(.dataIsEmpty, "\(source) gave no bytes.") }
+        if data.count > limit { throw Error(.dataTooLarge, "\(source) gave \(data.count) bytes, more than \(limit).") }
+        return data
+    }
+
+    private func bytes(of source: Source, _ fetch: @Sendable () async throws -> Data) async throws(Error) -> Data {
+        let data: Data
+        do {
+            data = try await fetch()
+        } catch let error as Error {
+            throw error
+        } catch is CancellationError {
+            throw Error(.cancelled, "The request for \(source) was cancelled.")
+        } catch {
+            throw Error(.dataLoadingFailed, "\(source): \(error)")
+        }
+        return try bytes(data, of: source)
     }
 
     private var limit: Int { configuration.maximumDataSize }
@@ -45,42 +74,49 @@ final class OriginalLoader: Sendable {
     private func remoteOriginal(
         _ source: Source,
         _ request: URLRequest,
-        _ metrics: PipelineMetrics
+        _ metrics: PipelineMetrics,
+        _ parent: WorkContext<ImageResponse>?
     ) async throws(Error) -> Original {
-        for _ in 0..<ImagePipeline.roundLimit {
-            let (led, joined) = flights.enter([source.key])
-            if led.isEmpty, let (_, flight) = joined.first {
-                metrics.update { $0.waits += 1 }
-                switch await flight.outcome() {
-                case .success(let original):
-                    metrics.update { $0.originalHits += 1 }
-                    return Original(data: original.data, metadata: original.metadata)
-                case .failure(let error) where error.code == .cancelled && !Task.isCancelled: continue
-                case .failure(let error): throw error
-                }
-            }
-            let outcome = await lead(source, request, metrics)
-            flights.land(source.key, outcome)
-            return try outcome.get()
+        let job = WorkJob<Original>.running { [self] context throws(Error) in
+            try await lead(source, request, metrics, context).get()
         }
-        throw Error(.waitTimedOut, "\(source) was being fetched elsewhere, again and again; try later.")
+        let outcome =
+            if let parent {
+                await parent.outcome(of: shared, key: source.key, job: job)
+            } else {
+                await shared.outcome(for: source.key, job: job)
+            }
+        let original = try outcome.result.get()
+        if outcome.wasCoalesced {
+            metrics.update {
+                $0.waits += 1
+                $0.originalHits += 1
+            }
+        }
+        return original
     }
 
     private func lead(
         _ source: Source,
         _ request: URLRequest,
-        _ metrics: PipelineMetrics
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
     ) async -> Result<Original, Error> {
         let deadline = ContinuousClock.now + configuration.waitBudget
+        let sent = request.allHTTPHeaderFields ?? [:]
         var awaited: [FlightWait] = []
         for _ in 0..<ImagePipeline.roundLimit {
             switch await configuration.flights.begin([source.key], after: awaited).first {
+            // Chosen by what this request sends otherwise: not for it, and not for the next of its kind either.
+            case .hit(let cached) where !cached.metadata.matches(request: sent),
+                .stale(let cached, nil) where !cached.metadata.matches(request: sent):
+                await configuration.flights.discard(source.key)
             case .hit(let cached):
                 metrics.update { $0.originalHits += 1 }
                 return .success(Original(cached))
             case .stale(let cached, nil): return .success(stale(cached, metrics))
             // The asker may be here to refresh what was made of the stale one: it wants to know.
-            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, request, metrics)
+            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, request, metrics, context)
             case .failed(let error): return .failure(error)
             case .wait(let flight):
                 guard ContinuousClock.now < deadline else {
@@ -111,32 +147,71 @@ final class OriginalLoader: Sendable {
     private func fetch(
         _ lead: FlightLead,
         _ request: URLRequest,
-        _ metrics: PipelineMetrics
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
     ) async -> Result<Original, Error> {
+        let sent = request.allHTTPHeaderFields ?? [:]
+        // RFC 9111 section 4.3.1: only what could have been the answer is asked about.
+        let known = lead.stale.flatMap { $0.metadata.matches(request: sent) ? $0 : nil }
         do throws(Error) {
-            let conditional = request.revalidating(lead.stale)
-            let (data, response) = try await fetchSlots.withPlace { () throws(Error) in
-                try await ask(conditional, metrics)
-            }
-            metrics.update { $0.bytesIn += data.count }
-            return .success(try received(data, response as? HTTPURLResponse, request, lead, metrics))
+            let exchange = try await exchange(request, known, metrics, context)
+            metrics.update { $0.bytesIn += exchange.data.count }
+            return .success(try received(exchange, known, lead, metrics))
         } catch {
             // Remembered, so that the origin is left alone for a moment; those who wait get the stale entry too.
             await configuration.flights.fail([lead], error: error)
-            guard let cached = lead.stale, cached.mayServe(after: error) else { return .failure(error) }
+            guard let cached = known, cached.mayServe(after: error) else { return .failure(error) }
             return .success(stale(cached, metrics))
         }
     }
 
+    /// What was sent when, and what came.
+    private struct Exchange {
+        let request: URLRequest
+        let requested: Date
+        let data: Data
+        let response: URLResponse?
+    }
+
+    /// Asks about what is known; and once more without that where the answer is that something else has not changed.
+    private func exchange(
+        _ request: URLRequest,
+        _ known: CachedData?,
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
+    ) async throws(Error) -> Exchange {
+        let first = try await exchange(request.revalidating(known), metrics, context)
+        guard let http = first.response as? HTTPURLResponse, http.statusCode == 304, let known,
+            !known.metadata.isConfirmed(by: http.lowercasedHeaders)
+        else { return first }
+        return try await exchange(request, metrics, context)
+    }
+
+    private func exchange(
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
+    ) async throws(Error) -> Exchange {
+        try await context.perform(on: fetches) { [self] () throws(Error) in
+            let requested = Date()
+            let (data, response) = try await ask(request, metrics, context)
+            return Exchange(request: request, requested: requested, data: data, response: response)
+        }
+    }
+
     /// Asks the origin if the gate lets us, and tells the gate how it went.
-    private func ask(_ request: URLRequest, _ metrics: PipelineMetrics) async throws(Error) -> (
-        data: Data, response: URLResponse?
-    ) {
+    private func ask(
+        _ request: URLRequest,
+        _ metrics: PipelineMetrics,
+        _ context: WorkContext<Original>
+    ) async throws(Error) -> (data: Data, response: URLResponse?) {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let pass = try await configuration.originGate.enter(url)
         metrics.update { $0.originFetches += 1 }
         do throws(Error) {
-            let answer = try await configuration.dataLoader.data(for: request, limit: limit)
+            let answer = try await configuration.dataLoader.data(for: request, limit: limit) { completed, total in
+                context.send(completed: completed, total: total)
+            }
             await configuration.originGate.leave(pass, .answered)
             return answer
         } catch {
@@ -146,24 +221,27 @@ final class OriginalLoader: Sendable {
     }
 
     private func received(
-        _ data: Data,
-        _ response: HTTPURLResponse?,
-        _ request: URLRequest,
+        _ exchange: Exchange,
+        _ known: CachedData?,
         _ lead: FlightLead,
         _ metrics: PipelineMetrics
     ) throws(Error) -> Original {
-        let url = request.url?.absoluteString ?? ""
-        let headers = response?.lowercasedHeaders ?? [:]
-        guard response?.statusCode == 304 else {
-            guard !data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
-            return original(data, nil, CachedData.Metadata(headers: headers), lead)
+        let (request, requested, response) = (exchange.request, exchange.requested, exchange.response)
+        let http = response as? HTTPURLResponse
+        let (url, headers) = (request.url?.absoluteString ?? "", http?.lowercasedHeaders ?? [:])
+        let (sent, mayKeep) = (request.allHTTPHeaderFields ?? [:], RequestCachePolicy(request).mayKeep)
+        switch (http?.statusCode ?? 200, known) {
+        case (let status, _) where HTTPFreshness.keptStatuses.contains(status):
+            guard !exchange.data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
+            let metadata = CachedData.Metadata(headers: headers, request: sent, status: status, requested: requested)
+            return original(exchange.data, nil, mayKeep ? metadata : nil, response, lead)
+        case (304, let stale?):
+            metrics.update { $0.revalidations += 1 }
+            let metadata = stale.metadata.refreshed(by: headers, request: sent, requested: requested)
+            return original(stale.data, stale.checksum, mayKeep ? metadata : nil, response, lead)
+        // A condition of the caller's own, a part that nobody asked for, or a loader that makes no error of a status.
+        case (let status, _): throw HTTPStatusError.error(status: status, headers: headers, url: url)
         }
-        // A condition of the caller's own: there is nothing here that it could be about.
-        guard let stale = lead.stale else {
-            throw HTTPStatusError.error(status: 304, headers: headers, url: url)
-        }
-        metrics.update { $0.revalidations += 1 }
-        return original(stale.data, stale.checksum, stale.metadata.refreshed(by: headers), lead)
     }
 
     /// What the origin has given or confirmed.
@@ -171,13 +249,14 @@ final class OriginalLoader: Sendable {
         _ data: Data,
         _ checksum: String?,
         _ metadata: CachedData.Metadata?,
+        _ response: URLResponse?,
         _ lead: FlightLead
     ) -> Original {
         let keeps =
-            configuration.cachePolicy.keepsOriginals && AssetType(data).map(configuration.types.contains) == true
+            configuration.dataCachePolicy.keepsOriginals && AssetType(data).map(configuration.types.contains) == true
         let entry = keeps ? metadata.map { CachedData(data: data, metadata: $0, checksum: checksum) } : nil
         let flights = configuration.flights
-        return Original(data: data, metadata: metadata) { await flights.finish([(lead, entry)]) }
+        return Original(data: data, metadata: metadata, response: response) { await flights.finish([(lead, entry)]) }
     }
 
     // MARK: - Files

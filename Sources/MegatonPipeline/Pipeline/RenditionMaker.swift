@@ -7,7 +7,7 @@ internal import Logging
 /// Apart from the pipeline, as what is refreshed behind its answers must not keep it alive.
 final class RenditionMaker: Sendable {
     typealias Error = ImagePipeline.Error
-    typealias Settled = [CacheKey: Result<ImageResponse, Error>]
+    typealias Settled = [CacheKey: Result<RenditionResponse, Error>]
     /// A rendition whose flight is ours.
     typealias Led = (lead: FlightLead, rendition: Rendition)
 
@@ -83,7 +83,7 @@ final class RenditionMaker: Sendable {
             switch decision {
             case .hit(let cached):
                 metrics.update { $0.cacheHits += 1 }
-                look.settled[entry.key] = .success(ImageResponse(entry.rendition, cached))
+                look.settled[entry.key] = .success(RenditionResponse(entry.rendition, cached))
             case .stale(let cached, let lead):
                 look.settled[entry.key] = .success(stale(cached, entry.rendition, metrics))
                 if let lead { look.behind.append((lead, entry.rendition)) }
@@ -95,12 +95,12 @@ final class RenditionMaker: Sendable {
         return look
     }
 
-    private func stale(_ cached: CachedData, _ rendition: Rendition, _ metrics: PipelineMetrics) -> ImageResponse {
+    private func stale(_ cached: CachedData, _ rendition: Rendition, _ metrics: PipelineMetrics) -> RenditionResponse {
         metrics.update {
             $0.cacheHits += 1
             $0.staleHits += 1
         }
-        return ImageResponse(rendition, cached)
+        return RenditionResponse(rendition, cached)
     }
 
     // MARK: - Leading
@@ -127,19 +127,18 @@ final class RenditionMaker: Sendable {
     private func make(_ led: [Led], _ source: Source, _ metrics: PipelineMetrics) async -> Settled {
         do throws(Error) {
             let original = try await originals.original(source, metrics)
-            // The original goes to the cache while we render: whoever waits for it is woken by the end of that.
-            async let stored: Void = original.storeIfNeeded()
             let new = led.filter { !original.isSource(of: $0.lead.stale) }
             let images: [EncodedImage]
             do throws(Error) {
                 images = try await render(new, original, source)
             } catch {
-                await stored
+                await original.isStored()
                 // Cut off without a length that would have told, perhaps: the next one is to ask the origin.
                 if error.code == .corruptImage { await configuration.flights.discard(source.key) }
                 throw error
             }
-            await stored
+            // It went to the cache while we rendered: whoever waits for it is woken by the end of that.
+            await original.isStored()
             metrics.update { $0.renders += images.count }
             let old = led.filter { original.isSource(of: $0.lead.stale) }
             return await finish(Array(zip(new, images)), old, original, metrics)
@@ -173,19 +172,19 @@ final class RenditionMaker: Sendable {
         _ original: Original,
         _ metrics: PipelineMetrics
     ) async -> Settled {
-        let metadata = configuration.cachePolicy.keepsRenditions ? original.metadata : nil
+        let metadata = configuration.dataCachePolicy.keepsRenditions ? original.metadata : nil
         var settled: Settled = [:]
         var entries: [(lead: FlightLead, entry: CachedData?)] = []
         for ((lead, rendition), image) in made {
             let entry = metadata.map { CachedData(image, rendition.format, of: $0) }
             entries.append((lead: lead, entry: entry))
-            settled[lead.key] = .success(ImageResponse(rendition, image))
+            settled[lead.key] = .success(RenditionResponse(rendition, image))
         }
         for (lead, rendition) in old {
             guard let cached = lead.stale else { continue }
             metrics.update { $0.cacheHits += 1 }
             entries.append((lead: lead, entry: metadata.map { cached.prolonged(by: $0) }))
-            settled[lead.key] = .success(ImageResponse(rendition, cached))
+            settled[lead.key] = .success(RenditionResponse(rendition, cached))
         }
         await configuration.flights.finish(entries)
         return settled

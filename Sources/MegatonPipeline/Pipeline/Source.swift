@@ -8,6 +8,7 @@ struct Source: Sendable, CustomStringConvertible {
         case remote(URLRequest)
         case file(FileAccess.File)
         case inline(Data)
+        case closure(@Sendable () async throws -> Data)
     }
 
     let place: Place
@@ -17,7 +18,7 @@ struct Source: Sendable, CustomStringConvertible {
     let description: String
 }
 
-extension ImageResponse {
+extension RenditionResponse {
     init(_ rendition: Rendition, _ image: EncodedImage) {
         self.init(rendition: rendition, data: image.data, size: image.size, source: .render, checksum: nil)
     }
@@ -28,13 +29,13 @@ extension ImageResponse {
     }
 
     /// The same picture for somebody who did not make it.
-    func fromCache() -> ImageResponse {
-        ImageResponse(rendition: rendition, data: data, size: size, source: .cache, checksum: checksum)
+    func fromCache() -> RenditionResponse {
+        RenditionResponse(rendition: rendition, data: data, size: size, source: .cache, checksum: checksum)
     }
 
     /// The same picture under the name that it was asked for by.
-    func named(_ rendition: Rendition) -> ImageResponse {
-        ImageResponse(rendition: rendition, data: data, size: size, source: source, checksum: checksum)
+    func named(_ rendition: Rendition) -> RenditionResponse {
+        RenditionResponse(rendition: rendition, data: data, size: size, source: source, checksum: checksum)
     }
 }
 

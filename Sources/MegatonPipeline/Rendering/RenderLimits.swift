@@ -11,14 +11,14 @@ public struct RenderLimits: Sendable, Equatable {
 
     public init() {}
 
-    /// - Throws: `.imageTooLarge`.
+    /// - Throws: `.sideTooLong`, `.imageTooLarge`, `.tooManyBands`.
     func check(_ probe: ImageProbe) throws(ImagePipeline.Error) {
         let size = "\(probe.width)x\(probe.height)"
         guard probe.width > 0, probe.height > 0 else {
             throw ImagePipeline.Error(.corruptImage, "The header says \(size) pixels.")
         }
         if max(probe.width, probe.height) > side {
-            throw ImagePipeline.Error(.imageTooLarge, "\(size) pixels: a side may have \(side).")
+            throw ImagePipeline.Error(.sideTooLong, "\(size) pixels: a side may have \(side).")
         }
         if probe.width * probe.height > pixels {
             throw ImagePipeline.Error(
@@ -27,7 +27,7 @@ public struct RenderLimits: Sendable, Equatable {
             )
         }
         if probe.bands > bands {
-            throw ImagePipeline.Error(.imageTooLarge, "\(probe.bands) channels; the limit is \(bands).")
+            throw ImagePipeline.Error(.tooManyBands, "\(probe.bands) channels; the limit is \(bands).")
         }
     }
 }

@@ -26,6 +26,19 @@ final class Renderer: Sendable {
         return running.withLock { $0.values.map { $0.duration(to: now) }.max() }
     }
 
+    /// Runs something on one of the render threads. Where the calling task is cancelled before it has begun, it never does.
+    func run<Value: Sendable>(
+        _ work: @escaping @Sendable () throws(ImagePipeline.Error) -> Value
+    ) async throws(ImagePipeline.Error) -> Value {
+        do {
+            return try await threads.run { try work() }
+        } catch let error as ImagePipeline.Error {
+            throw error
+        } catch {
+            throw ImagePipeline.Error(.cancelled, "Cancelled while waiting for a render thread.")
+        }
+    }
+
     /// - Parameter context: URL, status and media type, for messages.
     func render(
         _ renditions: [Rendition],

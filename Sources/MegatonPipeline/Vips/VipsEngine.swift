@@ -2,10 +2,9 @@ internal import Foundation
 
 /// The engine that does everything.
 struct VipsEngine: RenderEngine {
-    init() throws(ImagePipeline.Error) { try VipsRuntime.start() }
-
     func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
-        try withBytes(of: data, failing: .corruptImage, "the header cannot be read") { bytes throws(VipsError) in
+        try VipsRuntime.start()
+        return try withBytes(of: data, failing: .corruptImage, "the header cannot be read") { bytes throws(VipsError) in
             let image = try VipsImage.open(bytes)
             return ImageProbe(
                 type: type,

@@ -1,5 +1,6 @@
 internal import CVips
 internal import Foundation
+import Synchronization
 
 /// libvips, started once in a process and never stopped.
 public enum VipsRuntime {
@@ -19,8 +20,12 @@ public enum VipsRuntime {
         guard megaton_vips_start("megaton") == 0 else {
             return .failure(ImagePipeline.Error(.renderFailed, "libvips did not start: \(takeErrorText())"))
         }
+        isRunning.store(true, ordering: .releasing)
         return .success(())
     }()
+
+    /// Set behind the start. To ask `started` would be to start.
+    private static let isRunning = Atomic(false)
 
     /// Of the library that is loaded: `8.14.1`.
     public static var version: String { "\(vips_version(0)).\(vips_version(1)).\(vips_version(2))" }
@@ -30,8 +35,11 @@ public enum VipsRuntime {
     /// - Throws: `.renderFailed` where the library is too old.
     public static func start() throws(ImagePipeline.Error) { try started.get() }
 
-    /// To be called last on each thread that used libvips: it frees what the library keeps for the thread.
-    static func endThread() { vips_thread_shutdown() }
+    /// To be called last on each thread that may have used libvips: it frees what the library keeps for the thread. Where it
+    /// was never started there is nothing, and it would crash.
+    static func endThread() {
+        if isRunning.load(ordering: .acquiring) { vips_thread_shutdown() }
+    }
 
     /// What libvips said last. The buffer is one for all threads: the text may belong to another call, so it is a hint
     /// within a message and decides nothing.

@@ -29,6 +29,9 @@ struct BadOrigin: Sendable {
     /// Paths of its sources are the ids of its jobs.
     var ids: [String] { (0..<jobs).map { "\(name)-\($0)" } }
 
+    /// Whether it is known at once that it is bad.
+    var isQuick: Bool { limit == Self.atOnce }
+
     /// Whether each of its jobs fills the memory that a fetch may take.
     var fillsMemory: Bool { (mostBytes ?? 0) > Self.bodyLimit }
 
@@ -108,21 +111,21 @@ struct BadOrigin: Sendable {
                     isHeader: true
                 )
             ),
-            code: .dataTooLarge,
+            code: .headerTooLarge,
             limit: atOnce,
             mostBytes: bodyLimit
         ),
-        BadOrigin(name: "silent", answer: .init(), isSilent: true, code: .timedOut, limit: tooSlow),
+        BadOrigin(name: "silent", answer: .init(), isSilent: true, code: .tooSlow, limit: tooSlow),
         BadOrigin(
             name: "dripping-header",
             answer: .init(stream: drip("X-Drip: 1\r\n", everyMilliseconds: 100, isHeader: true)),
-            code: .timedOut,
+            code: .tooSlow,
             limit: tooSlow
         ),
         BadOrigin(
             name: "dripping-body",
             answer: .init(stream: drip("x", everyMilliseconds: 100)),
-            code: .timedOut,
+            code: .tooSlow,
             limit: tooSlow
         ),
         // 4 KiB/s: never slow enough for that limit.

@@ -26,8 +26,9 @@ struct BadOrigins: Scenario {
     /// What rendering and the allocator take beside the bodies.
     private static let memoryMargin = 64 * mebibyte
 
-    /// Good jobs are not done any more.
-    struct NoProgress: Error {}
+    /// For the host that had refused, in whichever worker.
+    private static let again = "again"
+    private static let jobsAgain = 8
 
     /// A host that says 429 to one path, and is good to all others.
     private struct Busy {
@@ -67,10 +68,13 @@ struct BadOrigins: Scenario {
 
             _ = try await work("before", good, cluster, stage)
             let memory = Self.memory("VmHWM", of: worker)
-            let start = try await Self.time(cluster.client)
+            let start = try await Stage.time(cluster.client)
+            // What is known at once goes first: the others keep the worker busy for seconds.
             var sources = [(id: "refused", url: busy.server.url("/refused"))]
-            for (kind, server) in zip(BadOrigin.all, servers) {
-                sources += kind.ids.map { (id: $0, url: server.url("/\($0)")) }
+            for isQuick in [true, false] {
+                for (kind, server) in zip(BadOrigin.all, servers) where kind.isQuick == isQuick {
+                    sources += kind.ids.map { (id: $0, url: server.url("/\($0)")) }
+                }
             }
             try await submit(sources, as: Self.batch, attempts: 1, cluster)
             try await comeBack(busy, cluster, stage)
@@ -81,9 +85,12 @@ struct BadOrigins: Scenario {
             }
             try await judge(busy, cluster, stage, &verdict)
             // One lot before them, and what came back to the host that had refused.
-            try await judgeCache((lots + 1) * Self.goodJobs + 1, cluster, &verdict)
-            let stalled = try await cluster.view.stat()["stalled"] ?? 0
-            verdict.require(stalled == 0, "\(stalled) leases ran out")
+            try await judgeCache((lots + 1) * Self.goodJobs + Self.jobsAgain, cluster, &verdict)
+            let leases = try await cluster.view.leases()
+            verdict.require(leases.stalled == 0, "\(leases.stalled) leases ran out")
+            // The last lines of the histories come with the workers' ends.
+            verdict.complain(await cluster.endFleet())
+            try judgeClaims(cluster, &verdict)
         }
     }
 
@@ -115,10 +122,9 @@ struct BadOrigins: Scenario {
         let ids = (0..<Self.goodJobs).map { "\(batch)-\($0)" }
         let start = stage.clock.now
         try await submit(ids.map { (id: $0, url: origin.url("/\($0).png")) }, as: batch, cluster)
-        let done = try await stage.wait(atMost: .seconds(60)) {
+        try await stage.reach("\(Self.goodJobs) good jobs done", within: .seconds(60)) {
             try await cluster.view.batch(batch)["done"] == Self.goodJobs
         }
-        if done == nil { throw NoProgress() }
         return start.duration(to: stage.clock.now)
     }
 
@@ -144,14 +150,17 @@ struct BadOrigins: Scenario {
         return lots
     }
 
-    /// Asks the host again that has just refused. One attempt has to do: it is not spent on waiting.
+    /// Asks the host again that has just refused, from two workers of which one has never met it. One attempt has to do:
+    /// it is not spent on waiting.
     private func comeBack(_ busy: Busy, _ cluster: SmallCluster, _ stage: Stage) async throws {
         // A job's end comes behind what the host's state was told.
-        _ = try await stage.wait(atMost: .seconds(10)) {
+        try await stage.reach("the end of the job that is refused", within: .seconds(10)) {
             try await cluster.client.send(["ZSCORE", "megaton:{default}:dead", "refused"]) != .null
         }
-        let source = (id: "again", url: busy.server.url("/again"))
-        try await submit([source], as: "again", attempts: 1, cluster)
+        try cluster.fleet.startWorkers(1)
+        try await stage.ready(cluster.client, workers: 2)
+        let sources = (0..<Self.jobsAgain).map { (id: "again-\($0)", url: busy.server.url("/again-\($0)")) }
+        try await submit(sources, as: Self.again, attempts: 1, cluster)
     }
 
     // MARK: - Judging
@@ -182,6 +191,17 @@ struct BadOrigins: Scenario {
         verdict.require(server.total == kind.jobs, "\(kind.name): asked \(server.total) times for \(kind.jobs) jobs")
     }
 
+    /// Both workers have to have waited for the host, or nothing was said of the cluster.
+    private func judgeClaims(_ cluster: SmallCluster, _ verdict: inout Verdict) throws {
+        let ids = (0..<Self.jobsAgain).map { "again-\($0)" }
+        let claims = try cluster.fleet.workers.map { worker in
+            let history = try HistoryChecker([worker.history])
+            return ids.reduce(0) { $0 + (history.claimsByJob[$1] ?? 0) }
+        }
+        verdict.note("claims of the \(Self.jobsAgain) jobs for that host, by worker: \(claims)")
+        verdict.require(claims.count == 2 && claims.allSatisfy { $0 > 0 }, "not both workers had jobs for that host")
+    }
+
     private func deathCode(_ id: String, _ cluster: SmallCluster) async throws -> String? {
         let json = try await cluster.client.send(["HGET", "megaton:{default}:deadinfo", .string(id)]).string ?? ""
         return (try? JSONDecoder().decode(DeadJob.self, from: Data(json.utf8)))?.code
@@ -199,8 +219,11 @@ struct BadOrigins: Scenario {
             code == ImagePipeline.Error.Code.httpStatus.rawValue,
             "the refused job died of \(code ?? "nothing")"
         )
-        let done = try await stage.wait(atMost: Self.latest) { try await cluster.view.batch("again")["done"] == 1 }
-        verdict.require(done != nil, "the job for the host that had refused was not done")
+        let done = try await stage.wait(atMost: Self.latest) {
+            try await cluster.view.batch(Self.again).isFinished
+        }
+        verdict.require(done != nil, "the jobs for the host that had refused did not end")
+        verdict.requireDone(Self.jobsAgain, of: Self.again, try await cluster.view.batch(Self.again))
         guard let refusal = busy.refused.first, let next = busy.accepted.first else {
             verdict.complain(["the host that refuses was not asked again"])
             return
@@ -209,7 +232,8 @@ struct BadOrigins: Scenario {
         verdict.note("429 with Retry-After \(Self.retryAfter): the next request \(Stage.seconds(pause)) later")
         verdict.require(pause >= Self.earliest, "the host that had refused was asked before its time")
         verdict.require(pause <= Self.latest, "the host that had refused was asked too late")
-        verdict.require(busy.server.total == 2, "the host that had refused was asked \(busy.server.total) times")
+        let requests = busy.server.total - 1
+        verdict.require(requests == Self.jobsAgain, "\(requests) requests after the refusal for \(Self.jobsAgain) jobs")
     }
 
     private func judge(_ before: Int, of worker: Int32, _ verdict: inout Verdict) {
@@ -239,11 +263,5 @@ struct BadOrigins: Scenario {
         let words = lines.first { $0.hasPrefix(field + ":") }?.split(whereSeparator: \.isWhitespace) ?? []
         // Its unit is kB, and means KiB.
         return words.count > 1 ? (Int(words[1]) ?? 0) * 1024 : 0
-    }
-
-    /// Milliseconds of Redis' clock, by which deaths are written down.
-    private static func time(_ redis: RedisClient) async throws -> Int {
-        let parts = (try await redis.send(["TIME"]).array ?? []).compactMap(\.int)
-        return parts.count == 2 ? parts[0] * 1000 + parts[1] / 1000 : 0
     }
 }

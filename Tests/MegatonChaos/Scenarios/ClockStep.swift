@@ -13,37 +13,22 @@ struct ClockStep: Scenario {
     private static let sources = 60
     private static let widths = 100
     private static let patience: Duration = .seconds(120)
-    /// What libfaketime reads, and how many jobs are done before it is written.
-    private static let steps = [(offset: "+1h", after: 500), (offset: "-1h", after: 2500)]
+    /// Milliseconds from the machine's time, and how many jobs are done before the clock steps there.
+    private static let steps: [(offset: Int64, after: Int)] = [(3_600_000, 500), (-3_600_000, 2500)]
     /// Milliseconds between the largest and the smallest time in the worker's history: nearly the two hours.
     private static let expectedSpan = 6_900_000
 
-    /// The load never got going.
-    struct NoLoad: Error {}
-
     func run(_ stage: Stage) async throws -> Verdict {
-        guard let library = Self.library else {
-            var verdict = Verdict()
-            verdict.note("libfaketime is not installed (apt-get install libfaketime): nothing was measured")
-            return verdict
-        }
         return try await SmallCluster.run(stage) { cluster, verdict in
             let image = TestImage.quarters(width: 128, height: 128)
             let origin = try await OriginServer.start(delay: .milliseconds(20)) { _ in .image(image) }
             defer { origin.stop() }
             let clock = "\(stage.directory)/clock"
-            try Self.set(clock, "+0")
+            try FaultLibrary.setClock(clock, aheadBy: 0)
             try await cluster.start(workers: 1, stage)
-            let stepped = try launch(library, clock, cluster, stage)
+            let stepped = try launch(clock, cluster, stage)
             defer { stepped.send(SIGKILL) }
-            do {
-                try await stage.ready(cluster.client, workers: 2)
-            } catch {
-                verdict.complain([
-                    "the worker with the clock did not come up (\(stepped.isRunning), \(await stepped.ending())): \(stepped.errors.suffix(300))"
-                ])
-                return
-            }
+            try await stage.ready(cluster.client, workers: 2)
             try await load(origin, clock, stepped, cluster, stage, &verdict)
             stepped.send(SIGTERM)
             let code = await Fleet.ending(of: stepped, within: .seconds(45))
@@ -58,40 +43,17 @@ struct ClockStep: Scenario {
 
     // MARK: - The clock
 
-    /// The library itself and not the program `faketime`, which would stand between us and the worker's signals.
-    private static var library: String? {
-        let files = FileManager.default
-        let folders = (try? files.contentsOfDirectory(atPath: "/usr/lib")) ?? []
-        return (["/usr/lib", "/usr/local/lib"] + folders.map { "/usr/lib/\($0)" })
-            .map { "\($0)/faketime/libfaketimeMT.so.1" }
-            .first { files.fileExists(atPath: $0) }
-    }
-
-    private static func set(_ clock: String, _ offset: String) throws {
-        try Data("\(offset)\n".utf8).write(to: URL(fileURLWithPath: clock), options: .atomic)
-    }
-
     private static func history(_ cluster: SmallCluster) -> String { cluster.fleet.histories + "/stepped.jsonl" }
 
     /// A worker whose wall clock follows the file. Its monotonic clocks do not, as on a machine whose clock is set.
-    private func launch(
-        _ library: String,
-        _ clock: String,
-        _ cluster: SmallCluster,
-        _ stage: Stage
-    ) throws -> ProgramUnderTest {
+    private func launch(_ clock: String, _ cluster: SmallCluster, _ stage: Stage) throws -> ProgramUnderTest {
         try ProgramUnderTest(
-            // `env` becomes the worker: spawned with the library and without it, Swift does not see its arguments.
-            program: "/usr/bin/env",
+            program: stage.program,
             arguments: [
-                stage.program, "worker", "--allow-private", "--render-threads", "1", "--history", Self.history(cluster),
-                "--log-level",
+                "worker", "--allow-private", "--render-threads", "1", "--history", Self.history(cluster), "--log-level",
                 "warning", "--redis", cluster.fleet.options.control, "--cache-redis", cluster.cacheURL,
             ],
-            environment: [
-                "LD_PRELOAD": library, "FAKETIME_TIMESTAMP_FILE": clock, "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
-            ]
+            environment: try FaultLibrary.steppingClock(clock)
         )
     }
 
@@ -113,14 +75,15 @@ struct ClockStep: Scenario {
         ])
         defer { submit.send(SIGKILL) }
         for step in Self.steps {
-            let reached = try await stage.wait(atMost: Self.patience) { try await cluster.view.done() >= step.after }
-            if reached == nil { throw NoLoad() }
-            try Self.set(clock, step.offset)
+            try await stage.reach("\(step.after) jobs done", within: Self.patience) {
+                try await cluster.view.done() >= step.after
+            }
+            try FaultLibrary.setClock(clock, aheadBy: step.offset)
         }
         let code = await Fleet.ending(of: submit, within: Self.patience)
         verdict.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing")")
         let counters = try await cluster.view.batch(Self.batch)
-        verdict.require(counters["done"] == jobs, "\(counters["done"]) of \(jobs) jobs are done")
+        verdict.requireDone(jobs, of: Self.batch, counters)
         let own = JobList.outcomes(ledger).count { $0.worker?.contains(":\(stepped.pid):") == true }
         verdict.note("\(counters["done"]) of \(jobs) jobs done, \(own) of them by the worker whose clock jumped")
         verdict.require(own > Self.steps[0].after / 4, "the worker whose clock jumped did next to nothing")
@@ -132,9 +95,8 @@ struct ClockStep: Scenario {
         let span = (times.max() ?? 0) - (times.min() ?? 0)
         verdict.note("the worker's own clock went over \(span / 60_000) minutes")
         verdict.require(span >= Self.expectedSpan, "the worker's clock did not jump: that proves nothing")
-        let stat = try await cluster.view.stat()
-        let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
-        verdict.note("stalled \(stalled), fenced \(fenced), refused as late \(late)")
-        verdict.require(stalled == 0 && fenced == 0 && late == 0, "leases were lost with the clock")
+        let leases = try await cluster.view.leases()
+        verdict.note(leases.text)
+        verdict.require(leases.areZero, "leases were lost with the clock")
     }
 }

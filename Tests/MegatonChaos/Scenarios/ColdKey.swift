@@ -15,11 +15,6 @@ struct ColdKey {
     private let log: RequestLog
     private let origin: OriginServer
 
-    /// Nobody asked the origin within its time.
-    struct NotAsked: Error {}
-    /// Not all workers sleep, or the leader did not count their places.
-    struct NotSettled: Error {}
-
     init(workers: Int = 50, jobs: Int = 500) async throws {
         self.workers = workers
         self.jobs = jobs
@@ -59,8 +54,8 @@ struct ColdKey {
 
     /// When the origin was asked first; waits for that.
     func firstRequest(_ stage: Stage) async throws -> ContinuousClock.Instant {
-        _ = try await stage.wait(atMost: .seconds(30)) { log.first != nil }
-        guard let first = log.first else { throw NotAsked() }
+        try await stage.reach("a request to the origin", within: .seconds(30)) { log.first != nil }
+        guard let first = log.first else { throw Stage.NotReached(what: "a request to the origin") }
         return first
     }
 
@@ -70,11 +65,10 @@ struct ColdKey {
     /// all jobs at once.
     private func settle(_ control: RedisClient, _ stage: Stage) async throws {
         let before = try await looks(control)
-        let took = try await stage.wait(atMost: .seconds(30)) {
+        try await stage.reach("workers that sleep and a leader that counted them", within: .seconds(30)) {
             let (asleep, now) = (try await sleeping(control), try await looks(control))
             return asleep >= workers && now > before
         }
-        if took == nil { throw NotSettled() }
     }
 
     /// Workers that are blocked until somebody gives them a token.

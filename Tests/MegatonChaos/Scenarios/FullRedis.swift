@@ -14,7 +14,11 @@ struct FullRedis: Scenario {
     /// Of each worker.
     private static let concurrency = 8
     /// More than are admitted at a time, so that a full Redis has to do everything that a job goes through.
-    private static let jobs = 200
+    private static let jobs = 2000
+    /// Bytes of blanks behind the JSON of each, which Redis keeps while the job waits: they are what drains.
+    private static let padding = 4096
+    /// Jobs of one push.
+    private static let chunk = 100
     private static let submittedJobs = 10
     /// Seconds. A worker gives up an origin that says nothing for 10 s, and a lease is to be outlived before that.
     private static let lease = 5
@@ -31,8 +35,8 @@ struct FullRedis: Scenario {
             defer { origin.stop() }
             origin.hold()
             try await cluster.start(workers: Self.workers, stage)
-            try await push(origin, cluster)
-            try await fill(cluster, stage, &verdict)
+            let room = try await push(origin, cluster)
+            try await fill(room, cluster, stage, &verdict)
             let start = stage.clock.now
             let submit = try launch(origin, cluster, stage)
             defer { submit.send(SIGKILL) }
@@ -45,7 +49,9 @@ struct FullRedis: Scenario {
             verdict.note("megaton submit ended with \(code ?? -1) after \(Stage.seconds(took)): \(words)")
             verdict.require(code == 69 && took <= Self.limit, "the submitter did not end with 69 within 75 s")
             verdict.require(words.contains("OOM"), "the submitter does not say that Redis is full")
-            try await cluster.client.send(["CONFIG", "SET", "maxmemory", "0"])
+            // The limit at which it was full before: what has drained is all the room there is.
+            try await setLimit(room, cluster)
+            verdict.note("\(room / 1024) KiB allowed, \(try await memory(cluster) / 1024) KiB used when all was done")
             try await submitAgain(origin, cluster, stage, &verdict)
             try await judge(cluster, &verdict)
         }
@@ -56,25 +62,46 @@ struct FullRedis: Scenario {
     private func job(_ number: Int, _ origin: OriginServer) -> RedisArgument {
         let source = origin.url("/held/\(number).png").absoluteString
         let job = Job(id: "held.\(number)", source: source, batch: Self.batch)
-        return .string(String(decoding: job.json(), as: UTF8.self))
+        return .string(String(decoding: job.json(), as: UTF8.self) + String(repeating: " ", count: Self.padding))
     }
 
-    private func push(_ origin: OriginServer, _ cluster: SmallCluster) async throws {
-        let jobs = (0..<Self.jobs).map { job($0, origin) }
-        try await cluster.client.send(RedisCommand(["LPUSH", "megaton:{default}:jobs"] + jobs))
+    /// - Returns: a limit in the middle between the memory without the jobs and that with them.
+    private func push(_ origin: OriginServer, _ cluster: SmallCluster) async throws -> Int {
+        let before = try await memory(cluster)
+        for first in stride(from: 0, to: Self.jobs, by: Self.chunk) {
+            let jobs = (first..<first + Self.chunk).map { job($0, origin) }
+            try await cluster.client.send(RedisCommand(["LPUSH", "megaton:{default}:jobs"] + jobs))
+        }
+        return (before + (try await memory(cluster))) / 2
+    }
+
+    private func memory(_ cluster: SmallCluster) async throws -> Int {
+        try await Stage.info("used_memory", in: "memory", cluster.client)
+    }
+
+    private func setLimit(_ bytes: Int, _ cluster: SmallCluster) async throws {
+        try await cluster.client.send(["CONFIG", "SET", "maxmemory", .int(bytes)])
     }
 
     /// Fills Redis once all places in the workers are taken.
-    private func fill(_ cluster: SmallCluster, _ stage: Stage, _ verdict: inout Verdict) async throws {
+    ///
+    /// - Parameter room: a limit at which it is full as long as the jobs wait.
+    private func fill(
+        _ room: Int,
+        _ cluster: SmallCluster,
+        _ stage: Stage,
+        _ verdict: inout Verdict
+    ) async throws {
         let places = Self.workers * Self.concurrency
-        let taken = try await stage.wait(atMost: .seconds(30)) {
+        try await stage.reach("jobs in all \(places) places of the workers", within: .seconds(30)) {
             try await leased(cluster, stage).count == places
         }
-        verdict.require(taken != nil, "the workers did not take \(places) jobs")
         let waiting = try await cluster.client.send(["LLEN", "megaton:{default}:jobs"]).int ?? 0
         verdict.require(waiting > 0, "no job was waiting to be admitted: that proves less")
-        // Less than is in use already.
-        try await cluster.client.send(["CONFIG", "SET", "maxmemory", "1"])
+        try await setLimit(room, cluster)
+        try await requireRefusal("although the waiting jobs had filled it", cluster, &verdict)
+        // Less than is ever in use, so that it stays full to the end of the last job.
+        try await setLimit(1, cluster)
         try await requireRefusal("when it was full", cluster, &verdict)
     }
 
@@ -144,25 +171,21 @@ struct FullRedis: Scenario {
 
     private func judge(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
         for (name, jobs) in [(Self.batch, Self.jobs), (Self.submitted, Self.submittedJobs)] {
-            let counters = try await cluster.view.batch(name)
-            verdict.require(
-                counters["done"] == jobs && counters["total"] == jobs && counters.ended == jobs,
-                "batch \(name): \(counters["done"]) of \(counters["total"]) done, \(counters.ended) ended, not \(jobs)"
-            )
+            verdict.requireDone(jobs, of: name, try await cluster.view.batch(name))
         }
-        let dead = try await cluster.client.send(["ZCARD", "megaton:{default}:dead"]).int ?? 0
+        let dead = try await cluster.view.dead()
         verdict.require(dead == 0, "\(dead) jobs are dead")
         verdict.require(try await cluster.view.queue.alive() == 0, "jobs are left over")
         verdict.complain(try await cluster.view.misplaced())
         // The counters of leases come with the workers' ends.
         verdict.complain(await cluster.endFleet())
         let stat = try await cluster.view.stat()
-        let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
-        verdict.note("\(stat["done"] ?? 0) done; stalled \(stalled), fenced \(fenced), refused as late \(late)")
+        let leases = LeaseCounters(stat)
+        verdict.note("\(stat["done"] ?? 0) done; \(leases.text)")
         verdict.require(
             stat["done"] == Self.jobs + Self.submittedJobs,
             "\(stat["done"] ?? 0) jobs were done, not \(Self.jobs + Self.submittedJobs)"
         )
-        verdict.require(stalled == 0 && fenced == 0 && late == 0, "leases were lost")
+        verdict.require(leases.areZero, "leases were lost")
     }
 }

@@ -69,16 +69,14 @@ struct KillsUnderLoad: Scenario {
         _ verdict: inout Verdict
     ) async throws {
         let counters = try await cluster.view.batch(Self.batch)
-        verdict.require(counters["total"] == jobs, "the batch has \(counters["total"]) jobs, not \(jobs)")
-        verdict.require(counters["done"] == jobs, "\(counters["done"]) of \(jobs) are done")
-        verdict.require(counters.ended == jobs, "\(counters.ended) ends were counted for \(jobs) jobs")
+        verdict.requireDone(jobs, of: Self.batch, counters)
         let outcomes = JobList.outcomes(ledger)
         let names = Set(outcomes.compactMap(\.id))
         verdict.require(outcomes.count == jobs, "the ledger has \(outcomes.count) lines for \(jobs) jobs")
         verdict.require(names.count == jobs, "the ledger has \(names.count) jobs, not \(jobs)")
         verdict.complain(try await cluster.view.misplaced())
-        let stat = try await cluster.view.stat()
-        verdict.note("\(counters["done"]) done, each once; \(stat["stalled"] ?? 0) leases ran out with their workers")
+        let stalled = try await cluster.view.leases().stalled
+        verdict.note("\(counters["done"]) done, each once; \(stalled) leases ran out with their workers")
     }
 
     /// What the origin saw against what the histories allow for.

@@ -4,7 +4,7 @@ struct ManyWaiters: Scenario {
     static let summary = "500 jobs in 50 processes for one picture that nobody has: one GET, and all done soon after it"
 
     /// The origin's own 2 s included.
-    private static let limit: Duration = .milliseconds(2500)
+    private static let limit: Duration = .milliseconds(2300)
     private static let interval: Duration = .milliseconds(50)
 
     func run(_ stage: Stage) async throws -> Verdict {

@@ -13,7 +13,7 @@ struct ManyWaitersLeaderKilled: Scenario {
     private static let lease = 8
     private static let flightLease = 10
     /// The origin's 2 s, and what a look for the lost lock may be late.
-    private static let limit: Duration = .seconds(flightLease + 3)
+    private static let limit: Duration = .milliseconds(flightLease * 1000 + 2500)
 
     /// No worker of the fleet holds a flight, or more than one do.
     struct NoLeader: Error {

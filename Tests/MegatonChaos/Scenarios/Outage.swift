@@ -18,11 +18,6 @@ struct Outage {
     /// For the rest of the batch: leases that ran out meanwhile and all.
     private static let patience: Duration = .seconds(180)
 
-    /// The load never got going, or Redis did not come back.
-    struct NotReached: Error {
-        let what: String
-    }
-
     func run(_ stage: Stage) async throws -> Verdict {
         let control = try RestartableRedis(settings: [
             "appendonly yes", "appendfsync everysec", "maxmemory-policy noeviction",
@@ -64,17 +59,10 @@ struct Outage {
         let code = await Fleet.ending(of: submit, within: Self.patience)
         verdict.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing: it hung")")
         let counters = try await cluster.view.batch(Self.batch)
-        verdict.require(
-            counters["done"] == jobs && counters["total"] == jobs,
-            "\(counters["done"]) of \(counters["total"]) are done, of \(jobs) that were submitted"
-        )
+        verdict.requireDone(jobs, of: Self.batch, counters)
         verdict.complain(try await cluster.view.misplaced())
         verdict.complain(await cluster.endFleet())
-        let stat = try await cluster.view.stat()
-        verdict.note(
-            "\(counters["done"]) done; stalled \(stat["stalled"] ?? 0), fenced \(stat["fenced"] ?? 0), "
-                + "refused as late \(QueueView.late(stat))"
-        )
+        verdict.note("\(counters["done"]) done; \(try await cluster.view.leases().text)")
     }
 
     private func processes(_ cluster: SmallCluster) -> [ProgramUnderTest] {
@@ -90,17 +78,17 @@ struct Outage {
     ) async throws {
         let view = cluster.view
         // Closed: what is pushed is not what this is about, and a push is only repeated for a minute.
-        let loaded = try await stage.wait(atMost: .seconds(60)) {
+        try await stage.reach("a fleet at work", within: .seconds(60)) {
             let counters = try await view.batch(Self.batch)
             return counters["closed"] == 1 && counters.ended >= Self.doneBefore
         }
-        if loaded == nil { throw NotReached(what: "load") }
         await control.kill()
         try await stage.clock.sleep(for: length)
         try control.start()
-        let up = try await stage.wait(atMost: .seconds(60)) { try await cluster.client.send(["PING"]).string == "PONG" }
+        try await stage.reach("a Redis that is back", within: .seconds(60)) {
+            try await cluster.client.send(["PING"]).string == "PONG"
+        }
         let back = stage.clock.now
-        guard up != nil else { throw NotReached(what: "a Redis that is back") }
         let before = try await view.done()
         verdict.require(before < jobs, "all jobs were done before the outage: there was no load")
         let took = try await stage.wait(atMost: .seconds(120)) { try await view.done() > before }

@@ -14,7 +14,7 @@ final class ProbeWriter: Sendable {
     private struct Log: Sendable {
         var taken: [Write] = []
         var refused: [Write] = []
-        var failures = 0
+        var failures: [RedisError.Code: Int] = [:]
     }
 
     private static let interval: Duration = .milliseconds(50)
@@ -34,8 +34,14 @@ final class ProbeWriter: Sendable {
     /// Those that were answered with NOREPLICAS, in their order.
     var refused: [Write] { log.withLock { $0.refused } }
 
-    /// Those that failed otherwise, or had no answer.
-    var failures: Int { log.withLock { $0.failures } }
+    /// How many failed otherwise, or had no answer, by code.
+    var failures: [RedisError.Code: Int] { log.withLock { $0.failures } }
+
+    /// For people.
+    var failureText: String {
+        let parts = failures.map { "\($0.value) \($0.key)" }.sorted()
+        return parts.isEmpty ? "none" : parts.joined(separator: ", ")
+    }
 
     /// Writes until the task is cancelled.
     func run(_ stage: Stage) async {
@@ -48,7 +54,7 @@ final class ProbeWriter: Sendable {
     }
 
     private func write(_ number: Int) async {
-        do {
+        do throws(RedisError) {
             // On one connection: the second tells whose answer the first is.
             let replies = try await redis.pipeline([
                 ["SET", .string(key), .int(number)], ["CONFIG", "GET", "port"],
@@ -65,7 +71,7 @@ final class ProbeWriter: Sendable {
             guard error.code == .notWritable, error.message.contains("NOREPLICAS") else { throw error }
             log.withLock { $0.refused.append(write) }
         } catch {
-            log.withLock { $0.failures += 1 }
+            log.withLock { $0.failures[error.code, default: 0] += 1 }
         }
     }
 }

@@ -14,10 +14,11 @@ struct QueueView {
         try await redis.send(["HGETALL", .string(Self.prefix + "stat")]).dictionary.compactMapValues { Int($0) }
     }
 
-    /// Ends that came too late and were refused.
-    static func late(_ stat: [String: Int]) -> Int {
-        stat.filter { $0.key.hasPrefix("late_") }.values.reduce(0, +)
-    }
+    /// What became of leases; complete when the workers have ended.
+    func leases() async throws -> LeaseCounters { LeaseCounters(try await stat()) }
+
+    /// Jobs that failed for good.
+    func dead() async throws -> Int { try await redis.send(["ZCARD", .string(Self.prefix + "dead")]).int ?? 0 }
 
     /// Jobs that were done since the queue was made.
     func done() async throws -> Int {

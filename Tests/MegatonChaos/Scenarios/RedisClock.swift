@@ -12,57 +12,73 @@ struct RedisClock: Scenario {
 
     private static let batch = "clock"
     private static let jobs = 100
-
-    private static let step: Int64 = 60_000
+    private static let workers = 2
+    /// Of each worker.
+    private static let concurrency = 16
+    /// Milliseconds.
+    private static let step = 60_000
 
     func run(_ stage: Stage) async throws -> Verdict {
         let clock = "\(stage.directory)/redis-clock"
         try FaultLibrary.setClock(clock, aheadBy: 0)
         var options = SmallCluster.Options()
-        options.controlEnvironment = FaultLibrary.steppingClock(clock)
+        options.controlEnvironment = try FaultLibrary.steppingClock(clock)
+        options.workerArguments = ["--concurrency", String(Self.concurrency)]
         return try await SmallCluster.run(stage, options) { cluster, verdict in
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start(delay: .seconds(2)) { _ in .image(image) }
             defer { origin.stop() }
-            try await cluster.start(workers: 2, stage)
-            let submitter = BatchSubmitter(queue: cluster.view.queue, batch: Self.batch)
-            for number in 0..<Self.jobs {
-                let job = Job(
-                    id: "r\(number)",
-                    source: origin.url("/\(number).png").absoluteString,
-                    renditions: Job.defaultRenditions,
-                    batch: Self.batch
-                )
-                try await submitter.add(job.json())
+            try await cluster.start(workers: Self.workers, stage)
+            try await submit(origin, cluster)
+            try await stage.reach("a fleet at work", within: .seconds(60)) {
+                try await cluster.view.done() > Self.jobs / 4
             }
-            try await submitter.close()
-            _ = try await stage.wait(atMost: .seconds(60)) { try await cluster.view.done() > Self.jobs / 4 }
-            let before = try await Self.time(cluster.client)
-            try FaultLibrary.setClock(clock, aheadBy: Self.step)
-            let jump = try await Self.time(cluster.client) - before
-            verdict.note("Redis' TIME jumped by \(jump) s")
-            verdict.require(jump >= Self.step / 1000, "the clock of Redis did not jump: that proves nothing")
+            let before = try await Stage.time(cluster.client)
+            try FaultLibrary.setClock(clock, aheadBy: Int64(Self.step))
+            let jump = try await Stage.time(cluster.client) - before
+            verdict.note("Redis' TIME jumped by \(jump) ms")
+            verdict.require(jump >= Self.step, "the clock of Redis did not jump: that proves nothing")
             let ended = try await stage.wait(atMost: .seconds(120)) {
                 try await cluster.view.batch(Self.batch).isFinished
             }
             verdict.require(ended != nil, "the batch did not end")
-            let counters = try await cluster.view.batch(Self.batch)
-            verdict.complain(await cluster.endFleet())
-            let stat = try await cluster.view.stat()
-            verdict.note(
-                "\(counters["done"]) of \(Self.jobs) done; \(stat["stalled"] ?? 0) leases ran out, "
-                    + "\(QueueView.late(stat)) ends were refused as late"
-            )
-            verdict.require(stat["stalled"] ?? 0 > 0, "no lease ran out: nothing was running")
-            verdict.require(
-                counters["done"] == Self.jobs && counters["total"] == Self.jobs,
-                "the counters are not those of \(Self.jobs) jobs"
-            )
+            try await judge(cluster, &verdict)
         }
     }
 
-    /// Seconds of Redis' own clock.
-    private static func time(_ redis: RedisClient) async throws -> Int64 {
-        Int64(try await redis.send(["TIME"]).array?.first?.int ?? 0)
+    private func submit(_ origin: OriginServer, _ cluster: SmallCluster) async throws {
+        let submitter = BatchSubmitter(queue: cluster.view.queue, batch: Self.batch)
+        for number in 0..<Self.jobs {
+            let job = Job(
+                id: "r\(number)",
+                source: origin.url("/\(number).png").absoluteString,
+                renditions: Job.defaultRenditions,
+                batch: Self.batch
+            )
+            try await submitter.add(job.json())
+        }
+        try await submitter.close()
+    }
+
+    private func judge(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+        let counters = try await cluster.view.batch(Self.batch)
+        verdict.requireDone(Self.jobs, of: Self.batch, counters)
+        let dead = try await cluster.view.dead()
+        verdict.require(dead == 0, "\(dead) jobs are dead")
+        verdict.complain(try await cluster.view.misplaced())
+        // The counters of leases and the last lines of the histories come with the workers' ends.
+        verdict.complain(await cluster.endFleet())
+        let leases = try await cluster.view.leases()
+        let history = try HistoryChecker(cluster.fleet.histories)
+        let claims = history.claimsByJob.values
+        verdict.note("\(counters["done"]) of \(Self.jobs) done; \(leases.text)")
+        verdict.note("\(claims.count { $0 > 1 }) jobs claimed again, \(claims.max() ?? 0) claims of a job at the most")
+        verdict.complain(history.violations)
+        verdict.require(leases.stalled > 0, "no lease ran out: nothing was running")
+        // A second round of stalls, or one of what was claimed after the jump, would be more than there are places.
+        let places = Self.workers * Self.concurrency
+        verdict.require(leases.stalled <= places, "\(leases.stalled) leases ran out, of \(places) that there were")
+        verdict.require(claims.count == Self.jobs, "the histories have claims of \(claims.count) jobs")
+        verdict.require(claims.allSatisfy { $0 <= 2 }, "a job was claimed \(claims.max() ?? 0) times: not once again")
     }
 }

@@ -20,9 +20,6 @@ struct SentinelFailover: Scenario {
     /// A submitter whose acknowledged pushes were lost may wait for ever.
     private static let patience: Duration = .seconds(120)
 
-    /// The load never got going.
-    struct NoLoad: Error {}
-
     func run(_ stage: Stage) async throws -> Verdict {
         try await SentinelTrio.run { (trio) async throws -> Verdict in
             var options = SmallCluster.Options()
@@ -50,8 +47,9 @@ struct SentinelFailover: Scenario {
             "submit", list, "--wait", "--json", "--batch", Self.batch, "--ledger", ledger,
         ])
         defer { submit.send(SIGKILL) }
-        let loaded = try await stage.wait(atMost: .seconds(60)) { try await cluster.view.done() >= Self.doneBefore }
-        if loaded == nil { throw NoLoad() }
+        try await stage.reach("a fleet at work", within: .seconds(60)) {
+            try await cluster.view.done() >= Self.doneBefore
+        }
         let killed = stage.clock.now
         try await trio.switched { trio.killMaster() }
         let switched = stage.clock.now
@@ -111,9 +109,6 @@ struct SentinelFailover: Scenario {
     /// What was done again as its end was lost, and what came too late.
     private func lateness(_ cluster: SmallCluster, _ view: QueueView, _ verdict: inout Verdict) async throws {
         verdict.complain(await cluster.endFleet())
-        let stat = try await view.stat()
-        verdict.note(
-            "stalled \(stat["stalled"] ?? 0), fenced \(stat["fenced"] ?? 0), refused as late \(QueueView.late(stat))"
-        )
+        verdict.note(try await view.leases().text)
     }
 }

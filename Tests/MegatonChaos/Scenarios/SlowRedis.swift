@@ -24,9 +24,6 @@ struct SlowRedis: Scenario {
     /// It writes nothing, so that SCRIPT KILL may end it.
     private static let endless = "#!lua flags=no-writes\nwhile true do end"
 
-    /// The workers do not do a single job.
-    struct NoWork: Error {}
-
     func run(_ stage: Stage) async throws -> Verdict {
         var options = SmallCluster.Options()
         options.control += ["enable-debug-command local", "busy-reply-threshold 200"]
@@ -58,8 +55,7 @@ struct SlowRedis: Scenario {
     /// The first job fetches and renders; all others find what it made and cost next to nothing.
     private func warmUp(_ pusher: RedisClient, _ source: String, _ cluster: SmallCluster, _ stage: Stage) async throws {
         try await SteadyLoad(pusher, source: source, batch: "warm").push(0..<1)
-        let done = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.done() == 1 }
-        if done == nil { throw NoWork() }
+        try await stage.reach("the first job done", within: .seconds(30)) { try await cluster.view.done() == 1 }
     }
 
     /// - Returns: when Redis hung.
@@ -125,20 +121,14 @@ struct SlowRedis: Scenario {
     // MARK: - The judgement
 
     private func count(_ load: SteadyLoad, _ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
-        let counters = try await cluster.view.batch(Self.batch)
-        verdict.require(
-            counters["total"] == load.pushed && counters["done"] == load.pushed && counters.ended == load.pushed,
-            "\(counters["done"]) of \(counters["total"]) done, \(counters.ended) ended, \(load.pushed) pushed"
-        )
+        verdict.requireDone(load.pushed, of: Self.batch, try await cluster.view.batch(Self.batch))
         verdict.complain(try await cluster.view.misplaced())
     }
 
     private func leases(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
-        let stat = try await cluster.view.stat()
-        let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
-        let lost = stat["leases_lost"] ?? 0
-        verdict.note("stalled \(stalled), fenced \(fenced), leases lost \(lost), refused as late \(late)")
-        verdict.require(stalled == 0 && fenced == 0 && lost == 0 && late == 0, "leases were lost")
+        let leases = try await cluster.view.leases()
+        verdict.note(leases.text)
+        verdict.require(leases.areZero, "leases were lost")
     }
 
     private func latencies(

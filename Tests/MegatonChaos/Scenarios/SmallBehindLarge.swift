@@ -11,6 +11,10 @@ struct SmallBehindLarge: Scenario {
 
     /// 2.5 GB of Redis.
     private static let jobs = 10_000_000
+    /// That many wait when the cluster is started; the rest comes while the small batch does.
+    private static let first = 9_000_000
+    /// Bytes, with a margin.
+    private static let neededMemory = 4_000_000_000
     private static let sources = 100
     private static let smallJobs = 10
     private static let limit: Duration = .seconds(5)
@@ -18,7 +22,7 @@ struct SmallBehindLarge: Scenario {
     private static let memoryLimit = 300
 
     /// A job's JSON around its number.
-    private struct Template {
+    private struct Template: Sendable {
         let head: String
         let tail: String
 
@@ -38,10 +42,37 @@ struct SmallBehindLarge: Scenario {
         func json(_ number: Int) -> Data { Data((head + String(number) + tail).utf8) }
     }
 
-    /// The cluster does not get through the large batch.
-    struct NoProgress: Error {}
+    /// The large batch, on its way to Redis.
+    private struct Bulk: Sendable {
+        let templates: [Template]
+        let submitter: BatchSubmitter
+        private let end = Switch()
+
+        init(templates: [Template], submitter: BatchSubmitter) {
+            self.templates = templates
+            self.submitter = submitter
+        }
+
+        /// Whether Redis has all of it.
+        var isPushed: Bool { end.isSet }
+
+        func push(_ numbers: Range<Int>) async throws {
+            for number in numbers {
+                try Task.checkCancellation()
+                try await submitter.add(templates[number % templates.count].json(number))
+            }
+        }
+
+        /// Pushes the rest and says so.
+        func pushLast(_ numbers: Range<Int>) async throws {
+            try await push(numbers)
+            try await submitter.close()
+            end.set()
+        }
+    }
 
     func run(_ stage: Stage) async throws -> Verdict {
+        try Self.requireMemory()
         var options = SmallCluster.Options()
         // Nothing on disk: this is about memory and turns.
         options.control = []
@@ -49,46 +80,58 @@ struct SmallBehindLarge: Scenario {
             let image = TestImage.quarters(width: 100, height: 100)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
-            try await push(origin, cluster, stage, &verdict)
+            let bulk = Bulk(
+                templates: (0..<Self.sources).map { Template(origin.url("/large/\($0).png").absoluteString) },
+                submitter: BatchSubmitter(queue: cluster.view.queue, batch: "bulk")
+            )
+            try await pushFirst(bulk, cluster, stage, &verdict)
             // Only now: what is measured is the backlog, not how fast it melts.
             try await cluster.start(workers: 2, stage)
-            let moving = try await stage.wait(atMost: .seconds(60)) { try await cluster.view.done() >= 1000 }
-            if moving == nil { throw NoProgress() }
-            try await submitSmall(origin, cluster, stage, &verdict)
+            try await stage.reach("a fleet at work", within: .seconds(60)) { try await cluster.view.done() >= 1000 }
+            async let rest: Void = bulk.pushLast(Self.first..<Self.jobs)
+            try await submitSmall(origin, bulk, cluster, stage, &verdict)
+            try await rest
+            let pushed = await bulk.submitter.submitted
+            verdict.require(pushed == Self.jobs, "Redis has \(pushed) of \(Self.jobs) jobs")
             try await cancel(cluster, stage, &verdict)
         }
     }
 
-    private func push(
-        _ origin: OriginServer,
+    /// Redis, its client and the fleet must not be what the kernel kills.
+    private static func requireMemory() throws {
+        let text = String(decoding: FileManager.default.contents(atPath: "/proc/meminfo") ?? Data(), as: UTF8.self)
+        let line = text.split(separator: "\n").first { $0.hasPrefix("MemAvailable:") }
+        // Its unit is kB, and means KiB.
+        let available = line?.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
+        guard available * 1024 >= neededMemory else {
+            throw Stage.NotReached(
+                what: "4 GB of memory for ten million jobs: MemAvailable in /proc/meminfo says \(available / 1024) MiB"
+            )
+        }
+    }
+
+    /// The part that waits before there is a cluster.
+    private func pushFirst(
+        _ bulk: Bulk,
         _ cluster: SmallCluster,
         _ stage: Stage,
         _ verdict: inout Verdict
     ) async throws {
-        let templates = (0..<Self.sources).map { Template(origin.url("/large/\($0).png").absoluteString) }
-        let before = try await memory(cluster.client)
-        let submitter = BatchSubmitter(queue: cluster.view.queue, batch: "bulk")
+        let before = try await Stage.info("used_memory", in: "memory", cluster.client)
         let start = stage.clock.now
-        for number in 0..<Self.jobs { try await submitter.add(templates[number % Self.sources].json(number)) }
-        try await submitter.close()
+        try await bulk.push(0..<Self.first)
         let took = start.duration(to: stage.clock.now)
-        let after = try await memory(cluster.client)
-        let each = (after - before) / Self.jobs
-        let pushed = await submitter.submitted
-        verdict.note("\(pushed) jobs pushed in \(Stage.seconds(took))")
-        verdict.note("a job that waits: \(each) bytes of Redis, of them \(templates[0].json(500_000).count) its JSON")
-        verdict.require(pushed == Self.jobs, "Redis has \(pushed) of \(Self.jobs) jobs")
+        let after = try await Stage.info("used_memory", in: "memory", cluster.client)
+        let each = (after - before) / Self.first
+        verdict.note("\(Self.first) jobs pushed in \(Stage.seconds(took))")
+        let json = bulk.templates[0].json(500_000).count
+        verdict.note("a job that waits: \(each) bytes of Redis, of them \(json) its JSON")
         verdict.require(each <= Self.memoryLimit, "a job that waits costs \(each) bytes, not \(Self.memoryLimit)")
-    }
-
-    private func memory(_ redis: RedisClient) async throws -> Int {
-        let info = try await redis.send(["INFO", "memory"]).string ?? ""
-        let field = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("used_memory:") }
-        return field.flatMap { Int($0.dropFirst("used_memory:".count)) } ?? 0
     }
 
     private func submitSmall(
         _ origin: OriginServer,
+        _ bulk: Bulk,
         _ cluster: SmallCluster,
         _ stage: Stage,
         _ verdict: inout Verdict
@@ -101,9 +144,11 @@ struct SmallBehindLarge: Scenario {
         defer { submit.send(SIGKILL) }
         let code = await Fleet.ending(of: submit, within: .seconds(120))
         let took = start.duration(to: stage.clock.now)
+        verdict.require(!bulk.isPushed, "the large batch was pushed before the small one had ended")
         let counters = try await cluster.view.batch("small")
         verdict.note(
-            "\(counters["done"]) jobs behind \(Self.jobs - ahead.ended): \(Stage.seconds(took)) with the process"
+            "\(counters["done"]) jobs behind \(ahead["submitted"] - ahead.ended), while more came: "
+                + "\(Stage.seconds(took)) with the process"
         )
         if let first = try await cluster.view.time("created", ofBatch: "small"),
             let last = try await cluster.view.time("finished", ofBatch: "small")

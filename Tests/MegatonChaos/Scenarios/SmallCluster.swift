@@ -21,11 +21,6 @@ final class SmallCluster {
         var workerArguments: [String] = []
     }
 
-    /// A Redis does not answer within its time.
-    struct NoRedis: Error {
-        let url: String
-    }
-
     let fleet: Fleet
     /// Of the control Redis.
     let client: RedisClient
@@ -65,8 +60,9 @@ final class SmallCluster {
         )
         // The fleet's processes end at once where they cannot reach it at their start.
         let client = client
-        let took = try await stage.wait(atMost: .seconds(30)) { try await client.send(["PING"]).string == "PONG" }
-        if took == nil { throw NoRedis(url: control) }
+        try await stage.reach("an answer of \(control)", within: .seconds(30)) {
+            try await client.send(["PING"]).string == "PONG"
+        }
     }
 
     /// What the control Redis says about the queue.

@@ -35,13 +35,11 @@ struct Soak: Scenario {
             // The counters of leases come with the workers' ends.
             verdict.complain(await cluster.endFleet())
             let stat = try await cluster.view.stat()
-            let (stalled, fenced, late) = (stat["stalled"] ?? 0, stat["fenced"] ?? 0, QueueView.late(stat))
+            let leases = LeaseCounters(stat)
             verdict.note("\(rendered) renders in \(Stage.seconds(Self.length)), \(stat["failed"] ?? 0) failed")
-            verdict.note("stalled \(stalled), fenced \(fenced), refused as late \(late)")
+            verdict.note(leases.text)
             verdict.require(rendered > 0, "nothing was rendered: that proves nothing")
-            verdict.require(stalled == 0, "\(stalled) leases ran out")
-            verdict.require(fenced == 0, "\(fenced) jobs were stopped as their leases could not be renewed")
-            verdict.require(late == 0, "\(late) ends came too late")
+            verdict.require(leases.areZero, "leases were lost")
         }
     }
 

@@ -38,10 +38,8 @@ struct TakeOver: Scenario {
             verdict.require(ended != nil, "the batch did not end")
             let counters = try await cluster.view.batch(Self.batch)
             verdict.note("\(counters["done"]) done, \(counters["deduplicated"]) admitted twice")
-            verdict.require(
-                counters["done"] == Self.jobs && counters["total"] == Self.jobs && counters["deduplicated"] == 0,
-                "the counters are not those of \(Self.jobs) jobs, each admitted once"
-            )
+            verdict.requireDone(Self.jobs, of: Self.batch, counters)
+            verdict.require(counters["deduplicated"] == 0, "\(counters["deduplicated"]) jobs were admitted twice")
         }
     }
 
@@ -49,7 +47,9 @@ struct TakeOver: Scenario {
     ///
     /// - Returns: how long it took until more was admitted.
     private func kill(_ cluster: SmallCluster, _ stage: Stage) async throws -> Duration? {
-        _ = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.batch(Self.batch)["total"] > 1000 }
+        try await stage.reach("a leader that admits", within: .seconds(30)) {
+            try await cluster.view.batch(Self.batch)["total"] > 1000
+        }
         let leader = try await cluster.client.send(["GET", "megaton:{default}:leader"]).string ?? ""
         for (index, process) in cluster.fleet.coordinators.enumerated() where leader.contains(":\(process.pid):") {
             process.send(SIGKILL)

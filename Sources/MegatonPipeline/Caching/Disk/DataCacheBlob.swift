@@ -1,0 +1,39 @@
+internal import Crypto
+internal import Foundation
+
+/// What stands before the data in a file: `MDC1`, the length (8 bytes, little endian), and the SHA-256 of the file's name
+/// and the data.
+///
+/// A rename is not made durable before its data (that would cost an fsync for each entry): after a power cut a file may be
+/// empty, cut short or full of zeros. The checksum tells.
+enum DataCacheBlob {
+    static let headerSize = 4 + 8 + 32
+    private static let magic = Data("MDC1".utf8)
+
+    static func header(of data: Data, _ name: DataCacheFileName) -> Data {
+        var header = magic
+        withUnsafeBytes(of: UInt64(data.count).littleEndian) { header.append(contentsOf: $0) }
+        header.append(contentsOf: checksum(data, name))
+        return header
+    }
+
+    /// The length that a header announces; nil where it is none of ours.
+    static func length(_ header: Data) -> Int? {
+        guard header.count == headerSize, header.starts(with: magic) else { return nil }
+        let length = header.dropFirst(4).prefix(8).enumerated().reduce(0 as UInt64) { value, byte in
+            value | UInt64(byte.element) << (8 * UInt64(byte.offset))
+        }
+        return Int(exactly: length)
+    }
+
+    static func isIntact(_ data: Data, _ header: Data, _ name: DataCacheFileName) -> Bool {
+        header.dropFirst(12).elementsEqual(checksum(data, name))
+    }
+
+    private static func checksum(_ data: Data, _ name: DataCacheFileName) -> SHA256.Digest {
+        var hash = SHA256()
+        name.update(&hash)
+        hash.update(data: data)
+        return hash.finalize()
+    }
+}

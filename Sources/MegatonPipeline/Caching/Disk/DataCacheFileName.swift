@@ -1,0 +1,52 @@
+internal import Crypto
+
+/// The SHA-256 of a key: what its file is called.
+struct DataCacheFileName: Hashable, Sendable {
+    /// The digest, eight bytes each: a fraction of the memory of its hex digits, of which an index has as many as files.
+    private let words: SIMD4<UInt64>
+
+    init(_ key: String) {
+        var hash = SHA256()
+        var key = key
+        key.withUTF8 { hash.update(bufferPointer: UnsafeRawBufferPointer($0)) }
+        words = hash.finalize().withUnsafeBytes { bytes in
+            SIMD4((0..<4).map { UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: $0 * 8, as: UInt64.self)) })
+        }
+    }
+
+    /// - Parameter hex: 64 lower-case digits; anything else is not one of ours.
+    init?(hex: Substring) {
+        guard hex.utf8.count == 64 else { return nil }
+        var words = SIMD4<UInt64>()
+        for (index, byte) in hex.utf8.enumerated() {
+            let digit: UInt8
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = byte - UInt8(ascii: "0")
+            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = byte - UInt8(ascii: "a") + 10
+            default: return nil
+            }
+            words[index / 16] = words[index / 16] << 4 | UInt64(digit)
+        }
+        self.words = words
+    }
+
+    /// Which of the 256 folders it lies in.
+    var folder: UInt8 { UInt8(words[0] >> 56) }
+
+    /// 64 hex digits.
+    var hex: String {
+        String(unsafeUninitializedCapacity: 64) { buffer in
+            let digits = Array("0123456789abcdef".utf8)
+            for index in 0..<64 {
+                let shift = 60 - UInt64(index % 16) * 4
+                buffer[index] = digits[Int(words[index / 16] >> shift & 15)]
+            }
+            return 64
+        }
+    }
+
+    /// Mixes the digest into a checksum, so that a file that got another one's name is found out.
+    func update(_ hash: inout SHA256) {
+        for index in 0..<4 { withUnsafeBytes(of: words[index].bigEndian) { hash.update(bufferPointer: $0) } }
+    }
+}

@@ -1,0 +1,149 @@
+import Synchronization
+
+/// The staging area with those who wait for it: for room in it, or for what is in it to be on the disk.
+final class DataCacheQueue: Sendable {
+    fileprivate struct State {
+        var staging = DataCacheStaging()
+        var isBeingWritten = false
+        /// First come, first served: nobody overtakes who waits for room.
+        var forRoom: [Waiter] = []
+        var nextID = 0
+        var forTicket: [(ticket: DataCacheStaging.Ticket, continuation: CheckedContinuation<Void, Never>)] = []
+    }
+
+    fileprivate struct Waiter: Sendable {
+        let id: Int
+        let name: DataCacheFileName
+        let change: DataCacheStaging.Change
+        let answer = Answer<Staged>()
+    }
+
+    /// How an attempt to stage something ended.
+    enum Staged: Sendable {
+        /// - isFirst: nobody writes; the caller is to see to it that somebody does.
+        case staged(isFirst: Bool)
+        /// There was no room in time, or the task was cancelled.
+        case dropped
+    }
+
+    private let state = Mutex(State())
+    private let limit: Int
+    private let wait: Duration
+    private let sleep: @Sendable (Duration) async throws -> Void
+
+    /// - Parameters:
+    ///   - limit: bytes.
+    ///   - wait: how long to wait for room.
+    init(limit: Int, wait: Duration, time: TimeSource) {
+        self.limit = limit
+        self.wait = wait
+        sleep = time.sleep
+    }
+
+    func change(for name: DataCacheFileName) -> DataCacheStaging.Change? {
+        state.withLock { $0.staging.change(for: name) }
+    }
+
+    /// Stages a change: readers see it when this returns. Waits while the area is full.
+    func stage(_ change: DataCacheStaging.Change, for name: DataCacheFileName) async -> Staged {
+        let (isFirst, waiter) = state.withLock { $0.stage(change, name, limit: limit) }
+        guard let waiter else { return .staged(isFirst: isFirst) }
+        return await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                // Ended early where there is room, or with the caller's task: `giveUp` knows which.
+                try? await self.sleep(self.wait)
+                self.giveUp(waiter.id)
+            }
+            defer { group.cancelAll() }
+            return await waiter.answer.value
+        }
+    }
+
+    /// Hides everything older.
+    ///
+    /// - Returns: whether nobody writes: the caller is to see to it that somebody does.
+    func stageRemoveAll() -> Bool {
+        state.withLock { state in
+            state.staging.stageRemoveAll()
+            return state.beginWriting()
+        }
+    }
+
+    /// Returns when what has been staged until now is done: all of it, or that of one key.
+    func flush(_ name: DataCacheFileName? = nil) async {
+        await withCheckedContinuation { continuation in
+            let isDone = state.withLock { state in
+                let ticket = name.map { state.staging.pending($0) } ?? state.staging.pending
+                guard let ticket else { return true }
+                state.forTicket.append((ticket, continuation))
+                return false
+            }
+            if isDone { continuation.resume() }
+        }
+    }
+
+    /// Carries out what is staged until nothing is, one after the other. By one thread at a time.
+    func writeAll(_ perform: (DataCacheStaging.Work) -> Void) {
+        while let work = state.withLock({ $0.next() }) {
+            perform(work)
+            let (flushed, admitted) = state.withLock { $0.finish(limit: limit) }
+            for continuation in flushed { continuation.resume() }
+            for waiter in admitted { waiter.answer.give(.staged(isFirst: false)) }
+        }
+    }
+
+    // MARK: -
+
+    private func giveUp(_ id: Int) {
+        let waiter = state.withLock { state -> Waiter? in
+            guard let index = state.forRoom.firstIndex(where: { $0.id == id }) else { return nil }
+            return state.forRoom.remove(at: index)
+        }
+        waiter?.answer.give(.dropped)
+    }
+}
+
+extension DataCacheQueue.State {
+    /// - Returns: whether the caller is the one who has to see to the writing; or who waits, where there is no room.
+    fileprivate mutating func stage(
+        _ change: DataCacheStaging.Change,
+        _ name: DataCacheFileName,
+        limit: Int
+    ) -> (isFirst: Bool, DataCacheQueue.Waiter?) {
+        if forRoom.isEmpty, staging.hasRoom(for: change, name, limit: limit) {
+            staging.stage(change, for: name)
+            return (beginWriting(), nil)
+        }
+        nextID += 1
+        let waiter = DataCacheQueue.Waiter(id: nextID, name: name, change: change)
+        forRoom.append(waiter)
+        return (false, waiter)
+    }
+
+    fileprivate mutating func beginWriting() -> Bool {
+        defer { isBeingWritten = true }
+        return !isBeingWritten
+    }
+
+    fileprivate mutating func next() -> DataCacheStaging.Work? {
+        let work = staging.next()
+        isBeingWritten = work != nil
+        return work
+    }
+
+    /// Ends what was being written, and lets in whom there is room for now.
+    fileprivate mutating func finish(
+        limit: Int
+    ) -> (flushed: [CheckedContinuation<Void, Never>], admitted: [DataCacheQueue.Waiter]) {
+        staging.finish()
+        let done = staging.done
+        let flushed = forTicket.filter { $0.ticket <= done }.map(\.continuation)
+        forTicket.removeAll { $0.ticket <= done }
+        var admitted: [DataCacheQueue.Waiter] = []
+        while let waiter = forRoom.first, staging.hasRoom(for: waiter.change, waiter.name, limit: limit) {
+            staging.stage(waiter.change, for: waiter.name)
+            admitted.append(forRoom.removeFirst())
+        }
+        return (flushed, admitted)
+    }
+}

@@ -1,0 +1,14 @@
+public import FoundationNetworking
+
+/// For whom a picture is encoded.
+public struct ImageEncodingContext: Sendable {
+    public var request: ImageRequest
+    public var image: PlatformImage
+    public var urlResponse: URLResponse?
+
+    public init(request: ImageRequest, image: PlatformImage, urlResponse: URLResponse? = nil) {
+        self.request = request
+        self.image = image
+        self.urlResponse = urlResponse
+    }
+}

@@ -1,0 +1,33 @@
+import Synchronization
+
+/// A value that one gives and one waits for, in either order.
+final class Answer<Value: Sendable>: Sendable {
+    private struct State {
+        var value: Value?
+        var waiting: CheckedContinuation<Value, Never>?
+    }
+
+    private let state = Mutex(State())
+
+    /// To be called once.
+    func give(_ value: Value) {
+        let waiting = state.withLock { state in
+            state.value = value
+            return state.waiting.take()
+        }
+        waiting?.resume(returning: value)
+    }
+
+    /// To be asked for once. Whoever gives sees to cancellation.
+    var value: Value {
+        get async {
+            await withCheckedContinuation { continuation in
+                let value = state.withLock { state -> Value? in
+                    if state.value == nil { state.waiting = continuation }
+                    return state.value
+                }
+                if let value { continuation.resume(returning: value) }
+            }
+        }
+    }
+}

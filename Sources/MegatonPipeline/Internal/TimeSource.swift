@@ -1,0 +1,24 @@
+internal import Foundation
+
+/// The time as its users need it: how much has passed, a wait, and the date for what outlives the process.
+struct TimeSource: Sendable {
+    /// Since an arbitrary moment; never goes back.
+    let now: @Sendable () -> Duration
+    /// - Throws: `CancellationError` where the task is cancelled.
+    let sleep: @Sendable (Duration) async throws -> Void
+    /// Nanoseconds since 1970, by a clock that people may set.
+    let date: @Sendable () -> Int64
+
+    init(_ clock: some Clock<Duration>, date: @escaping @Sendable () -> Int64 = Self.wallTime) {
+        let start = clock.now
+        now = { start.duration(to: clock.now) }
+        sleep = { try await clock.sleep(for: $0) }
+        self.date = date
+    }
+
+    private static let wallTime: @Sendable () -> Int64 = {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+}

@@ -1,0 +1,142 @@
+public import Foundation
+public import FoundationNetworking
+import Synchronization
+
+/// Puts a cache in front of a loader: whole answers with their header fields, for as long as these allow.
+///
+/// For loaders that are used without a pipeline, or behind a pipeline that has no cache: a pipeline with one knows more
+/// (revalidation, stale entries, one fetch at a time). Only plain requests are looked up: GET without a range, a
+/// condition, cookies or credentials. What is asked for with one of the `reload…` policies is fetched and kept.
+public final class CachingDataLoader: TimedDataLoading {
+    private let loader: any DataLoading
+    private let cache: any DataCaching
+    private let maximumSize: Int
+    private let key: @Sendable (URLRequest) -> String?
+    private let now: @Sendable () -> Date
+
+    /// - Parameters:
+    ///   - maximumSize: bytes of a body that is kept; larger ones pass by.
+    ///   - key: what an answer is called in the cache; nil passes the cache by.
+    ///   - now: the time that entries age by.
+    public init(
+        _ loader: any DataLoading,
+        cache: any DataCaching,
+        maximumSize: Int = 64 * 1024 * 1024,
+        key: @escaping @Sendable (URLRequest) -> String? = CachingDataLoader.key(for:),
+        now: @escaping @Sendable () -> Date = { Date() }
+    ) {
+        self.loader = loader
+        self.cache = cache
+        self.maximumSize = maximumSize
+        self.key = key
+        self.now = now
+    }
+
+    /// The URL and all header fields, so that no answer is given to a request that its origin might have answered
+    /// otherwise (`Vary`); nil for what is not looked up.
+    public static func key(for request: URLRequest) -> String? {
+        let fields = request.allHTTPHeaderFields ?? [:]
+        let names = Set(fields.keys.map { $0.lowercased() })
+        let own: Set<String> = [
+            "range", "if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range",
+            "authorization",
+            "cookie", "megaton-credential",
+        ]
+        guard (request.httpMethod ?? "GET").uppercased() == "GET", request.httpBody == nil, let url = request.url,
+            names.isDisjoint(with: own)
+        else { return nil }
+        let lines = fields.map { "\($0.key.lowercased()):\($0.value)" }.sorted()
+        return "l:" + CacheKey(.original, ["loader", url.absoluteString] + lines).digest
+    }
+
+    public func loadData(
+        with request: URLRequest,
+        didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
+        didCollect: @escaping @Sendable (LoadTimings) -> Void,
+        completion: @escaping @Sendable ((any Error)?) -> Void
+    ) -> any Cancellable {
+        guard let key = key(request), let url = request.url else {
+            return loader.timedLoad(
+                with: request,
+                didReceiveData: didReceiveData,
+                didCollect: didCollect,
+                completion: completion
+            )
+        }
+        let relay = RelayedLoad(
+            .init(didReceiveData: didReceiveData, didCollect: didCollect, completion: completion)
+        )
+        let isReload = [
+            .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData,
+        ]
+        .contains(request.cachePolicy)
+        relay.run { [self] in
+            if !isReload, let (response, data) = await entry(key, url) {
+                relay.receive(data, response)
+                relay.complete(nil)
+            } else {
+                fetch(request, key, relay)
+            }
+        }
+        return relay
+    }
+
+    /// What the cache has and may still be used.
+    private func entry(_ key: String, _ url: URL) async -> (HTTPURLResponse, Data)? {
+        guard let blob = await cache.cachedData(for: key), let (head, data) = StoredResponse.decode(blob),
+            let stored = head.stored, let lifetime = head.lifetime, let response = head.response(for: url)
+        else { return nil }
+        let age = now().timeIntervalSince1970 - stored
+        // Below zero: a clock that was set back, by which nothing can be told.
+        return age >= 0 && age < lifetime ? (response, data) : nil
+    }
+
+    private struct Copy {
+        var data = Data()
+        var response: URLResponse?
+        var timings: LoadTimings?
+    }
+
+    private final class Recorder: Sendable {
+        let copy = Mutex(Copy())
+    }
+
+    private func fetch(_ request: URLRequest, _ key: String, _ relay: RelayedLoad) {
+        let (recorder, limit) = (Recorder(), maximumSize)
+        relay.begin {
+            loader.timedLoad(
+                with: request,
+                didReceiveData: { data, response in
+                    recorder.copy.withLock { copy in
+                        copy.response = response
+                        // One byte more tells that it is too large.
+                        if copy.data.count <= limit { copy.data.append(data.prefix(limit + 1 - copy.data.count)) }
+                    }
+                    relay.receive(data, response)
+                },
+                didCollect: { timings in recorder.copy.withLock { $0.timings = timings } },
+                completion: { [self] error in
+                    let copy = recorder.copy.withLock { $0 }
+                    guard error == nil, let blob = blob(copy) else { return relay.complete(error, copy.timings) }
+                    // Before the completion, so that whoever asks after it finds the entry.
+                    relay.run { [self] in
+                        await cache.storeData(blob, for: key)
+                        relay.complete(nil, copy.timings)
+                    }
+                }
+            )
+        }
+    }
+
+    /// The entry that is made of an answer, or nil where none may be.
+    private func blob(_ copy: Copy) -> Data? {
+        guard let response = copy.response as? HTTPURLResponse, response.statusCode == 200, !copy.data.isEmpty,
+            copy.data.count <= maximumSize
+        else { return nil }
+        var head = StoredResponse(response)
+        guard let metadata = CachedData.Metadata(headers: head.headers), metadata.lifetime > 0 else { return nil }
+        head.stored = now().timeIntervalSince1970
+        head.lifetime = metadata.lifetime
+        return try? head.encoded(with: copy.data)
+    }
+}

@@ -1,0 +1,102 @@
+internal import Foundation
+
+/// What a request proves its right with, and where it may be shown.
+public struct Credential: Sendable, Hashable, CustomStringConvertible {
+    /// How it is shown.
+    public enum Method: Sendable, Hashable {
+        /// `Authorization: Basic` (RFC 7617).
+        case basic(user: String, password: Secret)
+        /// `Authorization: Bearer` (RFC 6750).
+        case bearer(Secret)
+        /// Header fields of the origin's own.
+        case headerFields([String: Secret])
+        /// AWS Signature Version 4, for `s3:`.
+        case s3(keyID: String, secret: Secret, sessionToken: Secret?)
+    }
+
+    /// Requests that ask for it by this name have it, and no others; without a name all requests to its sources do.
+    public let name: String?
+    /// Where it may be shown. A rule without a scheme means https alone: what goes by http can be read on the way.
+    public let sources: [SourceRule]
+    public let method: Method
+
+    public init(name: String? = nil, sources: [SourceRule], method: Method) {
+        self.name = name
+        self.sources = sources
+        self.method = method
+    }
+
+    /// What kind it is and where it goes, not what it says.
+    public var description: String {
+        let kind =
+            switch method {
+            case .basic: "basic"
+            case .bearer: "bearer"
+            case .headerFields(let fields): fields.keys.sorted().joined(separator: ", ")
+            case .s3: "s3"
+            }
+        let places = sources.map(\.description).joined(separator: ", ")
+        return "\(name.map { "\($0): " } ?? "")\(kind) for \(places)"
+    }
+
+    func isFor(_ parts: URLParts) -> Bool {
+        sources.contains { rule in
+            rule.matches(parts) && (rule.scheme != nil || parts.scheme == "https")
+        }
+    }
+
+    /// Header fields of a request to one of its sources; none for `s3`, whose signature covers the whole request.
+    var headerFields: [String: String] {
+        switch method {
+        case .basic(let user, let password):
+            let pair = Data("\(user):\(password.value)".utf8).base64EncodedString()
+            return ["Authorization": "Basic \(pair)"]
+        case .bearer(let token): return ["Authorization": "Bearer \(token.value)"]
+        case .headerFields(let fields): return fields.mapValues(\.value)
+        case .s3: return [:]
+        }
+    }
+}
+
+extension Credential: Decodable {
+    private enum CodingKeys: String, CodingKey {
+        case name, sources, basic, bearer, headers, s3
+    }
+
+    private struct Basic: Decodable {
+        let user: String
+        let password: Secret
+    }
+
+    private struct Key: Decodable {
+        let id: String
+        let secret: Secret
+        let token: Secret?
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let fields = try decoder.container(keyedBy: CodingKeys.self)
+        name = try fields.decodeIfPresent(String.self, forKey: .name)
+        sources = try fields.decode([String].self, forKey: .sources).map { try SourceRule($0) }
+        var methods: [Method] = []
+        if let basic = try fields.decodeIfPresent(Basic.self, forKey: .basic) {
+            methods.append(.basic(user: basic.user, password: basic.password))
+        }
+        if let token = try fields.decodeIfPresent(Secret.self, forKey: .bearer) { methods.append(.bearer(token)) }
+        if let named = try fields.decodeIfPresent([String: Secret].self, forKey: .headers) {
+            methods.append(.headerFields(named))
+        }
+        if let key = try fields.decodeIfPresent(Key.self, forKey: .s3) {
+            methods.append(.s3(keyID: key.id, secret: key.secret, sessionToken: key.token))
+        }
+        guard methods.count == 1, !sources.isEmpty else {
+            throw DecodingError.dataCorrupted(
+                .init(
+                    codingPath: decoder.codingPath,
+                    debugDescription: "needs sources and one of basic, bearer, headers and s3"
+                )
+            )
+        }
+        method = methods[0]
+    }
+}

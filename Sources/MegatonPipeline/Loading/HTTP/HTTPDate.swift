@@ -1,0 +1,82 @@
+internal import Foundation
+
+/// The dates of HTTP (RFC 9110 section 5.6.7).
+enum HTTPDate {
+    private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    private static let days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+    private static let calendar: Calendar = {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = .gmt
+        return calendar
+    }()
+
+    /// Reads all three forms: `Sun, 06 Nov 1994 08:49:37 GMT`, and the obsolete `Sunday, 06-Nov-94 08:49:37 GMT` and
+    /// `Sun Nov  6 08:49:37 1994`.
+    ///
+    /// To the letter, case too: what a date was meant to be is not guessed at, as a guess may let a stale answer pass.
+    ///
+    /// - Parameter now: what the century of a year of two digits is told by.
+    static func parse(_ text: String?, now: Date = Date()) -> Date? {
+        guard let text, text.utf8.count <= 40 else { return nil }
+        let parts = text.split(separator: " ", omittingEmptySubsequences: false)
+        switch parts.count {
+        case 6 where parts[0].hasSuffix(","):
+            guard isDay(parts[0].dropLast(), short: true), parts[5] == "GMT" else { return nil }
+            return date(parts[3], parts[2], parts[1], parts[4])
+        case 4 where parts[0].hasSuffix(","):
+            let fields = parts[1].split(separator: "-", omittingEmptySubsequences: false)
+            guard isDay(parts[0].dropLast(), short: false), parts[3] == "GMT", fields.count == 3 else { return nil }
+            guard let year = number(fields[2], digits: 2) else { return nil }
+            return date(twoDigits: year, fields[1], fields[0], parts[2], now)
+        case 6 where parts[2].isEmpty && parts[3].utf8.count == 1:
+            return isDay(parts[0], short: true) ? date(parts[5], parts[1], "0\(parts[3])", parts[4]) : nil
+        case 5: return isDay(parts[0], short: true) ? date(parts[4], parts[1], parts[2], parts[3]) : nil
+        default: return nil
+        }
+    }
+
+    private static func isDay(_ name: Substring, short: Bool) -> Bool {
+        days.contains { short ? $0.prefix(3) == name : $0 == name }
+    }
+
+    /// What would be more than fifty years ahead is of the last century with these digits.
+    private static func date(
+        twoDigits year: Int,
+        _ month: Substring,
+        _ day: Substring,
+        _ time: Substring,
+        _ now: Date
+    ) -> Date? {
+        let century = calendar.component(.year, from: now) / 100 * 100
+        let candidates = [century + 100, century, century - 100].compactMap { date($0 + year, month, day, time) }
+        guard let limit = calendar.date(byAdding: .year, value: 50, to: now) else { return nil }
+        return candidates.first { $0 <= limit }
+    }
+
+    private static func date(_ year: Substring, _ month: Substring, _ day: Substring, _ time: Substring) -> Date? {
+        number(year, digits: 4).flatMap { date($0, month, day, time) }
+    }
+
+    private static func date(_ year: Int, _ month: Substring, _ day: Substring, _ time: Substring) -> Date? {
+        let clock = time.split(separator: ":", omittingEmptySubsequences: false)
+        guard clock.count == 3, let month = months.firstIndex(of: String(month)), let day = number(day, digits: 2),
+            let hour = number(clock[0], digits: 2), let minute = number(clock[1], digits: 2),
+            let second = number(clock[2], digits: 2), hour < 24, minute < 60, second <= 60
+        else { return nil }
+        // A leap second is told by no clock of ours.
+        let components = DateComponents(
+            year: year,
+            month: month + 1,
+            day: day,
+            hour: hour,
+            minute: minute,
+            second: min(second, 59)
+        )
+        return components.isValidDate(in: calendar) ? calendar.date(from: components) : nil
+    }
+
+    private static func number(_ text: Substring, digits: Int) -> Int? {
+        guard text.utf8.count == digits, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
+        return Int(text)
+    }
+}

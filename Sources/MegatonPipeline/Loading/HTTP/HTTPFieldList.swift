@@ -1,0 +1,75 @@
+internal import Foundation
+
+/// Header field values that are lists (RFC 9110 section 5.6.1).
+enum HTTPFieldList {
+    /// The elements between commas, trimmed, without empty ones. A comma in a quoted string parts nothing.
+    ///
+    /// A quote that nothing closes is a character like any other: it must not hide what follows.
+    static func elements(_ value: String) -> [Substring] {
+        let bytes = value.utf8
+        var elements: [Substring] = []
+        var (start, index) = (bytes.startIndex, bytes.startIndex)
+        var mayQuote = true
+        while index < bytes.endIndex {
+            if bytes[index] == UInt8(ascii: "\""), mayQuote {
+                if let closing = end(ofQuoteAt: index, bytes) { index = closing } else { mayQuote = false }
+            } else if bytes[index] == UInt8(ascii: ",") {
+                elements.append(trimmed(value[start..<index]))
+                start = bytes.index(after: index)
+            }
+            index = bytes.index(after: index)
+        }
+        elements.append(trimmed(value[start...]))
+        return elements.filter { !$0.isEmpty }
+    }
+
+    /// Without the whitespace around it (OWS: spaces and tabs).
+    static func trimmed(_ text: Substring) -> Substring {
+        func isSpace(_ byte: UInt8) -> Bool { byte == 32 || byte == 9 }
+        guard let first = text.utf8.firstIndex(where: { !isSpace($0) }),
+            let last = text.utf8.lastIndex(where: { !isSpace($0) })
+        else { return "" }
+        return text[first...last]
+    }
+
+    /// What a quoted string means; nil where the text is none (RFC 9110 section 5.6.4).
+    static func unquoted(_ text: Substring) -> String? {
+        let bytes = text.utf8
+        guard bytes.first == UInt8(ascii: "\""), bytes.count > 1,
+            end(ofQuoteAt: bytes.startIndex, bytes) == bytes.index(before: bytes.endIndex)
+        else { return nil }
+        var (result, isEscaped): ([UInt8], Bool) = ([], false)
+        for byte in bytes.dropFirst().dropLast() {
+            isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
+            if !isEscaped { result.append(byte) }
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+
+    /// Whether it is a token (RFC 9110 section 5.6.2): the name of a field or of a directive.
+    static func isToken(_ text: Substring) -> Bool {
+        let marks = "!#$%&'*+-.^_`|~".utf8
+        return !text.isEmpty
+            && text.utf8.allSatisfy { byte in
+                (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+                    || marks.contains(byte)
+            }
+    }
+
+    /// The place of the closing quote.
+    private static func end<Bytes: BidirectionalCollection<UInt8>>(
+        ofQuoteAt start: Bytes.Index,
+        _ bytes: Bytes
+    ) -> Bytes.Index? {
+        var index = bytes.index(after: start)
+        while index < bytes.endIndex {
+            if bytes[index] == UInt8(ascii: "\"") { return index }
+            if bytes[index] == UInt8(ascii: "\\") {
+                bytes.formIndex(after: &index)
+                if index == bytes.endIndex { return nil }
+            }
+            bytes.formIndex(after: &index)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,80 @@
+internal import Crypto
+internal import Foundation
+internal import FoundationNetworking
+
+/// One request of a load as it goes out: checked, by HTTP, and with the credential of its own host.
+struct Hop {
+    /// By http or https.
+    var request: URLRequest
+    /// What libcurl signs the request with (`CURLOPT_AWS_SIGV4`).
+    var signature: Signature?
+    /// Its host stands in the configuration, not in a source: any address may be connected to.
+    var isTrusted = false
+
+    struct Signature {
+        let provider: String
+        let keyID: String
+        let secret: Secret
+    }
+
+    /// - Throws: `.invalidURL` or `.forbidden`.
+    init(_ request: URLRequest, _ configuration: DataLoader.Configuration) throws(ImagePipeline.Error) {
+        guard let url = request.url else {
+            throw ImagePipeline.Error(.invalidURL, "A request without a URL cannot be sent.")
+        }
+        self.request = request
+        self.request.credentialName = nil
+        try Self.check(request.allHTTPHeaderFields ?? [:])
+        let scheme = url.scheme?.lowercased() ?? ""
+        guard URLPolicy.remoteSchemes.contains(scheme) else {
+            throw ImagePipeline.Error(.invalidURL, "\(scheme): cannot be fetched over the network (\(url.redacted)).")
+        }
+        try configuration.urlPolicy.check(url)
+        guard let parts = URLParts(url) else {
+            throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" can be read in more than one way.")
+        }
+        let credential = configuration.credentials.credential(for: parts, named: request.credentialName)
+        if scheme == "s3" {
+            try sign(try S3Location(url), credential, configuration.s3)
+        } else {
+            let fields = credential?.headerFields ?? [:]
+            // Foundation would leave them out without a word.
+            try Self.check(fields)
+            // The caller's own field goes first.
+            for (name, value) in fields
+            where self.request.value(forHTTPHeaderField: name) == nil {
+                self.request.setValue(value, forHTTPHeaderField: name)
+            }
+        }
+    }
+
+    private mutating func sign(
+        _ location: S3Location,
+        _ credential: Credential?,
+        _ endpoint: S3Endpoint
+    ) throws(ImagePipeline.Error) {
+        request.url = try endpoint.url(of: location)
+        isTrusted = endpoint.url != nil
+        guard let credential else { return }  // A public bucket.
+        guard case .s3(let keyID, let secret, let token) = credential.method else {
+            throw ImagePipeline.Error(.forbidden, "The credential for \(location) is none for s3.")
+        }
+        // S3 wants this field and libcurl (7.88) does not make it, but signs it where it is there.
+        let checksum = request.httpBody.map { SHA256.hash(data: $0).hexDigits } ?? "UNSIGNED-PAYLOAD"
+        request.setValue(checksum, forHTTPHeaderField: "x-amz-content-sha256")
+        if let token { request.setValue(token.value, forHTTPHeaderField: "x-amz-security-token") }
+        signature = Signature(provider: "aws:amz:\(endpoint.region):s3", keyID: keyID, secret: secret)
+    }
+
+    private static func check(_ fields: [String: String]) throws(ImagePipeline.Error) {
+        for (name, value) in fields where !isField(name, value) {
+            throw ImagePipeline.Error(.forbidden, "The header field \(name.debugDescription) cannot be sent.")
+        }
+    }
+
+    /// RFC 9110 sections 5.1 and 5.5: what has a line break in it would be two fields.
+    private static func isField(_ name: String, _ value: String) -> Bool {
+        let isName = !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }
+        return isName && !value.utf8.contains { ($0 < 0x20 && $0 != 0x09) || $0 == 0x7F }
+    }
+}

@@ -1,0 +1,20 @@
+internal import Foundation
+
+/// Limits of a load, and the code of the error when one is reached.
+enum LoadLimit {
+    case headerSize
+    case bodySize
+    case connectTime
+    case totalTime
+    case speed
+
+    var code: ImagePipeline.Error.Code {
+        switch self {
+        case .headerSize: .headerTooLarge
+        case .bodySize: .dataTooLarge
+        case .connectTime: .connectTimedOut
+        case .totalTime: .timedOut
+        case .speed: .tooSlow
+        }
+    }
+}

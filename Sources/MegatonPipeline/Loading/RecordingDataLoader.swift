@@ -1,0 +1,151 @@
+internal import Crypto
+public import Foundation
+public import FoundationNetworking
+import Synchronization
+
+/// Writes what a loader loads into a folder, and loads it from there again: for tests that need real answers, and no
+/// network.
+///
+/// Each answer is two files: `….json` has its head, or the error it ended with, `….data` its body. Header fields of
+/// requests and cookies are not written, nor are the values of parameters that may be secret; the rest of the URL is.
+public final class RecordingDataLoader: DataLoading {
+    /// Where answers come from.
+    public enum Mode: Sendable {
+        /// From the loader; each is written, in the place of what was there.
+        case record(any DataLoading)
+        /// From the folder; what is not there ends with `.notFound`.
+        case replay
+        /// From the folder, and from the loader where it is not there yet.
+        case recordMissing(any DataLoading)
+    }
+
+    private struct Recording: Codable {
+        /// For people.
+        var url: String
+        var response: StoredResponse?
+        var error: ImagePipeline.Error?
+    }
+
+    private let folder: URL
+    private let mode: Mode
+    private let files = ThreadPool(name: "megaton-record", count: 1)
+
+    public init(folder: URL, _ mode: Mode) {
+        self.folder = folder
+        self.mode = mode
+    }
+
+    deinit { files.stop() }
+
+    public func loadData(
+        with request: URLRequest,
+        didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
+        completion: @escaping @Sendable ((any Error)?) -> Void
+    ) -> any Cancellable {
+        let relay = RelayedLoad(
+            .init(didReceiveData: didReceiveData, didCollect: { _ in }, completion: completion)
+        )
+        switch mode {
+        case .record(let loader): record(request, loader, relay)
+        case .replay: replay(request, nil, relay)
+        case .recordMissing(let loader): replay(request, loader, relay)
+        }
+        return relay
+    }
+
+    // MARK: - Replaying
+
+    private func replay(_ request: URLRequest, _ loader: (any DataLoading)?, _ relay: RelayedLoad) {
+        let files = files
+        let (head, body) = names(request)
+        relay.run { [self] in
+            do {
+                let (recording, data) = try await files.run {
+                    let recording = try JSONDecoder().decode(Recording.self, from: try Data(contentsOf: head))
+                    return (recording, recording.response == nil ? Data() : try Data(contentsOf: body))
+                }
+                if let url = request.url, let response = recording.response?.response(for: url) {
+                    relay.receive(data, response)
+                }
+                relay.complete(recording.error)
+            } catch let error as CocoaError where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile {
+                if let loader { return record(request, loader, relay) }
+                let url = request.url?.redacted ?? ""
+                relay.complete(ImagePipeline.Error(.notFound, "There is no recording of \(url) in \(folder.path)."))
+            } catch {
+                relay.complete(
+                    ImagePipeline.Error(.incompleteBody, "\(head.path) is no recording: \(error)", isRetryable: false)
+                )
+            }
+        }
+    }
+
+    // MARK: - Recording
+
+    private struct Copy {
+        var data = Data()
+        var response: URLResponse?
+    }
+
+    private final class Recorder: Sendable {
+        let copy = Mutex(Copy())
+    }
+
+    private func record(_ request: URLRequest, _ loader: any DataLoading, _ relay: RelayedLoad) {
+        let recorder = Recorder()
+        relay.begin {
+            loader.loadData(
+                with: request,
+                didReceiveData: { data, response in
+                    recorder.copy.withLock { copy in
+                        copy.data.append(data)
+                        copy.response = response
+                    }
+                    relay.receive(data, response)
+                },
+                completion: { [self] error in
+                    let copy = recorder.copy.withLock { $0 }
+                    relay.run { [self] in
+                        do {
+                            try await write(copy, error, request)
+                            relay.complete(error)
+                        } catch let failure {
+                            let text = "A recording cannot be written to \(folder.path): \(failure)"
+                            relay.complete(error ?? ImagePipeline.Error(.outputFailed, text))
+                        }
+                    }
+                }
+            )
+        }
+    }
+
+    private func write(_ copy: Copy, _ error: (any Error)?, _ request: URLRequest) async throws {
+        let recording = Recording(
+            url: request.url?.redacted ?? "",
+            response: (copy.response as? HTTPURLResponse).map(StoredResponse.init),
+            error: error as? ImagePipeline.Error
+        )
+        // Errors of other types cannot be written, and their answers are not whole.
+        guard error == nil || recording.error != nil else { return }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        let json = try encoder.encode(recording)
+        let (head, body) = names(request)
+        try await files.run { [folder] in
+            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            if recording.response != nil { try copy.data.write(to: body, options: .atomic) }
+            // Last: a recording is there when its head is.
+            try json.write(to: head, options: .atomic)
+        }
+    }
+
+    /// Requests that may be answered differently have files of their own.
+    private func names(_ request: URLRequest) -> (head: URL, body: URL) {
+        var fields = [(request.httpMethod ?? "GET").uppercased(), request.url?.absoluteString ?? ""]
+        for name in ["Range", "If-None-Match", "If-Modified-Since"] {
+            fields.append(request.value(forHTTPHeaderField: name) ?? "")
+        }
+        let digest = SHA256.hash(data: Data(fields.joined(separator: "\n").utf8)).hexDigits.prefix(32)
+        return (folder.appendingPathComponent("\(digest).json"), folder.appendingPathComponent("\(digest).data"))
+    }
+}

@@ -1,0 +1,58 @@
+internal import Foundation
+internal import FoundationNetworking
+
+/// Where the answers of a load lead (RFC 9110 section 15.4): the rules, without the network.
+struct Redirects {
+    /// How many may be followed.
+    let limit: Int
+    /// How many were.
+    private(set) var count = 0
+
+    init(limit: Int) { self.limit = limit }
+
+    static func isRedirect(_ status: Int) -> Bool { [301, 302, 303, 307, 308].contains(status) }
+
+    /// The request that follows an answer. What it asks for is not checked here.
+    ///
+    /// - Returns: nil where the answer is no redirect, or does not say where to.
+    /// - Throws: `.tooManyRedirects` beyond the limit, `.invalidURL` for a place that is none.
+    mutating func next(
+        after request: URLRequest,
+        status: Int,
+        location: String?
+    ) throws(ImagePipeline.Error) -> URLRequest? {
+        guard Self.isRedirect(status), let location, !location.isEmpty, let url = request.url else { return nil }
+        guard count < limit else {
+            throw ImagePipeline.Error(.tooManyRedirects, "It redirects more than \(limit) times.")
+        }
+        guard let target = URL(string: location, relativeTo: url)?.absoluteURL, let scheme = target.scheme else {
+            throw ImagePipeline.Error(.invalidURL, "It redirects to what is no URL.")
+        }
+        guard ["http", "https"].contains(scheme.lowercased()) else {
+            throw ImagePipeline.Error(.invalidURL, "It redirects to \(scheme): where only http and https are followed.")
+        }
+        count += 1
+        var next = request
+        next.url = target
+        let method = request.httpMethod?.uppercased() ?? "GET"
+        if (status == 303 && method != "HEAD") || ((status == 301 || status == 302) && method == "POST") {
+            next.httpMethod = "GET"
+            next.httpBody = nil
+            next.setValue(nil, forHTTPHeaderField: "Content-Type")
+        }
+        if let old = URLParts(url), let new = URLParts(target), old.isSameOrigin(as: new) { return next }
+        // A key may stand in a field of any name: what is not known to be harmless stays with the origin it was for.
+        for name in (next.allHTTPHeaderFields ?? [:]).keys where !Self.kept.contains(name.lowercased()) {
+            next.setValue(nil, forHTTPHeaderField: name)
+        }
+        return next
+    }
+
+    /// Header fields that say nothing of who asks. The credential's name is no credential: ``Credentials`` decides for
+    /// each host.
+    private static let kept: Set<String> = [
+        "accept", "accept-encoding", "accept-language", "cache-control", "content-type", "if-match",
+        "if-modified-since",
+        "if-none-match", "if-range", "if-unmodified-since", "megaton-credential", "pragma", "range", "user-agent",
+    ]
+}

@@ -1,0 +1,31 @@
+internal import Foundation
+internal import FoundationNetworking
+
+/// Which answers have the body that was asked for (RFC 9110 section 15).
+enum ResponseRules {
+    /// What is wrong with an answer, or nil.
+    ///
+    /// - Parameters:
+    ///   - headers: names in lower case.
+    ///   - url: for the message.
+    static func complaint(
+        status: Int,
+        headers: [String: String],
+        of request: URLRequest,
+        url: String
+    ) -> ImagePipeline.Error? {
+        let isGET = (request.httpMethod ?? "GET").uppercased() == "GET"
+        switch status {
+        case 204 where isGET, 205 where isGET:
+            return ImagePipeline.Error(.dataIsEmpty, "\(url) answered \(status), which has no body.", status: status)
+        case 206 where request.value(forHTTPHeaderField: "Range") == nil:
+            return ImagePipeline.Error(
+                .httpStatus,
+                "\(url) answered with a part (206) where the whole was asked for.",
+                status: status
+            )
+        case 200..<300: return nil
+        default: return HTTPStatusError.error(status: status, headers: headers, url: url)
+        }
+    }
+}

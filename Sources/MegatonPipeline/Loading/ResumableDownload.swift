@@ -1,0 +1,110 @@
+internal import Foundation
+internal import FoundationNetworking
+
+/// One download that goes on where an earlier one was cut off. It sends nothing itself: whoever loads tells it what has
+/// come, and is told what to do.
+struct ResumableDownload {
+    /// How a load has ended.
+    enum Outcome {
+        /// The whole body, with the answer that it belongs to: also of a continued one that is 200.
+        case done(Data, URLResponse?)
+        /// What was kept is forgotten: `request` is to be sent once more. Happens once.
+        case again
+        /// What is worth being kept for the next attempt; nil where that is to begin anew.
+        case failed(ImagePipeline.Error, kept: ResumableData?)
+    }
+
+    /// What is to be sent.
+    private(set) var request: URLRequest
+    /// From the first byte on.
+    private(set) var body = Data()
+    private let plain: URLRequest
+    private let isAuthorized: Bool
+    private let limits: ResumableData.Limits
+    /// Before there is a response: what is to be resumed; with one: what it has continued.
+    private var partial: ResumableData?
+    /// What the failure of the origin leaves as it was.
+    private var untouched: ResumableData?
+    private var response: URLResponse?
+
+    /// - Parameters:
+    ///   - request: without a range.
+    ///   - partial: what an earlier attempt has left.
+    ///   - isAuthorized: as of `HTTPFreshness`.
+    init(
+        _ request: URLRequest,
+        resuming partial: ResumableData?,
+        isAuthorized: Bool = false,
+        limits: ResumableData.Limits = ResumableData.Limits()
+    ) {
+        plain = request
+        self.request = request
+        self.isAuthorized = isAuthorized
+        self.limits = limits
+        if let partial, partial.total <= limits.most, partial.resume(&self.request) { self.partial = partial }
+    }
+
+    /// Bytes of the whole body, with those that were kept; the total is nil where it is not known.
+    var progress: (completed: Int, total: Int?) {
+        if let partial { return (max(body.count, partial.data.count), partial.total) }
+        let expected = response?.expectedContentLength ?? -1
+        return (body.count, expected > 0 ? Int(clamping: expected) : nil)
+    }
+
+    /// Takes what has come.
+    ///
+    /// - Returns: false where the load is to be cancelled and `request` to be sent once more.
+    mutating func receive(_ chunk: Data, _ response: URLResponse) -> Bool {
+        if self.response == nil, let partial {
+            switch partial.splice(with: response as? HTTPURLResponse) {
+            case .append: body = partial.data
+            case .restart: self.partial = nil
+            case .forget(let retries):
+                forget()
+                if retries { return false }
+            case .keep: (self.partial, untouched) = (nil, partial)
+            }
+        }
+        self.response = response
+        body.append(chunk)
+        return true
+    }
+
+    /// - Parameter error: nil where all has come.
+    mutating func end(_ error: ImagePipeline.Error?) -> Outcome {
+        guard let error else {
+            guard let partial, let rest = response as? HTTPURLResponse else { return .done(body, response) }
+            if partial.isWhole(body) { return .done(body, partial.whole(with: rest) ?? rest) }
+            let missing = ImagePipeline.Error(
+                .incompleteBody,
+                "\(plain.url?.absoluteString ?? "") gave \(body.count) of \(partial.total) bytes: try again."
+            )
+            return end(missing)
+        }
+        guard response == nil else { return .failed(error, kept: untouched ?? interrupted) }
+        guard let partial else { return .failed(error, kept: nil) }
+        switch partial.splice(after: error) {
+        case .keep, .append: return .failed(error, kept: partial)
+        case .restart: return .failed(error, kept: nil)
+        case .forget(let retries):
+            forget()
+            return retries ? .again : .failed(error, kept: nil)
+        }
+    }
+
+    private var interrupted: ResumableData? {
+        ResumableData(
+            request: plain,
+            response: response,
+            data: body,
+            continuing: partial,
+            isAuthorized: isAuthorized,
+            limits: limits
+        )
+    }
+
+    private mutating func forget() {
+        partial = nil
+        request = plain
+    }
+}

@@ -1,0 +1,82 @@
+internal import Foundation
+
+/// One line of an allow-list: `[scheme://]host[:port][/path]`.
+///
+/// | rule | lets pass |
+/// | --- | --- |
+/// | `example.com` | that host, by http and https on their own ports |
+/// | `*.example.com` | all hosts beneath it, not itself |
+/// | `example.com:8080`, `example.com:*` | that port, any port |
+/// | `https://example.com/images` | `/images` and what lies beneath, not `/images2`, by https |
+/// | `s3://bucket/originals` | the keys `originals/…` |
+///
+/// Hosts are compared as libcurl understands them, in lower case, as Punycode and without the dot at the end; paths by
+/// components, percent-decoded.
+public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
+    /// In lower case; nil for http and https.
+    let scheme: String?
+    /// Without the `*.`.
+    let host: String
+    let isWildcard: Bool
+    let port: Port
+    /// Percent-decoded.
+    let components: [String]
+    public let description: String
+
+    enum Port: Hashable {
+        /// The scheme's.
+        case usual
+        case any
+        case number(Int)
+    }
+
+    /// - Throws: `.invalidURL` where the text is no rule.
+    public init(_ text: String) throws(ImagePipeline.Error) {
+        description = text
+        var rest = Substring(text.trimmingCharacters(in: .whitespaces))
+        var scheme: String?
+        if let mark = rest.range(of: "://") {
+            scheme = rest[..<mark.lowerBound].lowercased()
+            rest = rest[mark.upperBound...]
+        }
+        let isWildcard = rest.hasPrefix("*.")
+        if isWildcard { rest = rest.dropFirst(2) }
+        var port = Port.usual
+        let authority = rest.prefix { $0 != "/" }
+        var place = String(rest)
+        if authority.hasSuffix(":*") {
+            port = .any
+            place = String(authority.dropLast(2) + rest.dropFirst(authority.count))
+        }
+        // A bucket stands where a host would.
+        guard ["http", "https", "s3", nil].contains(scheme), let url = URL(string: "http://\(place)"),
+            let parts = URLParts(url), !parts.host.contains("*"), url.query() == nil, url.fragment() == nil,
+            !parts.hasUser, !parts.hasOddPath
+        else {
+            throw ImagePipeline.Error(
+                .invalidURL,
+                "\"\(text)\" is no rule for sources; one looks like example.com, *.example.com:8443 or https://example.com/path."
+            )
+        }
+        if port == .usual, let number = parts.explicitPort { port = .number(number) }
+        self.scheme = scheme
+        self.isWildcard = isWildcard
+        self.port = port
+        host = parts.host
+        components = parts.components
+    }
+
+    /// Whether a URL is among those that the rule means.
+    func matches(_ parts: URLParts) -> Bool {
+        guard scheme.map({ $0 == parts.scheme }) ?? ["http", "https"].contains(parts.scheme) else { return false }
+        guard isWildcard ? parts.host.hasSuffix(".\(host)") : parts.host == host else { return false }
+        switch port {
+        case .any: break
+        case .usual: guard parts.explicitPort == nil || parts.port == parts.usualPort else { return false }
+        case .number(let number): guard parts.port == number else { return false }
+        }
+        if components.isEmpty { return true }
+        // Which directory `..` and its disguises lead to is decided by the server: none of them is beneath a path.
+        return !parts.hasOddPath && parts.components.starts(with: components)
+    }
+}

@@ -1,0 +1,45 @@
+public import Foundation
+public import FoundationNetworking
+
+/// A loader that tells what a load cost.
+public protocol TimedDataLoading: DataLoading {
+    /// As ``DataLoading/loadData(with:didReceiveData:completion:)``.
+    ///
+    /// - Parameter didCollect: called at most once, before the completion; not after `cancel()`.
+    func loadData(
+        with request: URLRequest,
+        didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
+        didCollect: @escaping @Sendable (LoadTimings) -> Void,
+        completion: @escaping @Sendable ((any Error)?) -> Void
+    ) -> any Cancellable
+}
+
+extension TimedDataLoading {
+    public func loadData(
+        with request: URLRequest,
+        didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
+        completion: @escaping @Sendable ((any Error)?) -> Void
+    ) -> any Cancellable {
+        loadData(with: request, didReceiveData: didReceiveData, didCollect: { _ in }, completion: completion)
+    }
+}
+
+extension DataLoading {
+    /// A load with its timings, where the loader tells them.
+    func timedLoad(
+        with request: URLRequest,
+        didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
+        didCollect: @escaping @Sendable (LoadTimings) -> Void,
+        completion: @escaping @Sendable ((any Error)?) -> Void
+    ) -> any Cancellable {
+        guard let timed = self as? any TimedDataLoading else {
+            return loadData(with: request, didReceiveData: didReceiveData, completion: completion)
+        }
+        return timed.loadData(
+            with: request,
+            didReceiveData: didReceiveData,
+            didCollect: didCollect,
+            completion: completion
+        )
+    }
+}

@@ -1,0 +1,94 @@
+internal import CCurl
+internal import Foundation
+
+/// The parts of a URL with a host, as the parser sees them that connects: libcurl's.
+///
+/// Two parsers may see different hosts in the same text (`http:///a`, `http://a\@b`), and what is checked by one of them
+/// says nothing of where the other one goes: a URL in which Foundation and libcurl disagree has no parts.
+struct URLParts: Sendable, Hashable {
+    /// In lower case.
+    let scheme: String
+    /// In lower case, without brackets and without the dot at the end; numeric forms of IPv4 addresses are dotted.
+    let host: String
+    /// As it stands in the URL.
+    let explicitPort: Int?
+    /// Percent-decoded, without empty ones at the end.
+    let components: [String]
+    /// There are `.`, `..` or separators among the components, maybe encoded, maybe more than once.
+    let hasOddPath: Bool
+    let hasUser: Bool
+
+    init?(_ url: URL) {
+        guard let scheme = url.scheme?.lowercased(), let named = url.host(percentEncoded: false), !named.isEmpty else {
+            return nil
+        }
+        // Other schemes are read by the rules of http: libcurl knows no `s3:`.
+        let text = url.absoluteString.dropFirst(scheme.utf8.count)
+        guard let parsed = megaton_curl_url_parse("http\(text)") else { return nil }
+        defer { curl_url_cleanup(parsed) }
+        func part(_ part: CURLUPart) -> String? {
+            guard let value = megaton_curl_url_part(parsed, part, 0) else { return nil }
+            defer { curl_free(value) }
+            return String(cString: value)
+        }
+        // Other letters are Punycode by now: Foundation sees to it where the URL was made.
+        guard let raw = part(CURLUPART_HOST), raw.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
+        let host = Self.canonical(raw)
+        guard !host.isEmpty else { return nil }
+        let isNumeric = IPAddress(host).map { $0.bytes.count == 4 } ?? false
+        guard host == Self.canonical(named) || isNumeric, part(CURLUPART_ZONEID) == nil else { return nil }
+        let port = part(CURLUPART_PORT).flatMap { Int($0) }
+        guard port == url.port else { return nil }
+        self.scheme = scheme
+        self.host = host
+        explicitPort = port
+        hasUser =
+            url.user() != nil || url.password() != nil || part(CURLUPART_USER) != nil || part(CURLUPART_PASSWORD) != nil
+        let path = url.path(percentEncoded: true)
+        hasOddPath = Self.isOdd(path)
+        components = Self.trimmed(
+            path.split(separator: "/", omittingEmptySubsequences: false).map {
+                String($0).removingPercentEncoding ?? String($0)
+            }
+        )
+    }
+
+    var usualPort: Int { scheme == "http" ? 80 : 443 }
+
+    var port: Int { explicitPort ?? usualPort }
+
+    /// Whether two URLs are of one origin (RFC 6454 section 4).
+    func isSameOrigin(as other: URLParts) -> Bool {
+        scheme == other.scheme && host == other.host && port == other.port
+    }
+
+    private static func canonical(_ host: String) -> String {
+        var host = host.lowercased()
+        if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
+        if host.hasSuffix(".") { host.removeLast() }
+        return IPAddress(host)?.description ?? host
+    }
+
+    /// Without the empty component before the first slash, and those after the last one.
+    private static func trimmed(_ components: [String]) -> [String] {
+        var components = components.first == "" ? Array(components.dropFirst()) : components
+        while components.last == "" { components.removeLast() }
+        return components
+    }
+
+    private static func isOdd(_ path: String) -> Bool {
+        let slashes = path.split(separator: "/", omittingEmptySubsequences: false).count
+        var text = path
+        // Some servers decode more than once.
+        for _ in 0..<3 {
+            let parts = text.split(whereSeparator: { $0 == "/" || $0 == "\\" })
+            if parts.contains(where: { $0 == "." || $0 == ".." }) || text.contains("\\") || text.contains("\0") {
+                return true
+            }
+            if text.split(separator: "/", omittingEmptySubsequences: false).count != slashes { return true }
+            guard let decoded = text.removingPercentEncoding, decoded != text else { break }
+            text = decoded
+        }
+        return false
+    }
+}

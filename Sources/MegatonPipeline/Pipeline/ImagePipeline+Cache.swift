@@ -1,0 +1,114 @@
+public import Foundation
+
+extension ImagePipeline {
+    /// The caches of this pipeline, for looking, keeping and removing by hand.
+    public var cache: Cache { Cache(pipeline: self) }
+
+    /// Nuke's access to the caches. It heeds a request's options. What needs a data cache waits for it.
+    public struct Cache: Sendable {
+        /// Which of them.
+        public struct Caches: OptionSet, Sendable {
+            public let rawValue: Int
+
+            public init(rawValue: Int) { self.rawValue = rawValue }
+
+            public static let memory = Caches(rawValue: 1 << 0)
+            public static let disk = Caches(rawValue: 1 << 1)
+            public static let all: Caches = [.memory, .disk]
+        }
+
+        let pipeline: ImagePipeline
+
+        // MARK: Memory
+
+        /// A decoded image in memory.
+        public subscript(request: ImageRequest) -> ImageContainer? {
+            get { pipeline.cachedInMemory(request) }
+            nonmutating set {
+                if newValue != nil, request.options.contains(.disableMemoryCacheWrites) { return }
+                pipeline.imageCache(for: request)?[pipeline.imageCacheKey(for: request)] = newValue
+            }
+        }
+
+        public subscript(url: URL) -> ImageContainer? {
+            get { self[ImageRequest(url: url)] }
+            nonmutating set { self[ImageRequest(url: url)] = newValue }
+        }
+
+        // MARK: Images
+
+        /// An image of memory, or decoded from what a data cache has of it.
+        public func cachedImage(for request: ImageRequest, caches: Caches = .all) async -> ImageContainer? {
+            if caches.contains(.memory), let container = self[request] { return container }
+            guard caches.contains(.disk), let data = await cachedData(for: request) else { return nil }
+            let context = ImageDecodingContext(request: request, data: data, cacheType: .disk)
+            guard let decoder = pipeline.decoder(for: context) else { return nil }
+            // One that cannot be decoded is none.
+            return try? await pipeline.renderer.run { () throws(Error) in
+                try ImagePipeline.decode(data, decoder, request)
+            }
+        }
+
+        public func containsCachedImage(for request: ImageRequest, caches: Caches = .all) async -> Bool {
+            if caches.contains(.memory), self[request] != nil { return true }
+            return caches.contains(.disk) ? await containsData(for: request) : false
+        }
+
+        /// Keeps an image; a preview in memory only.
+        public func storeCachedImage(
+            _ image: ImageContainer,
+            for request: ImageRequest,
+            caches: Caches = .all
+        ) async throws(Error) {
+            if caches.contains(.memory) { self[request] = image }
+            guard caches.contains(.disk), !image.isPreview, !request.options.contains(.disableDiskCacheWrites) else {
+                return
+            }
+            try await pipeline.store(
+                ImageResponse(container: image, request: request),
+                as: pipeline.dataCacheKey(for: request)
+            )
+        }
+
+        public func removeCachedImage(for request: ImageRequest, caches: Caches = .all) async {
+            if caches.contains(.memory) { self[request] = nil }
+            if caches.contains(.disk) { await removeCachedData(for: request) }
+        }
+
+        // MARK: Data
+
+        /// The bytes of a request's image. Of one without processors, those of the original.
+        public func cachedData(for request: ImageRequest) async -> Data? {
+            if request.options.contains(.disableDiskCacheReads) { return nil }
+            let found = await pipeline.configuration.flights.lookUp(keys(request))
+            return found.lazy.compactMap { $0 }.first { $0.staleness == nil }?.data
+        }
+
+        public func containsData(for request: ImageRequest) async -> Bool { await cachedData(for: request) != nil }
+
+        public func storeCachedData(_ data: Data, for request: ImageRequest) async {
+            if request.options.contains(.disableDiskCacheWrites) { return }
+            let metadata = CachedData.Metadata(lifetime: pipeline.configuration.localLifetime.inSeconds)
+            let entry = CachedData(data: data, metadata: metadata)
+            await pipeline.configuration.flights.store(entry, for: keys(request).last ?? makeDataCacheKey(for: request))
+        }
+
+        public func removeCachedData(for request: ImageRequest) async {
+            for key in keys(request) { await pipeline.configuration.flights.discard(key) }
+        }
+
+        /// The image's own name, and where nothing is done to it the original's, which comes last.
+        private func keys(_ request: ImageRequest) -> [CacheKey] {
+            let isPlain = request.processors.isEmpty && request.thumbnail == nil
+            return [pipeline.dataCacheKey(for: request)] + (isPlain ? [.original(of: request)] : [])
+        }
+
+        // MARK: Keys
+
+        public func makeImageCacheKey(for request: ImageRequest) -> ImageCacheKey {
+            pipeline.imageCacheKey(for: request)
+        }
+
+        public func makeDataCacheKey(for request: ImageRequest) -> CacheKey { pipeline.dataCacheKey(for: request) }
+    }
+}

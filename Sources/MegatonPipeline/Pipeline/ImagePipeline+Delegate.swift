@@ -1,0 +1,87 @@
+public import Foundation
+public import FoundationNetworking
+
+extension ImagePipeline {
+    /// What may differ from request to request, and who is told of tasks: Nuke's delegate. Everything has a default.
+    ///
+    /// Its methods are called on any thread, for several requests at a time, and must not block.
+    public protocol Delegate: AnyObject, Sendable {
+        // MARK: Configuration
+
+        func imageDecoder(for context: ImageDecodingContext, pipeline: ImagePipeline) -> (any ImageDecoding)?
+        func imageEncoder(for context: ImageEncodingContext, pipeline: ImagePipeline) -> (any ImageEncoding)?
+        func dataLoader(for request: ImageRequest, pipeline: ImagePipeline) -> any DataLoading
+        /// Nil keeps no decoded picture of this request.
+        func imageCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any ImageCaching)?
+
+        // MARK: Loading
+
+        /// The last look at a request before it is sent: the place for a token. It comes after the fields of a resumed
+        /// download, and is not called for closures and for what is local. What it throws is `.dataLoadingFailed`.
+        func willLoadData(
+            for request: ImageRequest,
+            urlRequest: URLRequest,
+            pipeline: ImagePipeline
+        ) async throws -> URLRequest
+
+        // MARK: Caching
+
+        /// The name in memory and in the data caches; nil for the pipeline's own.
+        func cacheKey(for request: ImageRequest, pipeline: ImagePipeline) -> String?
+        /// What is kept in the place of these bytes; nil keeps nothing.
+        func willCache(
+            data: Data,
+            image: ImageContainer?,
+            for request: ImageRequest,
+            pipeline: ImagePipeline
+        ) async -> Data?
+
+        // MARK: Events
+
+        /// Called before the task is handed out, by whoever asked for it.
+        func imageTaskCreated(_ task: ImageTask, pipeline: ImagePipeline)
+        /// All events, in their order.
+        func imageTask(_ task: ImageTask, didReceiveEvent event: ImageTask.Event, pipeline: ImagePipeline)
+    }
+}
+
+extension ImagePipeline.Delegate {
+    public func imageDecoder(for context: ImageDecodingContext, pipeline: ImagePipeline) -> (any ImageDecoding)? {
+        pipeline.configuration.makeImageDecoder(context)
+    }
+
+    public func imageEncoder(for context: ImageEncodingContext, pipeline: ImagePipeline) -> (any ImageEncoding)? {
+        pipeline.configuration.makeImageEncoder(context)
+    }
+
+    public func dataLoader(for request: ImageRequest, pipeline: ImagePipeline) -> any DataLoading {
+        pipeline.configuration.dataLoader
+    }
+
+    public func imageCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any ImageCaching)? {
+        pipeline.configuration.imageCache
+    }
+
+    public func willLoadData(
+        for request: ImageRequest,
+        urlRequest: URLRequest,
+        pipeline: ImagePipeline
+    ) async throws -> URLRequest {
+        urlRequest
+    }
+
+    public func cacheKey(for request: ImageRequest, pipeline: ImagePipeline) -> String? { nil }
+
+    public func willCache(
+        data: Data,
+        image: ImageContainer?,
+        for request: ImageRequest,
+        pipeline: ImagePipeline
+    ) async -> Data? {
+        data
+    }
+
+    public func imageTaskCreated(_ task: ImageTask, pipeline: ImagePipeline) {}
+
+    public func imageTask(_ task: ImageTask, didReceiveEvent event: ImageTask.Event, pipeline: ImagePipeline) {}
+}

@@ -1,0 +1,99 @@
+internal import Foundation
+internal import FoundationNetworking
+internal import Logging
+
+// What a finished image leaves in the caches: its pixels in memory, and, by the policy, its bytes in a data cache.
+extension ImagePipeline {
+    /// What is in memory for a request, if it may be used.
+    func cachedInMemory(_ request: ImageRequest) -> ImageContainer? {
+        if request.options.contains(.disableMemoryCacheReads) { return nil }
+        return imageCache(for: request)?[imageCacheKey(for: request)]
+    }
+
+    func imageCache(for request: ImageRequest) -> (any ImageCaching)? {
+        delegate.map { $0.imageCache(for: request, pipeline: self) } ?? configuration.imageCache
+    }
+
+    func imageCacheKey(for request: ImageRequest) -> ImageCacheKey {
+        delegate?.cacheKey(for: request, pipeline: self).map(ImageCacheKey.init(key:))
+            ?? ImageCacheKey(request: request)
+    }
+
+    /// The name of an image's bytes in the data caches. Apart from the original's name, also where nothing is done to it:
+    /// an encoded image is not what the origin sent.
+    func dataCacheKey(for request: ImageRequest) -> CacheKey {
+        if let key = delegate?.cacheKey(for: request, pipeline: self) { return CacheKey(.image, [key]) }
+        return .image(of: request)
+    }
+
+    /// Keeps an image that somebody asked for; what was only a step on the way is not.
+    func keep(_ response: ImageResponse) {
+        let request = response.request
+        if !request.options.contains(.disableMemoryCacheWrites), response.cacheType != .memory {
+            imageCache(for: request)?[imageCacheKey(for: request)] = response.container
+        }
+        if keepsEncoded(response) { encode(response) }
+    }
+
+    /// Nuke's table. What a data cache had is not encoded once more: each time would cost quality.
+    private func keepsEncoded(_ response: ImageResponse) -> Bool {
+        let request = response.request
+        guard response.cacheType == nil, !response.isPreview, !request.options.contains(.disableDiskCacheWrites) else {
+            return false
+        }
+        let isMade = !request.processors.isEmpty || request.thumbnail != nil
+        return switch configuration.dataCachePolicy {
+        case .automatic, .storeAll: isMade
+        case .storeEncodedImages: true
+        case .storeOriginalData, .storeNothing: false
+        }
+    }
+
+    /// Behind the answer, once for all who have the same one, and only so many at a time.
+    private func encode(_ response: ImageResponse) {
+        let key = dataCacheKey(for: response.request)
+        let started = refreshes.start([key]) { [self] _ in
+            do {
+                try await store(response, as: key)
+            } catch {
+                configuration.logger.debug("an image was not kept", metadata: ["error": "\(error)"])
+            }
+        }
+        if started.isEmpty {
+            configuration.logger.debug("an image was not kept: too many are being kept", metadata: ["key": "\(key)"])
+        }
+    }
+
+    private func encoder(for context: ImageEncodingContext) -> (any ImageEncoding)? {
+        guard let delegate else { return configuration.makeImageEncoder(context) }
+        return delegate.imageEncoder(for: context, pipeline: self)
+    }
+
+    func store(_ response: ImageResponse, as key: CacheKey) async throws(Error) {
+        let (request, container) = (response.request, response.container)
+        let context = ImageEncodingContext(
+            request: request,
+            image: container.image,
+            urlResponse: response.urlResponse
+        )
+        guard let encoder = encoder(for: context) else { return }
+        let encoded = try await renderer.run { () throws(Error) in encoder.encode(container, context: context) }
+        guard let encoded, !encoded.isEmpty else {
+            throw Error(.encodingFailed, "\(request) could not be encoded.", stage: .encode)
+        }
+        var kept: Data? = encoded
+        if let delegate {
+            kept = await delegate.willCache(data: encoded, image: container, for: request, pipeline: self)
+        }
+        guard let data = kept else { return }
+        var metadata = CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds)
+        if let http = response.urlResponse as? HTTPURLResponse {
+            guard let fetched = CachedData.Metadata(headers: http.lowercasedHeaders) else { return }
+            metadata = fetched
+        }
+        metadata.type = AssetType(data)?.mediaType
+        metadata.width = container.image.size.width
+        metadata.height = container.image.size.height
+        await configuration.flights.store(CachedData(data: data, metadata: metadata), for: key)
+    }
+}

@@ -1,0 +1,293 @@
+internal import Foundation
+internal import Logging
+
+// How an image comes about:
+//
+//   memory ─ all data caches in one look: the image, or what its first processors have made ─ the original
+//                                                              │                                  │ decode
+//                                                              └──── the next processor ◄─────────┘
+//
+// Each step is work of its own in the graph, so that requests which share a step do it once.
+extension ImagePipeline {
+    typealias LoadContext = WorkContext<ImageResponse>
+
+    // MARK: - Tasks
+
+    /// Does a task's work, and keeps what it brings.
+    func load(_ task: ImageTask) {
+        let request = task.request
+        let metrics = task.recorder
+        let subscription = images.subscribe(
+            to: ImageLoadKey(request),
+            priority: task.priority,
+            job: job(for: request, [:], metrics)
+        ) { [self] event, wasCoalesced in
+            switch event {
+            case .progress(let completed, let total): task.send(ImageTask.Progress(completed: completed, total: total))
+            case .value(let response, isCompleted: false): task.send(preview: response.for(request))
+            case .value(let response, isCompleted: true):
+                let response = response.for(request)
+                keep(response)
+                metrics.end(wasCoalesced: wasCoalesced)
+                task.finish(.success(response))
+            case .failure(let error):
+                metrics.end(wasCoalesced: wasCoalesced)
+                task.finish(.failure(error))
+            }
+        }
+        task.attach(
+            ImageTask.Control(
+                cancel: { subscription?.cancel() },
+                setPriority: { subscription?.setPriority($0) }
+            )
+        )
+    }
+
+    /// - Parameter found: what the data caches had of this image and of what comes before it.
+    private func job(
+        for request: ImageRequest,
+        _ found: [CacheKey: CachedData]?,
+        _ metrics: TaskRecorder
+    ) -> WorkJob<ImageResponse> {
+        .starting { [self] context in
+            if let container = cachedInMemory(request) {
+                return context.finish(
+                    ImageResponse(container: container, request: request, cacheType: .memory)
+                )
+            }
+            context.run { [self] context throws(Error) in try await load(request, found, metrics, context) }
+        }
+    }
+
+    // MARK: - Steps
+
+    private func load(
+        _ request: ImageRequest,
+        _ known: [CacheKey: CachedData]?,
+        _ metrics: TaskRecorder,
+        _ context: LoadContext
+    ) async throws(Error) -> ImageResponse {
+        let found: [CacheKey: CachedData]
+        if let known, !known.isEmpty { found = known } else { found = await lookUp(request) }
+        if let response = await cached(request, found, metrics, context) { return response }
+        if let last = request.processors.last {
+            var rest = request
+            rest.processors.removeLast()
+            let input = try await context.value(
+                of: images,
+                key: ImageLoadKey(rest),
+                job: job(for: rest, found, metrics)
+            ) { [self] preview in process(preview: preview, last, request, context) }
+            return try await process(input, last, request, metrics, context)
+        }
+        return try await fetch(request, found, metrics, context)
+    }
+
+    /// One look for all that could save work: the image, what its first processors have made, and the original.
+    private func lookUp(_ request: ImageRequest) async -> [CacheKey: CachedData] {
+        if request.options.contains(.disableDiskCacheReads) { return [:] }
+        var keys: [CacheKey] = []
+        var part = request
+        while true {
+            keys.append(dataCacheKey(for: part))
+            if part.processors.isEmpty { break }
+            part.processors.removeLast()
+        }
+        if !request.isLocal { keys.append(.original(of: request)) }
+        var found: [CacheKey: CachedData] = [:]
+        for (key, entry) in zip(keys, await configuration.flights.lookUp(keys)) {
+            if let entry, entry.staleness == nil { found[key] = entry }
+        }
+        return found
+    }
+
+    /// An image that a data cache had. One that cannot be decoded is none.
+    private func cached(
+        _ request: ImageRequest,
+        _ found: [CacheKey: CachedData],
+        _ metrics: TaskRecorder,
+        _ context: LoadContext
+    ) async -> ImageResponse? {
+        let key = dataCacheKey(for: request)
+        guard let entry = found[key] else { return nil }
+        // What was kept is the image itself: it must not be scaled down once more.
+        var plain = request
+        plain.thumbnail = nil
+        do throws(Error) {
+            let container = try await decode(entry.data, plain, .disk, metrics, context)
+            return ImageResponse(container: container, request: request, cacheType: .disk)
+        } catch {
+            configuration.logger.debug("a kept image could not be decoded", metadata: ["error": "\(error)"])
+            await configuration.flights.discard(key)
+            return nil
+        }
+    }
+
+    private func process(
+        _ input: ImageResponse,
+        _ processor: any ImageProcessing,
+        _ request: ImageRequest,
+        _ metrics: TaskRecorder,
+        _ context: LoadContext
+    ) async throws(Error) -> ImageResponse {
+        let container = try await metrics.measure(.process) { () async throws(Error) in
+            try await context.perform(on: renders) { [self] () async throws(Error) in
+                try await renderer.run { () throws(Error) in
+                    try Self.apply(processor, to: input, request, isCompleted: true)
+                }
+            }
+        }
+        return ImageResponse(
+            container: container,
+            request: request,
+            urlResponse: input.urlResponse,
+            cacheType: input.cacheType
+        )
+    }
+
+    private static func apply(
+        _ processor: any ImageProcessing,
+        to input: ImageResponse,
+        _ request: ImageRequest,
+        isCompleted: Bool
+    ) throws(Error) -> ImageContainer {
+        do {
+            return try processor.process(
+                input.container,
+                context: ImageProcessingContext(request: request, response: input, isCompleted: isCompleted)
+            )
+        } catch var error as Error {
+            error.stage = .process
+            throw error
+        } catch {
+            throw Error(.processingFailed, "\(processor.identifier) failed for \(request): \(error)", stage: .process)
+        }
+    }
+
+    /// A preview goes through the processor too. One at a time: what comes while one is worked on is left out.
+    private func process(
+        preview: ImageResponse,
+        _ processor: any ImageProcessing,
+        _ request: ImageRequest,
+        _ context: LoadContext
+    ) {
+        context.enqueue(on: renders) { [self] in
+            let container = try? await renderer.run { () throws(Error) in
+                try Self.apply(processor, to: preview, request, isCompleted: false)
+            }
+            // A preview that cannot be made is none.
+            if let container { context.send(partial: ImageResponse(container: container, request: request)) }
+        }
+    }
+
+    // MARK: - Originals
+
+    private func fetch(
+        _ request: ImageRequest,
+        _ found: [CacheKey: CachedData],
+        _ metrics: TaskRecorder,
+        _ context: LoadContext
+    ) async throws(Error) -> ImageResponse {
+        if case .image(let id, let make) = request.resource {
+            return ImageResponse(container: try await container(id, make, metrics), request: request)
+        }
+        if let entry = found[.original(of: request)] {
+            do throws(Error) {
+                let container = try await decode(entry.data, request, .disk, metrics, context)
+                return ImageResponse(container: container, request: request, cacheType: .disk)
+            } catch {
+                configuration.logger.debug("a kept original could not be decoded", metadata: ["error": "\(error)"])
+                await configuration.flights.discard(.original(of: request))
+            }
+        }
+        let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
+            try await self.original(for: request, metrics.counts, context)
+        }
+        let cacheType = original.isFromCache && !request.isLocal ? ImageResponse.CacheType.disk : nil
+        let container = try await decode(original.data, request, cacheType, metrics, context)
+        return ImageResponse(
+            container: container,
+            request: request,
+            urlResponse: original.response,
+            cacheType: cacheType
+        )
+    }
+
+    private func container(
+        _ id: String,
+        _ make: @Sendable () async throws -> ImageContainer,
+        _ metrics: TaskRecorder
+    ) async throws(Error) -> ImageContainer {
+        do {
+            return try await make()
+        } catch let error as Error {
+            throw error
+        } catch {
+            throw Error(.dataLoadingFailed, "\(id): \(error)", stage: .load)
+        }
+    }
+
+    /// The bytes, from whichever cache or origin has them. Progress goes to the context.
+    func original(
+        for request: ImageRequest,
+        _ metrics: PipelineMetrics,
+        _ context: LoadContext? = nil
+    ) async throws(Error) -> Original {
+        let source = try await originals.source(of: request)
+        return try await originals.original(source, metrics, for: context)
+    }
+
+    private func decode(
+        _ data: Data,
+        _ request: ImageRequest,
+        _ cacheType: ImageResponse.CacheType?,
+        _ metrics: TaskRecorder,
+        _ context: LoadContext
+    ) async throws(Error) -> ImageContainer {
+        let decoding = ImageDecodingContext(request: request, data: data, cacheType: cacheType)
+        guard let decoder = decoder(for: decoding) else {
+            throw Error(.decoderNotRegistered, "No decoder wants the bytes of \(request).", stage: .decode)
+        }
+        return try await metrics.measure(.decode) { () async throws(Error) -> ImageContainer in
+            guard decoder.isAsynchronous else { return try Self.decode(data, decoder, request) }
+            return try await context.perform(on: renders) { [self] () async throws(Error) in
+                try await renderer.run { () throws(Error) in try Self.decode(data, decoder, request) }
+            }
+        }
+    }
+
+    func decoder(for context: ImageDecodingContext) -> (any ImageDecoding)? {
+        guard let delegate else { return configuration.makeImageDecoder(context) }
+        return delegate.imageDecoder(for: context, pipeline: self)
+    }
+
+    static func decode(
+        _ data: Data,
+        _ decoder: any ImageDecoding,
+        _ request: ImageRequest
+    ) throws(Error) -> ImageContainer {
+        do {
+            return try decoder.decode(data)
+        } catch var error as Error {
+            error.stage = .decode
+            error.url = request.url.map(Error.withoutQuery)
+            throw error
+        } catch {
+            throw Error(.corruptImage, "\(request): \(error)", stage: .decode)
+        }
+    }
+}
+
+extension ImageRequest {
+    /// Whether its bytes are at hand: they are never kept as originals.
+    var isLocal: Bool { ["file", "data"].contains(url?.scheme?.lowercased()) }
+}
+
+extension ImageResponse {
+    /// The same for another request that it answers.
+    func `for`(_ request: ImageRequest) -> ImageResponse {
+        var response = self
+        response.request = request
+        return response
+    }
+}

@@ -1,0 +1,71 @@
+public import Foundation
+public import FoundationNetworking
+
+extension ImagePipeline {
+    // MARK: - Images
+
+    /// Begins to load an image at once.
+    public func imageTask(with url: URL) -> ImageTask { imageTask(with: ImageRequest(url: url)) }
+
+    /// Begins to load an image at once.
+    public func imageTask(with request: ImageRequest) -> ImageTask {
+        let task = tasks.make(request) { [weak self] task, event in
+            guard let self else { return }
+            if case .finished = event { tasks.remove(task) }
+            delegate?.imageTask(task, didReceiveEvent: event, pipeline: self)
+        }
+        delegate?.imageTaskCreated(task, pipeline: self)
+        guard tasks.isOpen else {
+            task.finish(.failure(Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.")))
+            return task
+        }
+        // A delegate may have thought better of it.
+        if task.status.result != nil { return task }
+        task.start()
+        load(task)
+        return task
+    }
+
+    /// Loads an image and waits for it. Cancelling the Swift task cancels the load.
+    public func image(for url: URL) async throws(Error) -> PlatformImage {
+        try await image(for: ImageRequest(url: url))
+    }
+
+    /// Loads an image and waits for it. Cancelling the Swift task cancels the load.
+    public func image(for request: ImageRequest) async throws(Error) -> PlatformImage {
+        try await imageTask(with: request).image
+    }
+
+    // MARK: - Data
+
+    /// The bytes of what a request's processors make, if a data cache has them, else the original's. Nothing is decoded.
+    ///
+    /// - Returns: the response is nil where a cache had them.
+    public func data(for request: ImageRequest) async throws(Error) -> (data: Data, response: URLResponse?) {
+        guard tasks.isOpen else {
+            throw Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.")
+        }
+        if !request.options.contains(.disableDiskCacheReads), !request.processors.isEmpty || request.thumbnail != nil,
+            let cached = await configuration.flights.lookUp([dataCacheKey(for: request)]).first ?? nil,
+            cached.staleness == nil
+        {
+            return (cached.data, nil)
+        }
+        let original = try await original(for: request, PipelineMetrics())
+        await original.isStored()
+        return (original.data, original.response)
+    }
+
+    /// The bytes of a URL.
+    public func data(for url: URL) async throws(Error) -> (data: Data, response: URLResponse?) {
+        try await data(for: ImageRequest(url: url))
+    }
+
+    // MARK: - Lifetime
+
+    /// Cancels all image tasks; whatever is asked for later fails with `.pipelineInvalidated`. Once is enough.
+    public func invalidate() {
+        for task in tasks.close() { task.cancel() }
+        refreshes.stop()
+    }
+}

@@ -1,0 +1,47 @@
+import Synchronization
+
+/// Notes what an image task costs while it runs.
+final class TaskRecorder: Sendable {
+    /// Told also what coalesced fetches cost others.
+    let counts = PipelineMetrics()
+    private let state = Mutex(ImageTask.Metrics())
+    private let start = ContinuousClock.now
+
+    var metrics: ImageTask.Metrics {
+        let counts = counts.counts
+        return state.withLock { metrics in
+            var metrics = metrics
+            metrics.originFetches = counts.originFetches
+            metrics.bytes = counts.bytesIn
+            return metrics
+        }
+    }
+
+    /// Adds the time that the body takes to a stage's.
+    func measure<Value>(
+        _ stage: ImagePipeline.Error.Stage,
+        _ body: () async throws(ImagePipeline.Error) -> Value
+    ) async throws(ImagePipeline.Error) -> Value {
+        let start = ContinuousClock.now
+        defer { add(start.duration(to: .now), to: stage) }
+        return try await body()
+    }
+
+    private func add(_ time: Duration, to stage: ImagePipeline.Error.Stage) {
+        state.withLock { metrics in
+            switch stage {
+            case .load: metrics.load = (metrics.load ?? .zero) + time
+            case .decode: metrics.decode = (metrics.decode ?? .zero) + time
+            case .process: metrics.process = (metrics.process ?? .zero) + time
+            case .encode, .store: break
+            }
+        }
+    }
+
+    func end(wasCoalesced: Bool) {
+        state.withLock { metrics in
+            metrics.total = start.duration(to: .now)
+            metrics.isCoalesced = wasCoalesced
+        }
+    }
+}

@@ -1,0 +1,21 @@
+public import Foundation
+
+/// A finished rendition, and where it came from.
+public struct RenditionResponse: Sendable {
+    /// Who made it.
+    public enum Source: String, Sendable, Codable {
+        /// This request did.
+        case render
+        /// A cache had it, or somebody else was making it.
+        case cache
+    }
+
+    public let rendition: Rendition
+    /// The encoded picture.
+    public let data: Data
+    /// Pixels.
+    public let size: PixelSize
+    public let source: Source
+    /// SHA-256 of the data, hex, where it is known already.
+    public let checksum: String?
+}

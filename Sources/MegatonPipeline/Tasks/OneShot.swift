@@ -1,0 +1,46 @@
+import Synchronization
+
+/// A value that comes once and that one task waits for.
+final class OneShot<Value: Sendable>: Sendable {
+    private enum State {
+        case empty
+        case waiting(CheckedContinuation<Value, Never>)
+        case resolved(Value)
+    }
+
+    private let state = Mutex(State.empty)
+
+    /// The first value counts, later ones are dropped.
+    func resolve(_ value: Value) {
+        let continuation = state.withLock { state -> CheckedContinuation<Value, Never>? in
+            switch state {
+            case .resolved: return nil
+            case .empty:
+                state = .resolved(value)
+                return nil
+            case .waiting(let continuation):
+                state = .resolved(value)
+                return continuation
+            }
+        }
+        continuation?.resume(returning: value)
+    }
+
+    /// Not to be asked by two tasks at a time.
+    var value: Value {
+        get async {
+            await withCheckedContinuation { continuation in
+                let value = state.withLock { state -> Value? in
+                    switch state {
+                    case .resolved(let value): return value
+                    case .empty:
+                        state = .waiting(continuation)
+                        return nil
+                    case .waiting: preconditionFailure("two tasks wait for a value that is for one")
+                    }
+                }
+                if let value { continuation.resume(returning: value) }
+            }
+        }
+    }
+}

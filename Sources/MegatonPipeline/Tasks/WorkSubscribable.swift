@@ -1,0 +1,6 @@
+/// A node as its subscribers see it, whatever its value is.
+protocol WorkSubscribable: AnyObject, Sendable {
+    func leave(_ id: Int)
+    func setPriority(_ priority: WorkPriority, revision: UInt64?, of id: Int)
+    func wasCoalesced(_ id: Int) -> Bool
+}

@@ -1,0 +1,15 @@
+// swift-tools-version:6.2
+import PackageDescription
+
+// What somebody has who uses the library from a package of his own; scripts/consumer builds and runs it.
+let package = Package(
+    name: "Consumer",
+    dependencies: [.package(name: "megaton", path: "../..")],
+    targets: [
+        .executableTarget(
+            name: "Consumer",
+            dependencies: [.product(name: "MegatonPipeline", package: "megaton")],
+            swiftSettings: [.swiftLanguageMode(.v6), .treatAllWarnings(as: .error)]
+        )
+    ]
+)

@@ -1,0 +1,203 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+/// K6 and the rest of B 58: limits, the order in which entries go, and what is swept up.
+@Suite(.timeLimit(.minutes(2))) struct DataCacheSweepTests {
+    private let fixture: DataCacheFixture
+    /// What an entry of `size` bytes is counted as: whatever the file system makes of it.
+    private let size = 5000
+    private let weight: Int
+
+    init() async throws {
+        fixture = try DataCacheFixture()
+        let probe = try fixture.cache()
+        await probe.storeData(.filled(1, count: size), for: "probe")
+        await probe.flush()
+        weight = await probe.totalAllocatedSize
+        await probe.removeAll()
+        await probe.flush()
+    }
+
+    private func store(_ keys: Range<Int>, in cache: DataCache) async {
+        for key in keys { await cache.storeData(.filled(key, count: size), for: "\(key)") }
+        await cache.flush()
+    }
+
+    private func kept(_ keys: Range<Int>, in cache: DataCache) async -> [Int] {
+        var kept: [Int] = []
+        for key in keys where await cache.containsData(for: "\(key)") { kept.append(key) }
+        return kept
+    }
+
+    /// B 58: a sweep reduces the total count.
+    @Test func aSweepMakesRoom() async throws {
+        let (limit, weight) = (10 * weight, weight)
+        let cache = try fixture.cache {
+            $0.sizeLimit = limit
+            $0.isSweepEnabled = false
+        }
+        await store(0..<20, in: cache)
+        #expect(await cache.totalCount == 20, "it does nothing by itself")
+        await cache.sweep()
+        #expect(await kept(0..<20, in: cache) == Array(13..<20), "0.7 of the limit is left")
+        #expect(await cache.totalAllocatedSize == 7 * weight)
+        await cache.sweep()
+        #expect(await cache.totalCount == 7)
+    }
+
+    /// K6: not once after the start, but again and again.
+    @Test func itSweepsAgainAndAgain() async throws {
+        let limit = 10 * weight
+        let cache = try fixture.cache { $0.sizeLimit = limit }
+        let other = try fixture.cache { $0.isSweepEnabled = false }
+        await fixture.clock.waitForSleepers(2)
+        for round in 1...4 {
+            await store((round * 20)..<(round * 20 + 20), in: other)
+            fixture.clock.advance(by: .seconds(29 * 60))
+            #expect(fixture.files.count > 10)
+            fixture.clock.advance(by: .seconds(60))
+            // They sleep again: their sweeps have ended.
+            await fixture.clock.waitForSleepers(2)
+            #expect(fixture.files.count == 7, "round \(round)")
+            #expect(await cache.totalCount == 7)
+        }
+    }
+
+    /// K6: not only at its times, but when there is too much.
+    @Test func whatIsWrittenBeyondTheLimitMakesRoomAtOnce() async throws {
+        let limit = 10 * weight
+        let cache = try fixture.cache { $0.sizeLimit = limit }
+        await cache.sweep()
+        await store(0..<10, in: cache)
+        #expect(fixture.files.count == 10)
+        await store(10..<11, in: cache)
+        #expect(await kept(0..<11, in: cache) == Array(4..<11))
+    }
+
+    @Test func theStartMakesRoomToo() async throws {
+        await store(0..<20, in: try fixture.cache())
+        let limit = 10 * weight
+        let cache = try fixture.cache { $0.sizeLimit = limit }
+        await fixture.clock.waitForSleepers(1)
+        #expect(await cache.totalCount == 7)
+    }
+
+    @Test func aLoweredLimitIsEnforced() async throws {
+        let cache = try fixture.cache()
+        await store(0..<10, in: cache)
+        #expect(await cache.totalCount == 10)
+        cache.sizeLimit = 5 * weight
+        while await cache.totalCount > 3 { await Task.yield() }
+        #expect(cache.sizeLimit == 5 * weight)
+        #expect(await kept(0..<10, in: cache) == [7, 8, 9])
+    }
+
+    @Test func whatWasReadLastStays() async throws {
+        let limit = 10 * weight
+        let cache = try fixture.cache { $0.sizeLimit = limit }
+        await cache.sweep()
+        await store(0..<10, in: cache)
+        for key in [3, 0] { #expect(await cache.cachedData(for: "\(key)") == .filled(key, count: size)) }
+        await store(10..<11, in: cache)
+        #expect(await kept(0..<11, in: cache) == [0, 3, 6, 7, 8, 9, 10])
+    }
+
+    /// The order survives a restart: a file knows to the minute when it was used.
+    @Test func theOrderSurvivesARestart() async throws {
+        let (limit, weight) = (10 * weight, weight)
+        let first = try fixture.cache()
+        for key in 0..<10 {
+            await store(key..<(key + 1), in: first)
+            fixture.clock.advance(by: .seconds(60))
+        }
+        for key in [3, 0] { _ = await first.cachedData(for: "\(key)") }
+        let second = try fixture.cache { $0.sizeLimit = limit - weight }
+        await second.sweep()
+        #expect(await kept(0..<10, in: second) == [0, 3, 6, 7, 8, 9])
+    }
+
+    @Test func aFileIsToldOfItsUseAtMostOnceAMinute() async throws {
+        let cache = try fixture.cache()
+        await store(0..<1, in: cache)
+        let path = try #require(cache.url(for: "0")?.path(percentEncoded: false))
+        func noted() throws -> Date? {
+            try FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
+        }
+        let written = try #require(try noted())
+        fixture.clock.advance(by: .seconds(59))
+        _ = await cache.cachedData(for: "0")
+        #expect(try noted() == written)
+        fixture.clock.advance(by: .seconds(1))
+        _ = await cache.cachedData(for: "0")
+        let read = try #require(try noted())
+        #expect(abs(read.timeIntervalSince(written) - 60) < 0.001)
+        fixture.clock.advance(by: .seconds(30))
+        _ = await cache.cachedData(for: "0")
+        #expect(try noted() == read)
+    }
+
+    @Test func whatAnotherProcessUsesIsSpared() async throws {
+        let limit = 10 * weight
+        let cache = try fixture.cache { $0.sizeLimit = limit }
+        let other = try fixture.cache { $0.isSweepEnabled = false }
+        await cache.sweep()
+        await store(0..<10, in: cache)
+        fixture.clock.advance(by: .seconds(61))
+        for key in [0, 1] { _ = await other.cachedData(for: "\(key)") }
+        await store(10..<11, in: cache)
+        #expect(await kept(0..<11, in: cache) == [0, 1, 6, 7, 8, 9, 10])
+    }
+
+    @Test func whereAllIsInUseElsewhereTheOldestGoes() async throws {
+        let limit = 4 * weight
+        let cache = try fixture.cache { $0.sizeLimit = limit }
+        let other = try fixture.cache { $0.isSweepEnabled = false }
+        await cache.sweep()
+        await store(0..<4, in: cache)
+        fixture.clock.advance(by: .seconds(61))
+        for key in [2, 0, 3, 1] { _ = await other.cachedData(for: "\(key)") }
+        await store(4..<5, in: cache)
+        // What was just written is the first in the eyes of this object, whose notes of the others were older.
+        #expect(await cache.totalCount == 2)
+        #expect(await kept(0..<5, in: cache).count == 2)
+    }
+
+    // MARK: - What else lies there
+
+    /// A writer that was killed leaves a temporary file. One that is young may be that of a second process.
+    @Test func leftoversOfDeadWritersAreDeleted() async throws {
+        await store(0..<1, in: try fixture.cache())
+        let folder = try #require(fixture.files.first).prefix(9)
+        let now = Double(fixture.clock.date()) / 1e9
+        for (name, age) in [("\(folder).tmp-1-old", 61.0), ("\(folder).tmp-1-new", 59), ("cache/00/.tmp-2-old", 3600)] {
+            let path = try fixture.directory.write(Data("half".utf8), to: name)
+            try FileManager.default.setAttributes(
+                [.modificationDate: Date(timeIntervalSince1970: now - age)],
+                ofItemAtPath: path
+            )
+        }
+        let cache = try fixture.cache()
+        #expect(await cache.totalCount == 1)
+        #expect(fixture.files.count == 2 && fixture.files.contains("\(folder).tmp-1-new"))
+        fixture.clock.advance(by: .seconds(10))
+        await cache.sweep()
+        #expect(fixture.files.count == 1)
+        #expect(await cache.cachedData(for: "0") == .filled(0, count: size))
+    }
+
+    @Test func whatIsNotOfTheCacheIsLeftAlone() async throws {
+        let cache = try fixture.cache { $0.sizeLimit = 1 }
+        await store(0..<1, in: cache)
+        for name in ["README", "ab/README", "ab/\(String(repeating: "g", count: 64))", "zz/file"] {
+            try fixture.directory.write(Data("mine".utf8), to: "cache/\(name)")
+        }
+        await cache.sweep()
+        await cache.removeAll()
+        await cache.flush()
+        #expect(await cache.totalCount == 0)
+        #expect(fixture.files.count == 4)
+    }
+}

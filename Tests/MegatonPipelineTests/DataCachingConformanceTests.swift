@@ -1,0 +1,51 @@
+import Foundation
+import MegatonPipeline
+import MegatonPipelineTesting
+import Synchronization
+import Testing
+
+/// The suite for caches: what passes it, and that each of its checks sees what it is for.
+@Suite(.timeLimit(.minutes(2))) struct DataCachingConformanceTests {
+    /// As somebody has it who comes from Nuke: a class, and two methods that do not wait.
+    final class NukeStyleCache: DataCaching {
+        private let entries = Mutex<[String: Data]>([:])
+
+        func cachedData(for key: String) -> Data? { entries.withLock { $0[key] } }
+
+        func storeData(_ data: Data, for key: String) { entries.withLock { $0[key] = data } }
+    }
+
+    /// All that has a default is done by it; without removal two checks are of no use.
+    @Test(arguments: DataCachingConformance.Check.allCases.filter { $0 != .remove && $0 != .removeAll })
+    func twoSynchronousMethodsConform(_ check: DataCachingConformance.Check) async throws {
+        try await DataCachingConformance(NukeStyleCache()).run(check)
+    }
+
+    @Test(arguments: DataCachingConformance.Check.allCases)
+    func allMethodsConform(_ check: DataCachingConformance.Check) async throws {
+        try await DataCachingConformance(FaultyCache(nil)).run(check)
+    }
+
+    static let faults: [(FaultyCache.Fault, DataCachingConformance.Check)] = [
+        (.inventsEntries, .miss), (.keepsNothing, .readYourWrites), (.keepsTheFirst, .overwrite),
+        (.missesEmptyData, .emptyData), (.cutsLargeData, .largeData), (.takesTheWholeBuffer, .slices),
+        (.containsEverything, .contains), (.cannotRemove, .remove), (.cannotRemove, .removeAll),
+        (.removesAll, .remove), (.answersInItsOwnOrder, .batch), (.leavesOutMisses, .batch),
+        (.ignoresCase, .oddKeys), (.endsKeysAtNUL, .oddKeys), (.cutsLongKeys, .longKeys),
+        (.writesInTwoSteps, .manyWriters), (.removesBeforeItWrites, .manyWriters), (.readsItsNeighbour, .manyOwners),
+    ]
+
+    @Test(arguments: faults)
+    func theSuiteSeesIt(_ fault: FaultyCache.Fault, _ check: DataCachingConformance.Check) async throws {
+        let conformance = DataCachingConformance(FaultyCache(fault))
+        let failure = try #require(
+            await #expect(throws: ConformanceFailure.self) { try await conformance.run(check) }
+        )
+        #expect(failure.check == check.rawValue && failure.rule == check.rule && !failure.found.isEmpty)
+        #expect(failure.description.contains(failure.rule))
+    }
+
+    @Test func everyCheckSeesSomething() {
+        #expect(Set(Self.faults.map(\.1)) == Set(DataCachingConformance.Check.allCases))
+    }
+}

@@ -1,0 +1,109 @@
+import Foundation
+import FoundationNetworking
+import MegatonTestSupport
+import Synchronization
+import Testing
+
+@testable import MegatonPipeline
+
+@Suite(
+    .enabled(if: NginxProcess.isThere, "nginx is not there; apt-get install nginx-light"),
+    .timeLimit(.minutes(2))
+)
+struct HTTP2Tests {
+    private func withNginx(_ body: (NginxProcess) async throws -> Void) async throws {
+        let picture = Data(count: 100_000)
+        let nginx = try await NginxProcess.start(
+            files: ["a.png": picture],
+            // A second for each, so that they overlap; and the connection's number for the proof.
+            settings: ["limit_rate 100k;", "limit_rate_after 1k;", "add_header X-Connection $connection;"]
+        )
+        do {
+            try await body(nginx)
+            await nginx.stop()
+        } catch {
+            await nginx.stop()
+            throw error
+        }
+    }
+
+    private func loader(_ nginx: NginxProcess, _ change: (inout DataLoader.Configuration) -> Void = { _ in })
+        -> DataLoader
+    {
+        .local {
+            $0.caFile = nginx.certificate
+            $0.resolve = { host in host.hasSuffix(".test") ? ["127.0.0.1"] : [] }
+            change(&$0)
+        }
+    }
+
+    @Test func twentyRequestsShareOneConnection() async throws {
+        try await withNginx { (nginx) async throws in
+            let loader = loader(nginx)
+            let (underway, peak) = (Counter(), Counter())
+            let probes = (0..<20).map { _ in
+                let isFirst = Mutex(true)
+                return LoadProbe { _ in
+                    if isFirst.withLock({ first in
+                        defer { first = false }; return first
+                    }) {
+                        peak.raise(to: underway.add(1))
+                    }
+                }
+            }
+            for (number, probe) in probes.enumerated() {
+                probe.start(URLRequest(url: nginx.url("/a.png?\(number)")), with: loader)
+            }
+            for probe in probes {
+                await probe.ended()
+                underway.add(-1)
+            }
+            for probe in probes { #expect(probe.error == nil && probe.data.count == 100_000) }
+            #expect(Set(probes.map { $0.timings?.httpVersion }) == ["2"])
+            #expect(probes.reduce(0) { $0 + ($1.timings?.connects ?? 0) } == 1)
+            #expect(Set(probes.map { $0.response?.value(forHTTPHeaderField: "X-Connection") }).count == 1)
+            #expect(peak.value > 10, "they came one after the other")
+            let first = try #require(probes.compactMap(\.timings).first { $0.connects == 1 })
+            #expect(first.tls > 0 && first.remoteAddress == "127.0.0.1")
+        }
+    }
+
+    @Test func aConnectionHasNoMoreRequestsThanTheLimit() async throws {
+        try await withNginx { (nginx) async throws in
+            let loader = loader(nginx) { $0.maximumConcurrentStreams = 2 }
+            let probes = (0..<4).map { _ in LoadProbe() }
+            for probe in probes { probe.start(URLRequest(url: nginx.url("/a.png")), with: loader) }
+            for probe in probes { await probe.ended() }
+            #expect(probes.allSatisfy { $0.error == nil })
+            #expect(probes.reduce(0) { $0 + ($1.timings?.connects ?? 0) } >= 2)
+        }
+    }
+
+    @Test func aCertificateOfNobodysIsRefused() async throws {
+        try await withNginx { (nginx) async throws in
+            let stranger = loader(nginx) { $0.caFile = nil }
+            let probe = await LoadProbe.load(nginx.url("/a.png"), with: stranger)
+            #expect(probe.failure?.code == .tls && probe.chunks == 0)
+            // And one that is for another name.
+            let other = await LoadProbe.load(nginx.url("/a.png", host: "other.test"), with: loader(nginx))
+            #expect(other.failure?.code == .tls && other.chunks == 0)
+        }
+    }
+}
+
+/// A number that several threads change.
+private final class Counter: Sendable {
+    private let number = Mutex(0)
+
+    var value: Int { number.withLock { $0 } }
+
+    @discardableResult
+    func add(_ change: Int) -> Int {
+        number.withLock { number in
+            number += change
+            return number
+        }
+    }
+
+    func raise(to least: Int) { number.withLock { $0 = max($0, least) } }
+}

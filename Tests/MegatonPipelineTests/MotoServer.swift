@@ -1,0 +1,78 @@
+import Foundation
+import MegatonTestSupport
+
+/// A real moto_server, which speaks like S3, on a loopback port of its own, ended with the object.
+///
+/// It checks signatures, as AWS does, after the few requests that make a user with a key and a bucket.
+final class MotoServer: Sendable {
+    static let program: String? = {
+        let paths = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
+        return paths.map { "\($0)/moto_server" }.first { FileManager.default.isExecutableFile(atPath: $0) }
+    }()
+
+    let url: URL
+    /// Of the user.
+    let keyID: String
+    let secret: String
+    static let bucket = "megaton-test"
+    private let process: ProgramUnderTest
+
+    struct CannotStart: Error {
+        let errors: String
+    }
+
+    static func start() async throws -> MotoServer {
+        let port = try FreePort.find()
+        let process = try ProgramUnderTest(
+            program: program ?? "",
+            arguments: ["-H", "127.0.0.1", "-p", "\(port)"],
+            environment: ["INITIAL_NO_AUTH_ACTION_COUNT": "4"]
+        )
+        let address = "http://127.0.0.1:\(port)"
+        // curl asks until it listens; there is nothing else to wait for.
+        _ = try await curl(["--retry", "100", "--retry-connrefused", "--retry-delay", "1", "\(address)/moto-api/"])
+        _ = try await iam(address, "CreateUser&UserName=u")
+        let answer = try await iam(address, "CreateAccessKey&UserName=u")
+        let policy = #"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}"#
+        let allowed = CharacterSet.alphanumerics
+        let document = policy.addingPercentEncoding(withAllowedCharacters: allowed) ?? ""
+        _ = try await iam(address, "PutUserPolicy&UserName=u&PolicyName=p&PolicyDocument=\(document)")
+        _ = try await curl(["-X", "PUT", "\(address)/\(bucket)"])
+        guard let url = URL(string: address), let keyID = element("AccessKeyId", of: answer),
+            let secret = element("SecretAccessKey", of: answer)
+        else { throw CannotStart(errors: answer) }
+        return MotoServer(url, keyID, secret, process)
+    }
+
+    private init(_ url: URL, _ keyID: String, _ secret: String, _ process: ProgramUnderTest) {
+        self.url = url
+        self.keyID = keyID
+        self.secret = secret
+        self.process = process
+    }
+
+    private static func iam(_ address: String, _ action: String) async throws -> String {
+        // moto tells services apart by the scope of the signature, which it does not check yet.
+        let scope =
+            "AWS4-HMAC-SHA256 Credential=none/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0"
+        return try await curl(["-H", "Authorization: \(scope)", "-d", "Action=\(action)", address])
+    }
+
+    private static func curl(_ arguments: [String]) async throws -> String {
+        let curl = try ProgramUnderTest(program: "/usr/bin/curl", arguments: ["-sS", "--fail"] + arguments)
+        let ending = await curl.ending()
+        guard ending.code == 0 else { throw CannotStart(errors: ending.errors) }
+        return ending.output
+    }
+
+    private static func element(_ name: String, of text: String) -> String? {
+        guard let start = text.range(of: "<\(name)>"), let end = text.range(of: "</\(name)>") else { return nil }
+        return String(text[start.upperBound..<end.lowerBound])
+    }
+
+    /// Ends it and waits for its end.
+    func stop() async {
+        process.send(SIGKILL)
+        _ = await process.ending()
+    }
+}

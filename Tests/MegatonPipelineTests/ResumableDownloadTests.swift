@@ -1,0 +1,254 @@
+import Foundation
+import FoundationNetworking
+import MegatonTestSupport
+import Synchronization
+import Testing
+
+@testable import MegatonPipeline
+
+/// Downloads that are cut off and go on, with `DataLoader` and a real origin.
+@Suite(.timeLimit(.minutes(2))) struct ResumableDownloadTests {
+    /// Of the size that Nuke's test has.
+    private static let body = Data((0..<22_789).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+    private static let limits = ResumableData.Limits(least: 1, most: 100_000)
+
+    /// What one attempt has come to.
+    private enum End {
+        case done(Data, HTTPURLResponse?)
+        case failed(ImagePipeline.Error.Code, kept: ResumableData?)
+
+        var kept: ResumableData? { if case .failed(_, let kept) = self { kept } else { nil } }
+        var data: Data? { if case .done(let data, _) = self { data } else { nil } }
+    }
+
+    private let loader: DataLoader = {
+        var configuration = DataLoader.Configuration()
+        configuration.addressPolicy.allowsPrivate = true
+        return DataLoader(configuration)
+    }()
+
+    /// What the pipeline is to do: load, and load again where that is what the download wants.
+    private func attempt(_ url: URL, resuming partial: ResumableData? = nil) async -> End {
+        let download = Mutex(ResumableDownload(URLRequest(url: url), resuming: partial, limits: Self.limits))
+        for _ in 0..<2 {
+            let outcome: ResumableDownload.Outcome = await withCheckedContinuation { continuation in
+                let load = Mutex<(any Cancellable)?>(nil)
+                let isOver = Atomic(false)
+                let end: @Sendable (ResumableDownload.Outcome) -> Void = { outcome in
+                    if !isOver.exchange(true, ordering: .acquiringAndReleasing) {
+                        continuation.resume(returning: outcome)
+                    }
+                }
+                let started = loader.loadData(
+                    with: download.withLock { $0.request },
+                    didReceiveData: { data, response in
+                        // What is on its way still when the load is given up is nothing to the next one.
+                        if isOver.load(ordering: .acquiring) { return }
+                        if download.withLock({ $0.receive(data, response) }) { return }
+                        load.withLock { $0?.cancel() }
+                        end(.again)
+                    },
+                    completion: { error in
+                        if isOver.load(ordering: .acquiring) { return }
+                        end(download.withLock { $0.end(error as? ImagePipeline.Error) })
+                    }
+                )
+                load.withLock { $0 = started }
+            }
+            switch outcome {
+            case .again: continue
+            case .done(let data, let response): return .done(data, response as? HTTPURLResponse)
+            case .failed(let error, let kept): return .failed(error.code, kept: kept)
+            }
+        }
+        Issue.record("It wanted to begin anew twice.")
+        return .failed(.cancelled, kept: nil)
+    }
+
+    /// Gives so many bytes an answer, and cuts it off then; as much as was asked for where it is 0.
+    private func site(
+        tag: String = "\"1\"",
+        _ bytes: Int
+    ) -> @Sendable (OriginServer.Request) -> OriginServer.Answer {
+        { request in
+            let headers = [("Accept-Ranges", "bytes"), ("ETag", tag), ("Content-Type", "image/png")]
+            let whole = Self.body
+            let range = request.headers["range"]?.dropFirst("bytes=".count).dropLast()
+            guard let start = range.flatMap({ Int($0) }), request.headers["if-range"] == tag else {
+                let part = bytes > 0 ? whole.prefix(bytes) : whole
+                return OriginServer.Answer(headers: headers, body: Data(part), announcedLength: whole.count)
+            }
+            let rest = whole.dropFirst(start)
+            return OriginServer.Answer(
+                status: 206,
+                headers: headers + [("Content-Range", "bytes \(start)-\(whole.count - 1)/\(whole.count)")],
+                body: Data(bytes > 0 ? rest.prefix(bytes) : rest),
+                announcedLength: rest.count
+            )
+        }
+    }
+
+    /// B 45 and R1: cut off twice, and every byte came once.
+    @Test func aDownloadGoesOnWhereItWasCutOff() async throws {
+        try await OriginServer.run(responding: site(10_000)) { (origin) async throws in
+            let first = await attempt(origin.url("/a"))
+            #expect(first.kept?.data.count == 10_000)
+            let second = await attempt(origin.url("/a"), resuming: first.kept)
+            #expect(second.kept?.data.count == 20_000)
+            // Another process, say.
+            let blob = try #require(second.kept).encoded()
+            let third = await attempt(origin.url("/a"), resuming: ResumableData(encoded: blob))
+            guard case .done(let data, let response) = third else {
+                Issue.record("It should be whole.")
+                return
+            }
+            #expect(data == Self.body && origin.total == 3)
+            #expect(response?.statusCode == 200 && response?.expectedContentLength == 22_789)
+            #expect(response?.lowercasedHeaders["content-type"] == "image/png")
+        }
+    }
+
+    /// R2: the picture has changed meanwhile, and the origin says so.
+    @Test func aChangedPictureIsFetchedAsAWhole() async throws {
+        try await OriginServer.run(responding: site(tag: "\"2\"", 0)) { (origin) async throws in
+            let url = origin.url("/a")
+            let end = await attempt(url, resuming: Self.partial(at: url, count: 10_000))
+            #expect(end.data == Self.body && origin.total == 1, "200 in the place of a part")
+        }
+    }
+
+    /// R2: an origin that heeds no `If-Range` gives a part of something else.
+    @Test func aPartThatDoesNotFitIsNeverJoined() async throws {
+        let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
+            let headers = [("Accept-Ranges", "bytes"), ("ETag", "\"1\"")]
+            if request.headers["range"] != nil {
+                let other = headers + [("Content-Range", "bytes 10000-19999/20000")]
+                return OriginServer.Answer(status: 206, headers: other, body: Data(count: 10_000))
+            }
+            return OriginServer.Answer(headers: headers, body: Self.body)
+        }
+        try await OriginServer.run(responding: answer) { (origin) async throws in
+            let url = origin.url("/a")
+            let partial = try #require(Self.partial(at: url, count: 10_000))
+            let end = await attempt(url, resuming: partial)
+            #expect(end.data == Self.body && origin.total == 2)
+        }
+    }
+
+    /// R4: asked once with the range, once without, and never again with it.
+    @Test func aRefusedRangeIsForgotten() async throws {
+        let ranges = Mutex<[String?]>([])
+        let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
+            ranges.withLock { $0.append(request.headers["range"]) }
+            let headers = [("Accept-Ranges", "bytes"), ("ETag", "\"1\"")]
+            if request.headers["range"] != nil { return OriginServer.Answer(status: 416, headers: headers) }
+            return OriginServer.Answer(headers: headers, body: Self.body.prefix(20_000), announcedLength: 22_789)
+        }
+        try await OriginServer.run(responding: answer) { (origin) async throws in
+            let url = origin.url("/a")
+            let end = await attempt(url, resuming: Self.partial(at: url, count: 10_000))
+            #expect(end.kept?.data.count == 20_000, "of the second answer")
+            #expect(ranges.withLock { $0 } == ["bytes=10000-", nil])
+        }
+    }
+
+    /// B 48: an origin that is out of order says nothing about the part; one that has nothing any more does.
+    @Test(arguments: [(503, 10_000), (404, nil), (403, nil)] as [(Int, Int?)])
+    func aFailureOfTheOriginLeavesThePart(_ status: Int, _ count: Int?) async throws {
+        try await OriginServer.run(responding: { _ in OriginServer.Answer(status: status) }) { (origin) async throws in
+            let url = origin.url("/a")
+            let end = await attempt(url, resuming: Self.partial(at: url, count: 10_000))
+            #expect(end.kept?.data.count == count && origin.total == 1)
+        }
+    }
+
+    // MARK: - Without an origin
+
+    private static func headers(_ more: [String: String]) -> [String: String] {
+        ["Accept-Ranges": "bytes", "ETag": "\"1\""].merging(more) { $1 }
+    }
+
+    private static func partial(at url: URL, count: Int) -> ResumableData? {
+        ResumableData(
+            request: URLRequest(url: url),
+            response: HTTPURLResponse(
+                url: url,
+                statusCode: 200,
+                httpVersion: nil,
+                headerFields: headers(["Content-Length": "22789"])
+            ),
+            data: body.prefix(count),
+            limits: limits
+        )
+    }
+
+    /// B 47: 22,789 bytes in six chunks, three and then three; what is told is about the whole body all the time.
+    @Test func progressIsOfTheWhole() throws {
+        let url = try #require(URL(string: "https://h/a"))
+        func response(_ status: Int, _ more: [String: String]) throws -> HTTPURLResponse {
+            let fields = Self.headers(more)
+            return try #require(
+                HTTPURLResponse(url: url, statusCode: status, httpVersion: nil, headerFields: fields)
+            )
+        }
+        let size = 22_789 / 6 + 1
+        let chunks = stride(from: 0, to: 22_789, by: size).map { Self.body.dropFirst($0).prefix(size) }
+        #expect(chunks.count == 6)
+        var first = ResumableDownload(URLRequest(url: url), resuming: nil, limits: Self.limits)
+        #expect(first.progress.completed == 0 && first.progress.total == nil)
+        let whole = try response(200, ["Content-Length": "22789"])
+        for (index, chunk) in chunks[..<3].enumerated() {
+            let goesOn = first.receive(chunk, whole)
+            #expect(goesOn)
+            #expect(first.progress.completed == (index + 1) * size && first.progress.total == 22_789)
+        }
+        guard case .failed(_, let kept?) = first.end(ImagePipeline.Error(.cancelled, "")) else {
+            Issue.record("Nothing was kept.")
+            return
+        }
+        var second = ResumableDownload(URLRequest(url: url), resuming: kept, limits: Self.limits)
+        #expect(second.progress.completed == 3 * size && second.progress.total == 22_789)
+        let range = "bytes \(3 * size)-22788/22789"
+        let rest = try response(206, ["Content-Length": "\(22_789 - 3 * size)", "Content-Range": range])
+        for (index, chunk) in chunks[3...].enumerated() {
+            let goesOn = second.receive(chunk, rest)
+            #expect(goesOn)
+            #expect(second.progress.completed == min(22_789, (index + 4) * size) && second.progress.total == 22_789)
+        }
+        guard case .done(let data, _) = second.end(nil) else {
+            Issue.record("It is whole.")
+            return
+        }
+        #expect(data == Self.body)
+    }
+
+    /// B 48: a download that is cancelled before the origin answers leaves what was kept.
+    @Test func whatIsKeptSurvivesACancellation() throws {
+        let url = try #require(URL(string: "https://h/a"))
+        let partial = try #require(Self.partial(at: url, count: 10_000))
+        var download = ResumableDownload(URLRequest(url: url), resuming: partial, limits: Self.limits)
+        guard case .failed(let error, let kept) = download.end(ImagePipeline.Error(.cancelled, "")) else {
+            Issue.record("It was cancelled.")
+            return
+        }
+        #expect(error.code == .cancelled && kept == partial)
+    }
+
+    /// An origin may give less than the rest (RFC 9110 section 15.3.7): no error of the loader, and no picture yet.
+    @Test func aShorterPartIsNotTheEnd() throws {
+        let url = try #require(URL(string: "https://h/a"))
+        let partial = try #require(Self.partial(at: url, count: 10_000))
+        var download = ResumableDownload(URLRequest(url: url), resuming: partial, limits: Self.limits)
+        let fields = Self.headers(["Content-Range": "bytes 10000-14999/22789"])
+        let response = try #require(
+            HTTPURLResponse(url: url, statusCode: 206, httpVersion: nil, headerFields: fields)
+        )
+        let goesOn = download.receive(Self.body.dropFirst(10_000).prefix(5000), response)
+        #expect(goesOn)
+        guard case .failed(let error, let kept) = download.end(nil) else {
+            Issue.record("It is not whole.")
+            return
+        }
+        #expect(error.code == .incompleteBody && error.isRetryable && kept?.data.count == 15_000)
+    }
+}

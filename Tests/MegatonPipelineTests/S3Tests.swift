@@ -1,0 +1,161 @@
+import Foundation
+import FoundationNetworking
+import MegatonTestSupport
+import Synchronization
+import Testing
+
+@testable import MegatonPipeline
+
+@Suite struct S3LocationTests {
+    @Test(arguments: [
+        ("s3://bucket/key", "bucket", "key"), ("s3://my.bucket-1/a/b%20c/d.jpg", "my.bucket-1", "a/b c/d.jpg"),
+        ("S3://bucket/%C3%A4", "bucket", "ä"), ("s3://bucket//a", "bucket", "/a"), ("s3://bucket/a/", "bucket", "a/"),
+    ])
+    func readsURLs(_ text: String, _ bucket: String, _ key: String) throws {
+        let location = try S3Location(try #require(URL(string: text)))
+        #expect(location.bucket == bucket && location.key == key)
+        #expect(try S3Location(location.url) == location)
+    }
+
+    @Test(arguments: [
+        "s3://bucket", "s3://bucket/", "s3:///key", "s3:key", "s3://Bucket/key", "s3://bu/key", "s3://-..-/key",
+        "s3://bucket/../key", "s3://bucket/a/%2e%2e/key", "s3://bucket/./key", "s3://bucket/a%00b",
+        "s3://bucket:80/key",
+        "http://bucket/key", "s3://evil.test%2fx/key",
+    ])
+    func refusesOthers(_ text: String) throws {
+        guard let url = URL(string: text) else { return }
+        #expect { try S3Location(url) } throws: { ($0 as? ImagePipeline.Error)?.code == .invalidURL }
+    }
+
+    @Test(arguments: [
+        (S3Endpoint(), "https://bucket.s3.us-east-1.amazonaws.com/a%20b/c"),
+        (S3Endpoint(region: "eu-west-1"), "https://bucket.s3.eu-west-1.amazonaws.com/a%20b/c"),
+        (S3Endpoint(usesPathStyle: true), "https://s3.us-east-1.amazonaws.com/bucket/a%20b/c"),
+        (S3Endpoint(url: URL(string: "http://127.0.0.1:9000")), "http://127.0.0.1:9000/bucket/a%20b/c"),
+        (S3Endpoint(url: URL(string: "https://store.example/s3/")), "https://store.example/s3/bucket/a%20b/c"),
+        (
+            S3Endpoint(url: URL(string: "https://store.example:9000"), usesPathStyle: false),
+            "https://bucket.store.example:9000/a%20b/c"
+        ),
+    ])
+    func hasAURLAtAnEndpoint(_ endpoint: S3Endpoint, _ url: String) throws {
+        let location = try S3Location(bucket: "bucket", key: "a b/c")
+        #expect(try endpoint.url(of: location).absoluteString == url)
+    }
+
+    @Test func aBucketWithDotsIsPartOfThePath() throws {
+        let location = try S3Location(bucket: "my.bucket", key: "k")
+        #expect(try S3Endpoint().url(of: location).absoluteString == "https://s3.us-east-1.amazonaws.com/my.bucket/k")
+    }
+
+    @Test(arguments: ["ftp://store.example", "https://user:pw@store.example", "store.example"])
+    func anEndpointIsAWebAddress(_ text: String) throws {
+        let location = try S3Location(bucket: "bucket", key: "k")
+        #expect(throws: ImagePipeline.Error.self) { try S3Endpoint(url: URL(string: text)).url(of: location) }
+    }
+
+    @Test func theSchemeMustBeAllowed() async throws {
+        let probe = await LoadProbe.load(try S3Location(bucket: "bucket", key: "k").url, with: DataLoader())
+        #expect(probe.failure?.code == .forbidden && probe.failure?.message.contains("s3") == true)
+    }
+
+    @Test func anEndpointThatRedirectsIsNotFollowed() async throws {
+        try await OriginServer.run(answer: { _ in .init(status: 307, headers: [("Location", "/other")]) }) {
+            (origin) async throws in
+            let loader = DataLoader.local {
+                $0.urlPolicy.schemes.insert("s3")
+                $0.s3 = S3Endpoint(url: origin.url(""))
+            }
+            let probe = await LoadProbe.load(try S3Location(bucket: "bucket", key: "k").url, with: loader)
+            #expect(probe.failure?.status == 307 && origin.total == 1)
+        }
+    }
+}
+
+@Suite(
+    .enabled(if: MotoServer.program != nil, "moto_server is not there; pip install 'moto[server]'"),
+    .timeLimit(.minutes(3))
+)
+struct S3Tests {
+    private func loader(_ moto: MotoServer, secret: String? = nil, isSigned: Bool = true) throws -> DataLoader {
+        var configuration = DataLoader.Configuration()
+        configuration.urlPolicy.schemes.insert("s3")
+        configuration.s3 = S3Endpoint(url: moto.url)
+        if isSigned {
+            configuration.credentials = Credentials([
+                Credential(
+                    sources: [try SourceRule("s3://\(MotoServer.bucket)")],
+                    method: .s3(keyID: moto.keyID, secret: Secret(secret ?? moto.secret), sessionToken: nil)
+                )
+            ])
+        }
+        return DataLoader(configuration)
+    }
+
+    /// One server for all: it takes seconds to start.
+    @Test func whatIsPutCanBeRead() async throws {
+        let moto = try await MotoServer.start()
+        do {
+            try await roundTrips(moto)
+            try await largeObject(moto)
+            try await parts(moto)
+            try await strangers(moto)
+            await moto.stop()
+        } catch {
+            await moto.stop()
+            throw error
+        }
+    }
+
+    private func roundTrips(_ moto: MotoServer) async throws {
+        let loader = try loader(moto)
+        let store = S3Store(loader)
+        for key in ["a.jpg", "in/some/folder/b c~1_2.jpg", "~0-9_.Z"] {
+            let location = try S3Location(bucket: MotoServer.bucket, key: key)
+            let picture = TestImage.quarters(width: 32, height: 32)
+            try await store.put(picture, to: location, contentType: "image/png")
+            let probe = await LoadProbe.load(location.url, with: loader)
+            #expect(probe.data == picture, "\(key): \(String(describing: probe.error))")
+            #expect(probe.response?.mimeType == "image/png")
+            try await store.put(Data("second".utf8), to: location)
+            #expect(await LoadProbe.load(location.url, with: loader).data == Data("second".utf8))
+        }
+        let missing = try S3Location(bucket: MotoServer.bucket, key: "missing")
+        #expect(await LoadProbe.load(missing.url, with: loader).failure?.code == .notFound)
+    }
+
+    private func largeObject(_ moto: MotoServer) async throws {
+        let loader = try loader(moto)
+        let data = Data((0..<3_000_000).map { UInt8(truncatingIfNeeded: $0 &* 31) })
+        let location = try S3Location(bucket: MotoServer.bucket, key: "large")
+        try await S3Store(loader).put(data, to: location)
+        #expect(await LoadProbe.load(location.url, with: loader).data == data)
+    }
+
+    private func parts(_ moto: MotoServer) async throws {
+        let loader = try loader(moto)
+        let location = try S3Location(bucket: MotoServer.bucket, key: "part")
+        try await S3Store(loader).put(Data("0123456789".utf8), to: location)
+        var request = URLRequest(url: location.url)
+        request.setValue("bytes=4-", forHTTPHeaderField: "Range")
+        let part = await LoadProbe.load(request, with: loader)
+        #expect(part.data == Data("456789".utf8) && part.response?.statusCode == 206)
+        let etag = try #require(part.response?.value(forHTTPHeaderField: "ETag"))
+        request = URLRequest(url: location.url)
+        request.setValue(etag, forHTTPHeaderField: "If-None-Match")
+        #expect(await LoadProbe.load(request, with: loader).response?.statusCode == 304)
+    }
+
+    /// That this fails proves that the signatures above were looked at.
+    private func strangers(_ moto: MotoServer) async throws {
+        let location = try S3Location(bucket: MotoServer.bucket, key: "a.jpg")
+        for stranger in [try loader(moto, secret: "wrong"), try loader(moto, isSigned: false)] {
+            let probe = await LoadProbe.load(location.url, with: stranger)
+            #expect(probe.failure?.code == .accessDenied, "\(String(describing: probe.error))")
+            await #expect(throws: ImagePipeline.Error.self) {
+                try await S3Store(stranger).put(Data("x".utf8), to: location)
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+import Testing
+
+@testable import MegatonPipeline
+
+@Suite(.timeLimit(.minutes(2))) struct TaskGraphDependencyTests {
+    private typealias Failure = ImagePipeline.Error
+    private let pool = WorkPool<String, Int>()
+
+    // MARK: - Dependencies
+
+    // B 21
+    @Test func whenSubscriptionIsRemovedDependencyIsCancelled() {
+        let (upper, lower) = (TaskTestWork(), TaskTestWork())
+        let fetches = WorkPool<String, Int>()
+        let first = pool.subscribe(to: "a", job: upper.job(on: fetches, "x", lower.job)) { _, _ in }
+        let second = pool.subscribe(to: "b", job: upper.job(on: fetches, "x", lower.job)) { _, _ in }
+        #expect(lower.contexts.count == 1, "both need the same")
+        first?.cancel()
+        #expect(upper.cancelled == 1)
+        #expect(lower.cancelled == 0)
+        second?.cancel()
+        #expect(lower.cancelled == 1)
+        #expect(fetches.count == 0)
+    }
+
+    @Test func progressAndErrorsOfADependencyReachTheTop() {
+        let (upper, lower, log) = (TaskTestWork(), TaskTestWork(), TaskTestLog())
+        let middle = WorkPool<String, Int>()
+        let bottom = WorkPool<String, Int>()
+        let job = upper.job(
+            on: middle,
+            "a",
+            .starting { $0.depend(on: bottom, key: "a", job: lower.job) { _, _, _ in } }
+        )
+        pool.subscribe(to: "a", job: job, observer: log.observer("1"))
+        lower.context.send(completed: 5, total: 9)
+        lower.context.fail(Failure(.timedOut, "too slow"))
+        #expect(log.lines == ["1: 5/9", "1: timed_out"])
+        #expect(pool.count + middle.count + bottom.count == 0)
+    }
+
+    /// A node that ends without its dependency leaves it.
+    @Test func whoNeedsADependencyNoMoreLeavesIt() {
+        let (upper, lower) = (TaskTestWork(), TaskTestWork())
+        let fetches = WorkPool<String, Int>()
+        pool.subscribe(to: "a", job: upper.job(on: fetches, "a", lower.job)) { _, _ in }
+        upper.context.finish(1)
+        #expect(lower.cancelled == 1)
+        #expect(upper.cancelled == 0)
+    }
+
+    // B 25
+    @Test func whenDependencyFailsOutstandingOperationIsCancelled() async {
+        let (lower, gate) = (TaskTestWork(), TaskTestGate())
+        let (queue, fetches) = (TaskQueue(maxConcurrentOperationCount: 1), WorkPool<String, Int>())
+        let job = WorkJob<Int>.starting { context in
+            context.enqueue(on: queue) { gate.end(wasCancelled: await gate.passUnlessCancelled()) }
+            context.depend(on: fetches, key: "a", job: lower.job) { _, _, _ in }
+        }
+        pool.subscribe(to: "a", job: job) { _, _ in }
+        await gate.begun.value
+        lower.context.fail(Failure(.timedOut, "too slow"))
+        #expect(await gate.wasCancelled.value)
+    }
+
+    // B 25
+    @Test func whenTaskFailsItsOwnOperationIsNotCancelled() async {
+        let gate = TaskTestGate()
+        let queue = TaskQueue(maxConcurrentOperationCount: 1)
+        let job = WorkJob<Int>.starting { context in
+            context.enqueue(on: queue) {
+                context.fail(Failure(.corruptImage, "no picture"))
+                gate.end(wasCancelled: Task.isCancelled)
+            }
+        }
+        pool.subscribe(to: "a", job: job) { _, _ in }
+        #expect(await gate.wasCancelled.value == false)
+    }
+
+    /// In a Swift task: the dependency's progress, the place in a queue, and the end.
+    @Test func aTaskWaitsForItsDependencyAndItsTurn() async throws {
+        let (lower, log) = (TaskTestWork(), TaskTestLog())
+        let (queue, fetches) = (TaskQueue(maxConcurrentOperationCount: 1), WorkPool<String, Int>())
+        let (subscribed, ended) = (OneShot<Void>(), OneShot<Void>())
+        let observer = log.observer("1")
+        pool.subscribe(
+            to: "a",
+            job: .running { context async throws(Failure) in
+                let job = WorkJob<Int>.starting {
+                    lower.job.start($0)
+                    subscribed.resolve(())
+                }
+                let data = try await context.value(of: fetches, key: "a", job: job) { context.send(partial: -$0) }
+                return try await context.perform(on: queue) { data * 2 }
+            }
+        ) { event, wasCoalesced in
+            observer(event, wasCoalesced)
+            if event.result != nil { ended.resolve(()) }
+        }
+        await subscribed.value
+        lower.context.send(completed: 1, total: 2)
+        lower.context.send(partial: 20)
+        lower.context.finish(21)
+        await ended.value
+        #expect(log.lines == ["1: 1/2", "1: -20…", "1: 42"])
+    }
+
+    @Test func aTaskThatNobodyWaitsForLeavesItsDependency() async throws {
+        let lower = TaskTestWork()
+        let fetches = WorkPool<String, Int>()
+        let (subscribed, ended) = (OneShot<Void>(), OneShot<Failure.Code?>())
+        let subscription = pool.subscribe(
+            to: "a",
+            job: .running { context async throws(Failure) in
+                let job = WorkJob<Int>.starting {
+                    lower.job.start($0)
+                    subscribed.resolve(())
+                }
+                let outcome = await context.outcome(of: fetches, key: "a", job: job)
+                if case .failure(let error) = outcome.result { ended.resolve(error.code) }
+                return try outcome.result.get()
+            }
+        ) { _, _ in Issue.record("nobody waits") }
+        await subscribed.value
+        subscription?.cancel()
+        #expect(await ended.value == .cancelled)
+        #expect(lower.cancelled == 1)
+        #expect(fetches.count == 0)
+    }
+
+    // MARK: - The async form
+
+    @Test func manyTasksShareOnePieceOfWork() async throws {
+        let work = TaskTestWork()
+        let subscribed = TaskTestBox(0)
+        let all = OneShot<Void>()
+        async let outcomes = withTaskGroup(of: WorkOutcome<Int>.self) { group in
+            for _ in 0..<20 {
+                group.addTask { [pool] in
+                    await pool.outcome(for: "a", job: work.job) { _ in
+                    } onSubscribe: { _ in
+                        if subscribed.withLock({
+                            $0 += 1; return $0
+                        }) == 20 {
+                            all.resolve(())
+                        }
+                    }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        await all.value
+        work.context.finish(3)
+        let ends = await outcomes
+        #expect(ends.allSatisfy { (try? $0.result.get()) == 3 })
+        #expect(ends.filter { !$0.wasCoalesced }.count == 1, "one of them pays")
+        #expect(work.contexts.count == 1)
+    }
+
+    // B 7 as far as the graph goes
+    @Test func aTaskThatIsCancelledLeavesAndTheOthersGoOn() async throws {
+        let work = TaskTestWork()
+        let subscribed = [OneShot<Void>(), OneShot<Void>()]
+        let tasks = subscribed.map { mark in
+            Task { [pool] () async throws(Failure) in  // Awaited below.
+                try await pool.value(for: "a", job: work.job) { _ in
+                } onSubscribe: { _ in
+                    mark.resolve(())
+                }
+            }
+        }
+        for mark in subscribed { await mark.value }
+        tasks[0].cancel()
+        let cancelled = await tasks[0].result
+        #expect(throws: Failure.self) { try cancelled.get() }
+        #expect(work.cancelled == 0)
+        work.context.finish(8)
+        #expect(try await tasks[1].value == 8)
+        #expect(work.contexts.count == 1)
+    }
+
+    @Test func leavingByTheSubscriptionEndsTheWait() async throws {
+        let work = TaskTestWork()
+        let outcome = await pool.outcome(for: "a", job: work.job) { _ in
+        } onSubscribe: {
+            $0.cancel()
+        }
+        guard case .failure(let error) = outcome.result else { return #expect(Bool(false), "it was left") }
+        #expect(error.code == .cancelled)
+        #expect(work.cancelled == 1)
+    }
+}

@@ -1,0 +1,24 @@
+@testable import MegatonPipeline
+
+/// Work that says when it begins, and goes on when it is cancelled.
+struct TaskTestGate: Sendable {
+    let begun = OneShot<Void>()
+    let open = OneShot<Void>()
+    let wasCancelled = OneShot<Bool>()
+
+    func pass() async {
+        begun.resolve(())
+        await open.value
+    }
+
+    func passUnlessCancelled() async -> Bool {
+        await withTaskCancellationHandler {
+            await pass()
+        } onCancel: {
+            open.resolve(())
+        }
+        return Task.isCancelled
+    }
+
+    func end(wasCancelled: Bool) { self.wasCancelled.resolve(wasCancelled) }
+}

@@ -1,0 +1,28 @@
+@testable import MegatonPipeline
+
+/// Work that a test does by hand: keeps the context of each start, and counts cancellations.
+final class TaskTestWork: Sendable {
+    private let state = TaskTestBox<(contexts: [WorkContext<Int>], cancelled: Int)>(([], 0))
+
+    var contexts: [WorkContext<Int>] { state.value.contexts }
+    /// Of the last start.
+    var context: WorkContext<Int> { contexts[contexts.count - 1] }
+    var cancelled: Int { state.value.cancelled }
+
+    func noteCancellation() { state.withLock { $0.cancelled += 1 } }
+
+    var job: WorkJob<Int> {
+        .starting { [self] context in
+            state.withLock { $0.contexts.append(context) }
+            context.onCancel { self.noteCancellation() }
+        }
+    }
+
+    /// Work that needs other work.
+    func job(on pool: WorkPool<String, Int>, _ key: String, _ other: WorkJob<Int>) -> WorkJob<Int> {
+        .starting { [self] context in
+            job.start(context)
+            context.depend(on: pool, key: key, job: other) { _, _, _ in }
+        }
+    }
+}

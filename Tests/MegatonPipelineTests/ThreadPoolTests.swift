@@ -1,0 +1,20 @@
+import Foundation
+import Testing
+
+@testable import MegatonPipeline
+
+@Suite(.timeLimit(.minutes(1))) struct ThreadPoolTests {
+    @Test func aPoolRunsOnItsOwnThreadsAndSkipsWhatIsCancelled() async throws {
+        let pool = ThreadPool(name: "test", count: 1)
+        defer { pool.stop() }
+        let gate = DispatchSemaphore(value: 0)
+        let first = Task { try await pool.run { gate.wait() } }  // Awaited below.
+        let second = Task { try await pool.run { Issue.record("it was cancelled before it began") } }  // Awaited below.
+        second.cancel()
+        await #expect(throws: CancellationError.self) { try await second.value }
+        gate.signal()
+        try await first.value
+        let (one, other) = try await (pool.run { pthread_self() }, pool.run { pthread_self() })
+        #expect(one == other, "one thread does it all")
+    }
+}

@@ -1,0 +1,10 @@
+import Synchronization
+
+/// What an origin was sent, in order.
+final class Notes: Sendable {
+    private let noted = Mutex<[String?]>([])
+
+    var values: [String?] { noted.withLock { $0 } }
+
+    func note(_ value: String?) { noted.withLock { $0.append(value) } }
+}
