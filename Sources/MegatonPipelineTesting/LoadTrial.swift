@@ -58,8 +58,8 @@ struct LoadTrial: Sendable {
         return record
     }
 
-    /// Loads something to its end: what a loader still had to say of another load has been said then, and chunks of another
-    /// load had the time to come in.
+    /// Loads something to its end: what a loader still had to say of another load has been said then, and chunks of
+    /// another load had the time to come in.
     func settle() async throws(ConformanceFailure) {
         for resource in [Resource.bytes(1000), .chunks(10), .bytes(1000)] {
             try requireSuccess(try await completion(of: start(resource)), resource)

@@ -64,8 +64,8 @@ import Testing
         #expect(
             isThere,
             """
-            \(snippet.testDescription): no file beneath Tests or Sources has these lines. Put them into a test, or write \
-            "\(Self.exception)why -->" on the line before the block.
+            \(snippet.testDescription): no file beneath Tests or Sources has these lines. Put them into a test, or \
+            write "\(Self.exception)why -->" on the line before the block.
             """
         )
     }

@@ -49,6 +49,35 @@ import Testing
         #expect(upper.cancelled == 0)
     }
 
+    /// What changes while a dependency is being subscribed to is made up for afterwards.
+    @Test func aPriorityThatChangesMeanwhileReachesTheDependency() {
+        let (upper, lower) = (TaskTestWork(), TaskTestWork())
+        let fetches = WorkPool<String, Int>()
+        let first = pool.subscribe(to: "a", job: upper.job) { _, _ in }
+        let job = WorkJob<Int>.starting {
+            lower.job.start($0)
+            first?.setPriority(.high)
+        }
+        upper.context.depend(on: fetches, key: "a", job: job) { _, _, _ in }
+        #expect(lower.context.priority == .high)
+        first?.cancel()
+        #expect(lower.cancelled == 1)
+    }
+
+    @Test(arguments: [false, true]) func aDependencyOfWorkThatEndsMeanwhileIsLeft(isCancelled: Bool) {
+        let (upper, lower) = (TaskTestWork(), TaskTestWork())
+        let fetches = WorkPool<String, Int>()
+        let first = pool.subscribe(to: "a", job: upper.job) { _, _ in }
+        let job = WorkJob<Int>.starting {
+            lower.job.start($0)
+            if isCancelled { first?.cancel() } else { upper.context.finish(1) }
+        }
+        upper.context.depend(on: fetches, key: "a", job: job) { _, _, _ in }
+        #expect(lower.cancelled == 1)
+        upper.context.depend(on: fetches, key: "b", job: job) { _, _, _ in }
+        #expect(lower.contexts.count == 1, "nothing is begun for what has ended")
+    }
+
     // B 25
     @Test func whenDependencyFailsOutstandingOperationIsCancelled() async {
         let (lower, gate) = (TaskTestWork(), TaskTestGate())

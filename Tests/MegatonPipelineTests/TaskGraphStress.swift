@@ -135,7 +135,7 @@ final class TaskGraphStress: Sendable {
 
     /// Finishes what waits for it, and waits for the rest.
     func finish() async {
-        while !isSettled {
+        while !isSettled, !Task.isCancelled {
             finishOneByHand()
             await Task.yield()
         }

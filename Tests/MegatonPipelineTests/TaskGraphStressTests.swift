@@ -114,6 +114,23 @@ import Testing
         #expect(node == nil)
     }
 
+    @Test func aDependencyThatHasEndedIsNotKept() {
+        let (pool, fetches) = (WorkPool<String, Int>(), WorkPool<String, Int>())
+        let (upper, lower) = (TaskTestWork(), TaskTestBox<WorkContext<Int>?>(nil))
+        pool.subscribe(to: "a", job: upper.job) { _, _ in }
+        upper.context.depend(on: fetches, key: "a", job: .starting { context in lower.withLock { $0 = context } }) {
+            _,
+            _,
+            _ in
+        }
+        weak let node = lower.value?.node
+        #expect(node != nil)
+        lower.withLock { $0.take() }?.finish(1)
+        #expect(node == nil)
+        #expect(upper.context.isOpen)
+        upper.context.finish(2)
+    }
+
     @Test func aTaskAndItsOperationLeaveNothingBehind() async throws {
         weak var captured: Token?
         weak var pool: WorkPool<String, Int>?
@@ -131,7 +148,8 @@ import Testing
             #expect(value == 5)
         }
         // The Swift tasks of the node and of the operation end right behind their results.
-        while captured != nil || pool != nil || queue != nil { await Task.yield() }
+        while captured != nil || pool != nil || queue != nil, !Task.isCancelled { await Task.yield() }
+        #expect(captured == nil && pool == nil && queue == nil)
     }
 
     // MARK: - Everything at once

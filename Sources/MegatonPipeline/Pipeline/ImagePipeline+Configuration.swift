@@ -25,10 +25,13 @@ extension ImagePipeline {
 
         /// Decoded images; nil keeps none.
         public var imageCache: (any ImageCaching)?
-        /// Which decoder takes which bytes; nil takes none.
-        public var makeImageDecoder: @Sendable (ImageDecodingContext) -> (any ImageDecoding)? = { _ in nil }
-        /// Which encoder makes the bytes of an image that is to be kept; nil keeps none.
-        public var makeImageEncoder: @Sendable (ImageEncodingContext) -> (any ImageEncoding)? = { _ in nil }
+        /// Which decoder takes which bytes; nil takes none. A registry's, with the limits and types of this configuration, if
+        /// it is not set.
+        public var makeImageDecoder: (@Sendable (ImageDecodingContext) -> (any ImageDecoding)?)?
+        /// Which encoder makes the bytes of an image that is to be kept: JPEG or, with alpha, PNG.
+        public var makeImageEncoder: @Sendable (ImageEncodingContext) -> any ImageEncoding = { _ in
+            ImageEncoders.Default()
+        }
 
         // MARK: Options
 

@@ -9,7 +9,7 @@ extension ImagePipeline {
         // MARK: Configuration
 
         func imageDecoder(for context: ImageDecodingContext, pipeline: ImagePipeline) -> (any ImageDecoding)?
-        func imageEncoder(for context: ImageEncodingContext, pipeline: ImagePipeline) -> (any ImageEncoding)?
+        func imageEncoder(for context: ImageEncodingContext, pipeline: ImagePipeline) -> any ImageEncoding
         func dataLoader(for request: ImageRequest, pipeline: ImagePipeline) -> any DataLoading
         /// Nil keeps no decoded picture of this request.
         func imageCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any ImageCaching)?
@@ -47,10 +47,10 @@ extension ImagePipeline {
 
 extension ImagePipeline.Delegate {
     public func imageDecoder(for context: ImageDecodingContext, pipeline: ImagePipeline) -> (any ImageDecoding)? {
-        pipeline.configuration.makeImageDecoder(context)
+        pipeline.makeImageDecoder(context)
     }
 
-    public func imageEncoder(for context: ImageEncodingContext, pipeline: ImagePipeline) -> (any ImageEncoding)? {
+    public func imageEncoder(for context: ImageEncodingContext, pipeline: ImagePipeline) -> any ImageEncoding {
         pipeline.configuration.makeImageEncoder(context)
     }
 

@@ -64,7 +64,7 @@ extension ImagePipeline {
         }
     }
 
-    private func encoder(for context: ImageEncodingContext) -> (any ImageEncoding)? {
+    private func encoder(for context: ImageEncodingContext) -> any ImageEncoding {
         guard let delegate else { return configuration.makeImageEncoder(context) }
         return delegate.imageEncoder(for: context, pipeline: self)
     }
@@ -76,7 +76,7 @@ extension ImagePipeline {
             image: container.image,
             urlResponse: response.urlResponse
         )
-        guard let encoder = encoder(for: context) else { return }
+        let encoder = encoder(for: context)
         let encoded = try await renderer.run { () throws(Error) in encoder.encode(container, context: context) }
         guard let encoded, !encoded.isEmpty else {
             throw Error(.encodingFailed, "\(request) could not be encoded.", stage: .encode)

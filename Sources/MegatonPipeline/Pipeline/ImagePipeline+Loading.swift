@@ -257,7 +257,7 @@ extension ImagePipeline {
     }
 
     func decoder(for context: ImageDecodingContext) -> (any ImageDecoding)? {
-        guard let delegate else { return configuration.makeImageDecoder(context) }
+        guard let delegate else { return makeImageDecoder(context) }
         return delegate.imageDecoder(for: context, pipeline: self)
     }
 

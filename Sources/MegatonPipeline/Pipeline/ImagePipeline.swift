@@ -20,6 +20,7 @@ public final class ImagePipeline: Sendable {
     /// What waits for a render thread, in the order of its priority.
     let renders: TaskQueue
     let tasks = ImageTasks()
+    let makeImageDecoder: @Sendable (ImageDecodingContext) -> (any ImageDecoding)?
     let groups: RenditionGroups
 
     /// Each round either settles a key or waits for somebody; a request that is still not served after so many looks
@@ -30,6 +31,8 @@ public final class ImagePipeline: Sendable {
     public init(configuration: Configuration = Configuration(), delegate: (any Delegate)? = nil) {
         self.configuration = configuration
         self.delegate = delegate
+        let registry = ImageDecoderRegistry(limits: configuration.renderLimits, types: configuration.types)
+        makeImageDecoder = configuration.makeImageDecoder ?? { registry.decoder(for: $0) }
         images = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
         groups = RenditionGroups(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
         renders = TaskQueue(maxConcurrentOperationCount: max(1, configuration.renderConcurrency))

@@ -1,8 +1,8 @@
 /// A queue with a bucket for each priority: the most urgent bucket first, first in first out inside. Every change takes
 /// constant time.
 ///
-/// Nuke's rule for changes: what is raised goes behind those of its new level, what is lowered goes ahead of them, as it
-/// has waited for longer than its new level tells.
+/// Nuke's rule for changes: what is raised goes behind those of its new level, what is lowered goes ahead of them, as
+/// it has waited for longer than its new level tells.
 struct PriorityBuckets<Element: Sendable>: Sendable {
     /// A doubly linked list through an array: places are reused, so it is as long as the queue once was at most.
     private struct Place: Sendable {

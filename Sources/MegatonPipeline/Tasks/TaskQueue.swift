@@ -2,8 +2,8 @@ import Synchronization
 
 /// Runs so many operations at a time, the most urgent of those that wait first.
 ///
-/// How many may wait is bounded by its callers: each operation belongs to somebody who waits for it, and leaves the queue
-/// when he does. Widths can be changed while it works; one queue may serve several pipelines.
+/// How many may wait is bounded by its callers: each operation belongs to somebody who waits for it, and leaves the
+/// queue when he does. Widths can be changed while it works; one queue may serve several pipelines.
 final class TaskQueue: Sendable {
     private let state: Mutex<State>
 

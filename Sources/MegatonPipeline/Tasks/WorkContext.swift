@@ -12,12 +12,12 @@ struct WorkContext<Value: Sendable>: Sendable {
     /// - Parameter total: 0 while it is not known.
     func send(completed: Int64, total: Int64) { node.send(.progress(completed: completed, total: total)) }
 
-    /// Tells a value that a better one will follow. One that comes while the one before is still being told may take the
-    /// place of another one that waits.
+    /// Tells a value that a better one will follow. One that comes while the one before is still being told may take
+    /// the place of another one that waits.
     func send(partial value: Value) { node.send(.value(value, isCompleted: false)) }
 
-    /// Ends the work. The first end counts. What was subscribed to is left; operations in queues are not cancelled, as it
-    /// may be one of them that calls this.
+    /// Ends the work. The first end counts. What was subscribed to is left; operations in queues are not cancelled, as
+    /// it may be one of them that calls this.
     func finish(_ result: Result<Value, ImagePipeline.Error>) { node.finish(result) }
 
     func finish(_ value: Value) { node.finish(.success(value)) }

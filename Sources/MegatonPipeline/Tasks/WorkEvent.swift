@@ -24,6 +24,7 @@ enum WorkEvent<Value: Sendable>: Sendable {
     }
 }
 
-/// Is told the events of a node: one at a time, in their order, with no lock held, on the thread of whoever caused them.
-/// It must not block. `wasCoalesced` is false for the first of those who still wait: the work is done on his account.
+/// Is told the events of a node: one at a time, in their order, with no lock held, on the thread of whoever caused
+/// them. It must not block. `wasCoalesced` is false for the first of those who still wait: the work is done on his
+/// account.
 typealias WorkObserver<Value: Sendable> = @Sendable (_ event: WorkEvent<Value>, _ wasCoalesced: Bool) -> Void

@@ -4,7 +4,8 @@ struct WorkJob<Value: Sendable>: Sendable {
 
     /// Work that is begun by a plain call on the first subscriber's thread, which must not block.
     ///
-    /// It may finish at once (a hit in memory), or keep the context and finish later; what it leaves behind must end it.
+    /// It may finish at once (a hit in memory), or keep the context and finish later; what it leaves behind must end
+    /// it.
     static func starting(_ start: @escaping @Sendable (WorkContext<Value>) -> Void) -> WorkJob { WorkJob(start: start) }
 
     /// Work in a Swift task of its own, which is cancelled when the last subscriber leaves.

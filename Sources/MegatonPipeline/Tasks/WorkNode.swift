@@ -3,8 +3,8 @@ import Synchronization
 /// One piece of shared work: does it once for all who subscribe to it, as urgently as the most urgent of them wants it,
 /// and only for as long as there is one.
 ///
-/// Nobody is ever called with the lock held; the one lock that may be held around it is the pool's, for `join`. As nodes
-/// have locks of their own, work on one never waits for another's.
+/// Nobody is ever called with the lock held; the one lock that may be held around it is the pool's, for `join`. As
+/// nodes have locks of their own, work on one never waits for another's.
 final class WorkNode<Value: Sendable>: WorkSubscribable {
     private let state: Mutex<WorkState<Value>>
 

@@ -29,8 +29,8 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// - Parameters:
     ///   - priority: of this subscriber; the work takes the highest one.
     ///   - job: what to do if this is the first subscriber.
-    ///   - observer: is told what happens from now on, perhaps before this function returns: progress, better and better
-    ///     values where there are such, and one end, which is the last it hears.
+    ///   - observer: is told what happens from now on, perhaps before this function returns: progress, better and
+    ///     better values where there are such, and one end, which is the last it hears.
     /// - Returns: nil if the work has ended already.
     @discardableResult
     func subscribe(

@@ -1,5 +1,5 @@
-/// The state of one node: who waits for it, how urgent it is, what it needs, what is to be told. Without any effect of its
-/// own: each change returns what is to be done, outside of the lock that guards the state.
+/// The state of one node: who waits for it, how urgent it is, what it needs, what is to be told. Without any effect of
+/// its own: each change returns what is to be done, outside of the lock that guards the state.
 ///
 /// ```
 /// open ──the last subscriber leaves──► cancelled: task, links and handler are told, nobody else is
@@ -16,7 +16,8 @@ struct WorkState<Value: Sendable>: Sendable {
     enum Phase: Sendable {
         case open
         case cancelled
-        /// A dependency that fails takes the outstanding operations with it; work that reports its own end is left alone.
+        /// A dependency that fails takes the outstanding operations with it; work that reports its own end is left
+        /// alone.
         case finished(cancelsOperations: Bool)
 
         var isOpen: Bool { if case .open = self { true } else { false } }
@@ -30,7 +31,7 @@ struct WorkState<Value: Sendable>: Sendable {
     }
 
     private(set) var phase = Phase.open
-    /// The highest of the subscribers'; after the last one has left, his.
+    /// The highest of the subscribers'; after the end as it was then.
     private(set) var priority: WorkPriority
     /// Of the priority: goes up with each change of it.
     private var revision: UInt64 = 0
@@ -228,7 +229,8 @@ extension WorkState {
         return release + [.deliver]
     }
 
-    /// What whoever delivers has to tell next. There is one who delivers at a time, and he goes on until there is nothing.
+    /// What whoever delivers has to tell next. There is one who delivers at a time, and he goes on until there is
+    /// nothing.
     mutating func nextDelivery() -> Delivery {
         if undelivered.isEmpty {
             isDelivering = false
