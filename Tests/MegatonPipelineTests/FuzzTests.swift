@@ -13,11 +13,11 @@ import Testing
     }
 
     @Test func anyBytesAreAPictureOrAnError() throws {
-        try Fuzzer(try PictureFuzz(files: Corpus.smallPictures())).run(2000)
+        try Fuzzer(try PictureFuzz(files: Corpus.smallPictures())).run(1200)
     }
 
     @Test func lifetimesAreNeverNegativeEndlessOrNoNumber() throws {
-        try Fuzzer(HTTPCacheFuzz()).run(3000)
+        try Fuzzer(HTTPCacheFuzz()).run(2000)
     }
 
     @Test func anyBlobIsAnEntryOrAMiss() throws {

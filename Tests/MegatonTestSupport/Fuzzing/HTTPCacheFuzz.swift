@@ -3,15 +3,16 @@
 
     @testable import MegatonPipeline
 
-    /// The header fields of an origin's answer, and of a 304 after an empty line: however they are written, a lifetime is a
-    /// number of seconds between none and a year.
+    /// The header fields of an origin's answer, behind an empty line those of a 304, and behind another those of the request:
+    /// however they are written, a lifetime is a number of seconds between none and a year.
     public struct HTTPCacheFuzz: FuzzTarget {
         public let name = "http"
         public let words = [
             "cache-control: ", "age: ", "expires: ", "date: ", "etag: ", "last-modified: ", "vary: ", "content-type: ",
             "\n",
             "max-age=", "s-maxage=", "stale-while-revalidate=", "stale-if-error=", "no-cache", "no-store", "private",
-            "public", "must-revalidate", ", ", "\"", "*", "Wed, 21 Oct 2015 07:28:00 GMT", "W/\"1\"",
+            "public", "must-revalidate", "content-range: bytes 1-2/3", "accept: ", "\n\n", ", ", "\"", "*",
+            "Wed, 21 Oct 2015 07:28:00 GMT", "W/\"1\"",
         ]
         public let seeds: [[UInt8]] = [
             "cache-control: max-age=60, stale-if-error=\"90\"\netag: \"1\"\nage: 20\ncontent-type: image/png\n",
@@ -47,9 +48,17 @@
         public func check(_ input: [UInt8]) throws {
             let text = String(decoding: input, as: UTF8.self)
             let blocks = text.components(separatedBy: "\n\n").map(Self.headers)
-            guard let metadata = CachedData.Metadata(headers: blocks[0]) else { return }
+            let request = blocks.count > 2 ? blocks[2] : [:]
+            for value in blocks[0].values {
+                _ = HTTPDate.parse(value)
+                guard let range = ContentRange(value) else { continue }
+                try promise(0 <= range.first && range.first <= range.last && range.last < range.total, "\(range)")
+            }
+            guard let metadata = CachedData.Metadata(headers: blocks[0], request: request) else { return }
             try check(metadata)
-            if let refreshed = metadata.refreshed(by: blocks.count > 1 ? blocks[1] : [:]) { try check(refreshed) }
+            try promise(metadata.matches(request: request), "no answer for the request that it was given to")
+            let refreshed = metadata.refreshed(by: blocks.count > 1 ? blocks[1] : [:], request: request)
+            if let refreshed { try check(refreshed) }
             for staleness in [0, 1, 59.5, Self.year * 1000] { try check(metadata.aged(by: staleness)) }
         }
 

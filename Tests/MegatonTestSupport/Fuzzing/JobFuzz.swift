@@ -14,7 +14,8 @@
             "{", "}", "[", "]", ",", ":", "\"", "null", "true", "\\u0000", "\\ud800", "\\ud83d\\ude00", "\"source\":",
             "\"renditions\":[", "\"width\":", "\"output\":\"file:///", "{stem}", "{path}", "{name}", "..", "../",
             "%2e%2e",
-            "%00", "...", "\"background\":\"#", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
+            "%00", "...", "\"background\":\"#", "\"dpr\":1e-308", "\"focus\":{\"x\":",
+            "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[",
         ]
         public let seeds: [[UInt8]] = [
             #"{"source":"https://h/a.jpg"}"#,
@@ -77,7 +78,13 @@
                 "\"width\":\(number(&random))", "\"height\":\(number(&random))",
                 "\"background\":\"\(random.once(in: 20) ? random.pick(odd) : "#0A0b0c")\"",
             ]
-            return "{\(fields.joined(separator: ","))}"
+            let more = [
+                ",\"gravity\":\"attention\"", ",\"focus\":{\"x\":0.1,\"y\":1}", ",\"dpr\":\(number(&random))",
+                ",\"dpr\":1.7",
+                ",\"effort\":\(number(&random))", ",\"animated\":true", ",\"keepMetadata\":\"copyright\"",
+                ",\"profile\":\"keep\"",
+            ]
+            return "{\(fields.joined(separator: ","))\(random.once(in: 3) ? random.pick(more) : "")}"
         }
 
         public func check(_ input: [UInt8]) throws {

@@ -19,18 +19,17 @@
 
         /// - Parameter files: further small pictures.
         public init(files: [Data] = []) throws {
-            let engine = try VipsEngine()
-            self.engine = engine
             var limits = RenderLimits()
             limits.pixels = 300_000
             self.limits = limits
-            let png = TestImage.quarters(width: 24, height: 16)
-            let made = try Rendition.Format.allCases.flatMap { format in
-                try [Rendition(width: 24, format: format), Rendition(width: 7, format: format, quality: 30)].map {
-                    let probe = try engine.probe(png, type: .png)
-                    let deadline = RenderDeadline(.now + .seconds(60))
-                    return try engine.execute(RenderPlan(probe, [$0]), png, deadline: deadline)[0].data
-                }
+            let (engine, png) = (VipsEngine(), TestImage.quarters(width: 24, height: 16))
+            self.engine = engine
+            let wanted =
+                Rendition.Format.allCases.filter { $0 != .jxl }.map { Rendition(width: 24, format: $0) }
+                + [Rendition(width: 7, format: .jpeg, quality: 30, progressive: true)]
+            let made = try wanted.map { rendition in
+                let plan = RenderPlan(try engine.probe(png, type: .png), [rendition])
+                return try engine.execute(plan, png, deadline: RenderDeadline(.now + .seconds(60)))[0].data
             }
             seeds = ([png, Self.gif] + made + files).map { Array($0) }
         }
@@ -58,18 +57,45 @@
             let data = Data(input)
             guard let type = AssetType(data), AssetType.supported.contains(type) else { return }
             do throws(ImagePipeline.Error) {
-                let probe = try engine.probe(data, type: type)
-                try limits.check(probe)
-                let plan = RenderPlan(probe, [Rendition(width: 5, height: 5, format: .png)])
-                let image = try engine.execute(plan, data, deadline: RenderDeadline(.now + .seconds(60)))[0]
-                try expect(AssetType(image.data) == .png, "what was made is no PNG")
-                let (width, height) = (image.size.width, image.size.height)
-                try expect((1...5).contains(width) && (1...5).contains(height), "\(image.size) within 5x5")
+                try render(data, type)
+                if type == .jpeg {
+                    _ = JPEGScans(data)
+                    _ = engine.embeddedThumbnail(data)
+                    _ = try engine.partial(data, limits, as: nil, deadline: RenderDeadline(.now + .seconds(60)))
+                }
             } catch {
-                let known: Set<ImagePipeline.Error.Code> = [.corruptImage, .imageTooLarge, .unsupportedFormat]
+                let known: Set<ImagePipeline.Error.Code> = [
+                    .corruptImage, .imageTooLarge, .sideTooLong, .tooManyBands, .tooManyFrames, .unsupportedFormat,
+                ]
                 try promise(known.contains(error.code), "\(type): \(error)")
             }
         }
+
+        private func render(_ data: Data, _ type: AssetType) throws(ImagePipeline.Error) {
+            let probe = try engine.probe(data, type: type)
+            try limits.check(probe, frames: max(1, probe.frames))
+            for rendition in Self.renditions {
+                let plan = RenderPlan(probe, [rendition])
+                let image = try engine.execute(plan, data, deadline: RenderDeadline(.now + .seconds(60)))[0]
+                try expect(AssetType(image.data)?.description == rendition.format.rawValue, "no \(rendition.format)")
+                let (width, height) = (image.size.width, image.size.height)
+                try expect((1...5).contains(width) && (1...5).contains(height), "\(image.size) within 5x5")
+            }
+        }
+
+        private static let renditions = [
+            Rendition(width: 5, height: 5, format: .png),
+            Rendition(
+                width: 4,
+                height: 5,
+                fit: .cover,
+                format: .gif,
+                gravity: .attention,
+                animated: true,
+                keepMetadata: .copyright,
+                profile: .keep
+            ),
+        ]
 
         /// A broken promise as the pipeline's own error, so that one `catch` sees both.
         private func expect(_ isKept: Bool, _ text: String) throws(ImagePipeline.Error) {
