@@ -122,6 +122,13 @@ let package = Package(
             path: "Tests/MegatonChaos",
             swiftSettings: settings
         ),
+        // What scripts/fuzz runs: the targets of the tests' fuzzers under libFuzzer.
+        .executableTarget(
+            name: "MegatonFuzz",
+            dependencies: ["MegatonTestSupport"],
+            path: "Tests/MegatonFuzz",
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "MegatonPipelineTests",
             dependencies: [

@@ -68,6 +68,8 @@ import Testing
         #expect(try path("file:///t/{path}/{stem}", "https://h/..%2F..%2Fetc/pass%00wd").hasPrefix("/t/"))
         let evil = try path("file:///t/{path}/{stem}", "https://h/a/../%2e%2e/b")
         #expect(!evil.split(separator: "/").contains(".."))
+        #expect(try path("file:///t/{stem}/{name}", "https://h/...") == "/t/_/small")
+        #expect(try path("file:///t/.{path}./{name}", "https://h/a") == "/t/_/small")
         #expect(try path("file:///t/{hash}", "https://h/a") != path("file:///t/{hash}", "https://h/b"))
         #expect(try path("file:///t/{stem}", "https://h/\(String(repeating: "x", count: 400))").utf8.count < 200)
     }

@@ -57,6 +57,27 @@ import Testing
         } throws: { ($0 as? RedisError)?.code == .protocolError }
     }
 
+    /// hiredis lets go of what became an element: it never holds much of such a reply itself.
+    @Test func limitsTheBytesOfAnArrayAsAWhole() {
+        let element = "$40\r\n\(String(repeating: "a", count: 40))\r\n"
+        let text = "*64\r\n" + String(repeating: element, count: 64)
+        let reader = RedisReplyReader(limits: .init(bytes: 1000))
+        #expect {
+            for byte in text.utf8 {
+                var bytes = ByteBuffer(bytes: [byte])
+                _ = try reader.read(&bytes)
+            }
+        } throws: { ($0 as? RedisError)?.code == .protocolError }
+    }
+
+    @Test func limitsTheElementsOfArraysWithinArraysTogether() throws {
+        let reader = RedisReplyReader(limits: .init(elements: 8))
+        var fits = ByteBuffer(string: "*2\r\n*3\r\n:1\r\n:2\r\n:3\r\n*3\r\n:1\r\n:2\r\n:3\r\n*8\r\n")
+        #expect(try reader.read(&fits).count == 1, "each reply has the limit for itself")
+        var flood = ByteBuffer(string: "*1\r\n")
+        #expect { try reader.read(&flood) } throws: { ($0 as? RedisError)?.code == .protocolError }
+    }
+
     @Test func readsOnAfterItsBufferWasReplaced() throws {
         let reader = RedisReplyReader()
         for _ in 0..<3 {

@@ -14,4 +14,15 @@ public enum Corpus {
     public static func path(_ name: String) -> String { root.appendingPathComponent(name).path }
 
     public static func data(_ name: String) throws -> Data { try Data(contentsOf: root.appendingPathComponent(name)) }
+
+    /// Good and bad pictures up to a size in bytes, by name; none where the corpus is not there.
+    public static func smallPictures(upTo size: Int = 4096) -> [Data] {
+        let names = FileManager.default.enumerator(atPath: root.path)?.compactMap { $0 as? String } ?? []
+        let endings = ["jpg", "jpeg", "png", "gif", "webp", "avif", "heic"]
+        return names.sorted().filter { name in endings.contains { name.lowercased().hasSuffix($0) } }.compactMap {
+            name in
+            let attributes = try? FileManager.default.attributesOfItem(atPath: path(name))
+            return attributes?[.size] as? Int ?? .max <= size ? try? data(name) : nil
+        }
+    }
 }

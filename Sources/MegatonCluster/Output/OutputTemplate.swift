@@ -61,7 +61,7 @@ public struct OutputTemplate: Sendable, Hashable {
         let components = (url?.path(percentEncoded: false) ?? "").split(separator: "/").map { Self.plain(String($0)) }
         let file = url?.scheme == "data" ? "data" : components.last ?? "index"
         let stem = file.lastIndex(of: ".").flatMap { $0 == file.startIndex ? nil : String(file[..<$0]) } ?? file
-        return parts.map { part in
+        let path = parts.map { part in
             switch part {
             case .text(let text): return text
             case .placeholder("path"): return components.dropLast().joined(separator: "/")
@@ -74,6 +74,10 @@ public struct OutputTemplate: Sendable, Hashable {
             case .placeholder: return Self.hash(source)
             }
         }.joined()
+        // A file that is named `...` has the stem `..`, and what is empty leaves `.{path}.` with two dots.
+        guard path.contains("..") else { return path }
+        let safe = path.split(separator: "/", omittingEmptySubsequences: false).map { $0 == ".." ? "_" : $0 }
+        return safe.joined(separator: "/")
     }
 
     /// A component that is safe to stand in a path.

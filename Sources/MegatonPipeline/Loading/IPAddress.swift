@@ -13,6 +13,8 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// Reads `192.0.2.1` or `2001:db8::1`.
     public init?(_ text: String) {
+        // C would see the text before a NUL only.
+        guard !text.utf8.contains(0) else { return nil }
         var v4 = in_addr()
         var v6 = in6_addr()
         if inet_pton(AF_INET, text, &v4) == 1 {

@@ -12,9 +12,9 @@ import NIOCore
 final class RedisReplyReader {
     /// What a reply may be at the most.
     struct Limits {
-        /// Bytes of one reply that is not complete yet.
+        /// Bytes of one reply, as they come over the connection.
         var bytes = 64 * 1024 * 1024 + 64 * 1024
-        /// Elements of one array.
+        /// Elements of one reply, those of arrays within arrays included.
         var elements = 1_048_576
     }
 
@@ -27,6 +27,10 @@ final class RedisReplyReader {
     private let limits: Limits
     private var reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
+    /// Elements that the reply being read may still announce. The reader's callbacks find it through `privdata`.
+    private let elementsLeft: UnsafeMutablePointer<Int>
+    /// Bytes of the reply being read that have come. Not what hiredis holds: it lets go of what became an element.
+    private var replyBytes = 0
     /// The most that the reader has held since it was made: an estimate of what it keeps.
     private var peakBytes = 0
 
@@ -34,24 +38,26 @@ final class RedisReplyReader {
         self.limits = limits
         functions = .allocate(capacity: 1)
         functions.initialize(to: ReplyNode.functions())
-        reader = Self.makeReader(functions, limits)
+        elementsLeft = .allocate(capacity: 1)
+        elementsLeft.initialize(to: limits.elements)
+        reader = Self.makeReader(functions, elementsLeft)
     }
 
     deinit {
         redisReaderFree(reader)
         functions.deinitialize(count: 1)
         functions.deallocate()
+        elementsLeft.deallocate()
     }
 
     private static func makeReader(
         _ functions: UnsafeMutablePointer<redisReplyObjectFunctions>,
-        _ limits: Limits
+        _ elementsLeft: UnsafeMutablePointer<Int>
     ) -> UnsafeMutablePointer<redisReader> {
         guard let reader = redisReaderCreateWithFunctions(functions) else {
             preconditionFailure("out of memory for a reply reader")
         }
-        // The element limit travels as a plain number in privdata: no object whose life would have to be kept.
-        reader.pointee.privdata = UnsafeMutableRawPointer(bitPattern: limits.elements)
+        reader.pointee.privdata = UnsafeMutableRawPointer(elementsLeft)
         return reader
     }
 
@@ -67,8 +73,13 @@ final class RedisReplyReader {
                 return length
             }
             peakBytes = max(peakBytes, Int(reader.pointee.len))
-            while let reply = try nextReply() { replies.append(reply) }
-            if reader.pointee.len - reader.pointee.pos > limits.bytes {
+            replyBytes += length
+            while let reply = try nextReply() {
+                replies.append(reply)
+                elementsLeft.pointee = limits.elements
+                replyBytes = Int(reader.pointee.len) - Int(reader.pointee.pos)
+            }
+            if replyBytes > limits.bytes {
                 throw RedisError(.protocolError, "A reply of Redis is larger than \(limits.bytes) bytes; closing.")
             }
         }
@@ -92,7 +103,7 @@ final class RedisReplyReader {
         guard peakBytes > Self.idleBufferLimit, reader.pointee.pos == reader.pointee.len, reader.pointee.ridx == -1
         else { return }
         redisReaderFree(reader)
-        reader = Self.makeReader(functions, limits)
+        reader = Self.makeReader(functions, elementsLeft)
         peakBytes = 0
     }
 }

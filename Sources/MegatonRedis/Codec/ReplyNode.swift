@@ -40,9 +40,11 @@ final class ReplyNode {
         }
         functions.createArray = { task, count in
             guard let task else { return nil }
-            let limit = Int(bitPattern: task.pointee.privdata)
+            // What the arrays of the reply may still announce: see `RedisReplyReader`.
+            guard let left = task.pointee.privdata?.assumingMemoryBound(to: Int.self) else { return nil }
             // NULL makes the reader fail with "out of memory": nothing was allocated for what was only announced.
-            guard Int(count) <= limit || limit == 0 else { return nil }
+            guard Int(count) <= left.pointee else { return nil }
+            left.pointee -= Int(count)
             return ReplyNode.attach(ReplyNode(arrayOf: Int(count)), to: task)
         }
         functions.createInteger = { task, number in

@@ -1,0 +1,14 @@
+#if DEBUG || MEGATON_FUZZ
+    import Foundation
+
+    /// All targets, for `scripts/fuzz`.
+    public enum FuzzTargets {
+        /// - Throws: where libvips does not start.
+        public static func all() throws -> [any FuzzTarget] {
+            [
+                RESPFuzz(), JobFuzz(), AddressFuzz(), URLFuzz(), try PictureFuzz(files: Corpus.smallPictures()),
+                HTTPCacheFuzz(), try CacheBlobFuzz(),
+            ]
+        }
+    }
+#endif
