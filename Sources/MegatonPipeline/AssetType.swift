@@ -94,11 +94,12 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
         return brands[0] == "qt  " ? .mov : nil
     }
 
-    /// Whether an AVIF file is an image sequence first of all: its major brand is `avis` (AV1 Image File Format, "AVIF image sequence brand").
+    /// Whether an AVIF file is an image sequence first of all: its major brand is `avis` (AV1 Image File Format, "AVIF
+    /// image sequence brand").
     static func isSequence(_ avif: Data) -> Bool { avif.dropFirst(8).prefix(4).elementsEqual("avis".utf8) }
 
-    /// The size in the first image properties (`ispe`, ISO/IEC 23008-12 section 6.5.3) of AVIF and HEIC, which stand near
-    /// the beginning.
+    /// The size in the first image properties (`ispe`, ISO/IEC 23008-12 section 6.5.3) of AVIF and HEIC, which stand
+    /// near the beginning.
     func declaredSize(_ data: Data) -> PixelSize? {
         guard self == .avif || self == .heic else { return nil }
         let head = data.prefix(64 * 1024)

@@ -4,7 +4,8 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// All odd files of formats that are on, against what libvips' own thumbnailer makes of them: size, orientation, colours.
+/// All odd files of formats that are on, against what libvips' own thumbnailer makes of them: size, orientation,
+/// colours.
 @Suite(.enabled(if: Thumbnailer.isPossible, "the corpus or vipsthumbnail is not there"), .timeLimit(.minutes(5)))
 struct EdgeCorpusTests {
     /// Root mean square of the differences, of 1, that two resamplers of the same pixels may have.

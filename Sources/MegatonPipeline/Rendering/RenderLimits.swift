@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// What a picture may be at the most, and what may be made of it. A source is checked by its header, before a pixel of it
-/// is decoded.
+/// What a picture may be at the most, and what may be made of it. A source is checked by its header, before a pixel of
+/// it is decoded.
 public struct RenderLimits: Sendable, Equatable {
     /// Width x height, summed over the frames that are read.
     public var pixels = 50_000_000
@@ -73,7 +73,8 @@ public struct RenderLimits: Sendable, Equatable {
 
     /// Whether values can work and are within the limits, whatever the source is.
     ///
-    /// - Throws: `.outputTooLarge`; `.renderFailed` for what cannot work; `.unsupportedFormat` for a format that is off.
+    /// - Throws: `.outputTooLarge`; `.renderFailed` for what cannot work; `.unsupportedFormat` for a format that is
+    ///   off.
     func check(_ rendition: Rendition) throws(ImagePipeline.Error) {
         if let complaint = rendition.renderComplaint {
             throw ImagePipeline.Error(.renderFailed, "The rendition \(rendition.name) cannot be made: \(complaint).")

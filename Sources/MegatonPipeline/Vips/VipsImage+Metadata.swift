@@ -6,7 +6,8 @@ extension VipsImage {
     struct Metadata: OptionSet {
         let rawValue: Int
 
-        /// EXIF's Copyright and Artist (CIPA DC-008 section 4.6.4), and nothing else of it: no place, no camera, no time.
+        /// EXIF's Copyright and Artist (CIPA DC-008 section 4.6.4), and nothing else of it: no place, no camera, no
+        /// time.
         static let copyright = Metadata(rawValue: 1)
         static let profile = Metadata(rawValue: 2)
     }
