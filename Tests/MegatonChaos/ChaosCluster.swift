@@ -22,7 +22,7 @@ final class ChaosCluster {
 
     init(_ stage: Stage) async throws {
         control = try RestartableRedis(settings: [
-            "appendonly yes", "appendfsync everysec", "maxmemory-policy noeviction",
+            "appendonly yes", "appendfsync always", "maxmemory-policy noeviction",
         ])
         cache = try RestartableRedis(settings: ["appendonly no", "maxmemory 64mb", "maxmemory-policy allkeys-lru"])
         controlProxy = try await FaultProxy.start(to: .tcp(host: "127.0.0.1", port: control.port))

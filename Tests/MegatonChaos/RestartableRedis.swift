@@ -34,7 +34,8 @@ final class RestartableRedis {
 
     func send(_ signal: Int32) { process.send(signal) }
 
-    /// Ends it; nothing that it had acknowledged is lost where it appends to a file, as that is written before it answers.
+    /// Ends it. With `appendfsync always` nothing is lost that it had acknowledged. With `everysec` it may answer up to two
+    /// seconds before it writes, while its disk is slow to sync.
     func kill() async {
         process.send(SIGKILL)
         _ = await process.ending()

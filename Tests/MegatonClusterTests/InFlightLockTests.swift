@@ -250,4 +250,28 @@ import Testing
             #expect(await !cache.containsData(for: "key 5"))
         }
     }
+
+    @Test func looksAndKeepsWithoutAFlight() async throws {
+        try await withPeers { (_, one, other) async throws in
+            let (large, none) = (CacheKey(.image, ["large"]), CacheKey(.image, ["none"]))
+            await one.lock.store(entry(10), for: key)
+            // In several chunks.
+            await one.lock.store(entry(600_000), for: large)
+            let found = await other.lock.lookUp([key, none, large])
+            #expect(found.map { $0?.data } == [entry(10).data, nil, entry(600_000).data])
+            #expect(found[0]?.staleness == nil && found[0]?.metadata.lifetime ?? 0 > 50)
+            // Nobody leads the one that is not there.
+            _ = try lead(await one.lock.begin([none]).first)
+        }
+    }
+
+    @Test func whatSomebodyElseMakesIsHisToKeep() async throws {
+        try await withPeers { (_, one, other) async throws in
+            let lead = try lead(await one.lock.begin([key]).first)
+            await other.lock.store(entry(5), for: key)
+            #expect(await other.lock.lookUp([key]).first?.map(\.data) == nil)
+            await one.lock.finish([(lead, entry(7))])
+            #expect(await other.lock.lookUp([key]).first??.data == entry(7).data)
+        }
+    }
 }

@@ -194,7 +194,7 @@ final class BatchRun: Sendable {
             if lines.isEmpty {
                 var isOver = now.isComplete && tally.ended >= now.submitted
                 // Also where it is not complete: somebody else may have cancelled it.
-                if !isOver { isOver = try await isFinished() }
+                if !isOver { isOver = try await isFinished(now) }
                 if isOver {
                     // The last outcomes came in the same step as the batch's end.
                     let rest = try await outcomes(kept: tally.ended)
@@ -238,14 +238,26 @@ final class BatchRun: Sendable {
         }
     }
 
-    private func isFinished() async throws -> Bool {
+    /// - Throws: `Failure` 69 where Redis no longer has what it had acknowledged: the batch would never end.
+    private func isFinished(_ progress: Progress) async throws -> Bool {
+        let counters: BatchCounters
         do {
-            return try await monitor.counters().isFinished
+            counters = try await monitor.counters()
         } catch {
             // `outcomes` meets the same and tells of it.
             guard error.isTransient else { throw error }
             return false
         }
+        let isWhole = counters["closed"] == 1 && counters["submitted"] >= progress.submitted
+        if progress.isComplete && !isWhole && !counters.isFinished {
+            throw Failure(
+                code: 69,
+                message: "Redis has lost jobs: of \(progress.submitted) that it had acknowledged, batch \(batch) has "
+                    + "\(counters["submitted"]). Its disk was slow when it died, or a replica took over that had not got them "
+                    + "yet. Submit again: what is done is found in the cache."
+            )
+        }
+        return counters.isFinished
     }
 
     private func waitForOutcomes() async throws {

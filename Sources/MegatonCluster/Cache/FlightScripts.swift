@@ -49,6 +49,22 @@ enum FlightScripts {
             """
     )
 
+    /// Looks an entry up and takes no lead.
+    ///
+    /// KEYS 1 entry
+    /// Returns {ms it is still fresh, m, chunk 0}, or {} where it is not fresh or not there. Changes nothing.
+    static let look = RedisScript(
+        name: "look",
+        source: """
+            #!lua flags=no-writes
+            local t = redis.call('TIME')
+            local e = redis.call('HMGET', KEYS[1], 'x', 'm', '0')
+            local left = math.floor(tonumber(e[1] or '0') - (t[1] * 1000 + t[2] / 1000))
+            if left <= 0 or not e[2] then return {} end
+            return {left, e[2], e[3]}
+            """
+    )
+
     /// Prolongs a flight.
     ///
     /// KEYS 1 flight

@@ -10,12 +10,12 @@ import Synchronization
 /// An efficiency lock, never a correctness one: a write by a leader whose flight is no longer his is refused, and where
 /// the cache Redis cannot be reached everybody leads.
 public final class InFlightLock: FlightCoordinating {
-    private let cache: RedisDataCache
+    let cache: RedisDataCache
     private let owner: String
     private let lease: Duration
     private let negatives: NegativePolicy
-    private let logger: Logger
-    private let statistics: StatisticsRecorder?
+    let logger: Logger
+    let statistics: StatisticsRecorder?
     private let history: History?
     private let waiters = FlightWaiters()
     private let subscriber: RedisSubscriber

@@ -20,7 +20,7 @@ struct Outage {
 
     func run(_ stage: Stage) async throws -> Verdict {
         let control = try RestartableRedis(settings: [
-            "appendonly yes", "appendfsync everysec", "maxmemory-policy noeviction",
+            "appendonly yes", "appendfsync always", "maxmemory-policy noeviction",
         ])
         var options = SmallCluster.Options()
         options.controlURL = control.url
