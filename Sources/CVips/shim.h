@@ -36,6 +36,33 @@ static inline int megaton_vips_load(
     return *out == NULL ? -1 : 0;
 }
 
+/// As above, for what has only partly come: what is missing is grey.
+static inline int megaton_vips_load_partly(
+    const void *_Nonnull buffer, size_t length, const char *_Nonnull options, VipsImage *_Nullable *_Nonnull out) {
+    *out = vips_image_new_from_buffer(
+        buffer, length, options, "access", VIPS_ACCESS_SEQUENTIAL, "fail_on", VIPS_FAIL_ON_NONE, NULL);
+    return *out == NULL ? -1 : 0;
+}
+
+/// Lets operations of this class and of those derived from it be used, though libvips does not trust them.
+static inline void megaton_vips_allow(const char *_Nonnull operation) { vips_operation_block_set(operation, FALSE); }
+
+/// A copy of 8-bit pixels in rows from the top: 1 to 4 interleaved bands, the second or fourth being alpha.
+static inline int megaton_vips_from_memory(
+    const void *_Nonnull pixels, size_t length, int width, int height, int bands, VipsImage *_Nullable *_Nonnull out) {
+    VipsImage *raw = vips_image_new_from_memory_copy(pixels, length, width, height, bands, VIPS_FORMAT_UCHAR);
+    if (raw == NULL) return -1;
+    int result = vips_copy(
+        raw, out, "interpretation", bands < 3 ? VIPS_INTERPRETATION_B_W : VIPS_INTERPRETATION_sRGB, NULL);
+    g_object_unref(raw);
+    return result;
+}
+
+/// Another name for the same pixels, whose metadata may be changed.
+static inline int megaton_vips_copy(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
+    return vips_copy(in, out, NULL);
+}
+
 /// Turns upright and scales to exactly width x height, in sRGB where there is a profile to come from. Without one the
 /// values are taken for sRGB as they are: asked for an export profile all the same, libvips goes through a default that
 /// turns pure green into (18, 253, 22) (seen in 8.14.1).
@@ -46,6 +73,26 @@ static inline int megaton_vips_thumbnail_image(
             in, out, width, "height", height, "size", VIPS_SIZE_FORCE, "export_profile", "srgb", NULL);
     }
     return vips_thumbnail_image(in, out, width, "height", height, "size", VIPS_SIZE_FORCE, NULL);
+}
+
+/// As above, in the colours of the picture's own profile, which stays with it.
+static inline int megaton_vips_thumbnail_in_profile(
+    VipsImage *_Nonnull in, int width, int height, VipsImage *_Nullable *_Nonnull out) {
+    return vips_thumbnail_image(in, out, width, "height", height, "size", VIPS_SIZE_FORCE, NULL);
+}
+
+/// Cuts out the part of that size that catches the eye, or the one with the most detail. The input must be in memory: it
+/// is read twice. Where it lies is in the result's offset.
+static inline int megaton_vips_smartcrop(
+    VipsImage *_Nonnull in, int width, int height, int entropy, VipsImage *_Nullable *_Nonnull out) {
+    return vips_smartcrop(
+        in, out, width, height, "interesting", entropy ? VIPS_INTERESTING_ENTROPY : VIPS_INTERESTING_ATTENTION, NULL);
+}
+
+/// The pictures one below the other: the form that animations have here.
+static inline int megaton_vips_join(
+    VipsImage *_Nonnull *_Nonnull pages, int count, VipsImage *_Nullable *_Nonnull out) {
+    return vips_arrayjoin(pages, out, count, "across", 1, NULL);
 }
 
 static inline int megaton_vips_extract(
@@ -82,28 +129,50 @@ static inline int megaton_vips_cast_uchar(VipsImage *_Nonnull in, VipsImage *_Nu
     return vips_cast_uchar(in, out, NULL);
 }
 
-// Renamed to "keep" in libvips 8.15; "strip" still works there.
+/// How a picture is written. What a format has no use for is ignored.
+typedef struct {
+    int quality;
+    int effort;
+    int progressive;
+    int lossless;
+    /// Whether all metadata are left out, profiles included. Renamed to "keep" in libvips 8.15; "strip" works there too.
+    int strip;
+} megaton_vips_saving;
+
 static inline int megaton_vips_jpegsave(
-    VipsImage *_Nonnull in, int quality, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
-    return vips_jpegsave_buffer(in, bytes, length, "Q", quality, "strip", TRUE, NULL);
+    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    return vips_jpegsave_buffer(
+        in, bytes, length, "Q", how.quality, "interlace", how.progressive, "strip", how.strip, NULL);
 }
 
 static inline int megaton_vips_pngsave(
-    VipsImage *_Nonnull in, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
-    return vips_pngsave_buffer(in, bytes, length, "compression", 6, "strip", TRUE, NULL);
+    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    return vips_pngsave_buffer(
+        in, bytes, length, "compression", how.effort, "interlace", how.progressive, "strip", how.strip, NULL);
 }
 
 static inline int megaton_vips_webpsave(
-    VipsImage *_Nonnull in, int quality, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
-    return vips_webpsave_buffer(in, bytes, length, "Q", quality, "effort", 4, "strip", TRUE, NULL);
+    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    return vips_webpsave_buffer(
+        in, bytes, length, "Q", how.quality, "effort", how.effort, "lossless", how.lossless, "strip", how.strip, NULL);
 }
 
-/// Effort 2: 1.6 to 2.3 times faster than 3 for the same bytes, and six times faster than 4.
 static inline int megaton_vips_avifsave(
-    VipsImage *_Nonnull in, int quality, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
     return vips_heifsave_buffer(
-        in, bytes, length, "Q", quality, "compression", VIPS_FOREIGN_HEIF_COMPRESSION_AV1, "effort", 2, "strip", TRUE,
-        NULL);
+        in, bytes, length, "Q", how.quality, "compression", VIPS_FOREIGN_HEIF_COMPRESSION_AV1, "effort", how.effort,
+        "lossless", how.lossless, "strip", how.strip, NULL);
+}
+
+static inline int megaton_vips_gifsave(
+    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    return vips_gifsave_buffer(in, bytes, length, "effort", how.effort, "strip", how.strip, NULL);
+}
+
+static inline int megaton_vips_jxlsave(
+    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
+    return vips_jxlsave_buffer(
+        in, bytes, length, "Q", how.quality, "effort", how.effort, "lossless", how.lossless, "strip", how.strip, NULL);
 }
 
 /// A number among the metadata, or the fallback where it is not there.
@@ -125,10 +194,15 @@ static void megaton_vips_check_stop(VipsImage *image, VipsProgress *progress, vo
     if (question->asks(question->context)) vips_image_set_kill(image, TRUE);
 }
 
-/// The question must outlive the image's evaluation.
-static inline void megaton_vips_set_stop(VipsImage *_Nonnull image, megaton_vips_stop *_Nonnull stop) {
+/// The question must outlive the image's evaluation, after which it is taken back with what this returns.
+static inline gulong megaton_vips_set_stop(VipsImage *_Nonnull image, megaton_vips_stop *_Nonnull stop) {
     vips_image_set_progress(image, TRUE);
-    g_signal_connect(image, "eval", G_CALLBACK(megaton_vips_check_stop), stop);
+    return g_signal_connect(image, "eval", G_CALLBACK(megaton_vips_check_stop), stop);
+}
+
+static inline void megaton_vips_clear_stop(VipsImage *_Nonnull image, gulong handler) {
+    g_signal_handler_disconnect(image, handler);
+    vips_image_set_progress(image, FALSE);
 }
 
 static inline void megaton_vips_unref(VipsImage *_Nonnull image) { g_object_unref(image); }

@@ -27,6 +27,9 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
     public static let jxl = AssetType("jxl", "image/jxl")
     public static let svg = AssetType("svg", "image/svg+xml")
     public static let psd = AssetType("psd", "image/vnd.adobe.photoshop")
+    public static let mp4 = AssetType("mp4", "video/mp4")
+    public static let m4v = AssetType("m4v", "video/x-m4v")
+    public static let mov = AssetType("mov", "video/quicktime")
     public static let pdf = AssetType("pdf", "application/pdf")
     public static let html = AssetType("html", "text/html")
 
@@ -84,8 +87,15 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
             if brand == "avif" || brand == "avis" { return .avif }
             if heic.contains(brand) { return .heic }
         }
-        return nil
+        // A film has pictures' brands among its compatible ones too seldom to look beyond the first.
+        let mp4: Set = ["isom", "iso2", "iso4", "iso5", "iso6", "mp41", "mp42", "mmp4", "avc1", "dash"]
+        if mp4.contains(brands[0]) { return .mp4 }
+        if ["M4V ", "M4VH", "M4VP"].contains(brands[0]) { return .m4v }
+        return brands[0] == "qt  " ? .mov : nil
     }
+
+    /// Whether an AVIF file is an image sequence first of all: its major brand is `avis` (AV1 Image File Format, "AVIF image sequence brand").
+    static func isSequence(_ avif: Data) -> Bool { avif.dropFirst(8).prefix(4).elementsEqual("avis".utf8) }
 
     private static func markup(_ head: [UInt8]) -> AssetType? {
         let text = String(decoding: head, as: UTF8.self).lowercased()

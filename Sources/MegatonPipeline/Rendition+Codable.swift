@@ -1,7 +1,9 @@
-/// The wire form: unknown fields are refused by name, so that a misspelt option is not silently without effect.
+/// The wire form: unknown fields are refused by name, so that a misspelt option is not silently without effect. What is at
+/// its default is not written, but for the fields of the first version.
 extension Rendition: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case name, width, height, fit, format, quality, background
+        case gravity, focus, dpr, enlarge, progressive, effort, lossless, animated, keepMetadata, profile
     }
 
     /// - Throws: `DecodingError` with a sentence that names the field.
@@ -25,7 +27,17 @@ extension Rendition: Codable {
             fit: try fields.decodeIfPresent(Fit.self, forKey: .fit) ?? .inside,
             format: try fields.decodeIfPresent(Format.self, forKey: .format) ?? .jpeg,
             quality: try fields.decodeIfPresent(Int.self, forKey: .quality) ?? 80,
-            background: color
+            background: color,
+            gravity: try fields.decodeIfPresent(Gravity.self, forKey: .gravity) ?? .centre,
+            focus: try fields.decodeIfPresent(FocalPoint.self, forKey: .focus),
+            dpr: try fields.decodeIfPresent(Double.self, forKey: .dpr) ?? 1,
+            enlarge: try fields.decodeIfPresent(Bool.self, forKey: .enlarge) ?? false,
+            progressive: try fields.decodeIfPresent(Bool.self, forKey: .progressive) ?? false,
+            effort: try fields.decodeIfPresent(Int.self, forKey: .effort),
+            lossless: try fields.decodeIfPresent(Bool.self, forKey: .lossless) ?? false,
+            animated: try fields.decodeIfPresent(Bool.self, forKey: .animated) ?? false,
+            keepMetadata: try fields.decodeIfPresent(KeptMetadata.self, forKey: .keepMetadata) ?? KeptMetadata.none,
+            profile: try fields.decodeIfPresent(ColorProfile.self, forKey: .profile) ?? .srgb
         )
         if !isChecked, let complaint {
             throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
@@ -41,6 +53,16 @@ extension Rendition: Codable {
         try fields.encode(format, forKey: .format)
         try fields.encode(quality, forKey: .quality)
         if background != .white { try fields.encode(background.description, forKey: .background) }
+        if gravity != .centre { try fields.encode(gravity, forKey: .gravity) }
+        try fields.encodeIfPresent(focus, forKey: .focus)
+        if dpr != 1 { try fields.encode(dpr, forKey: .dpr) }
+        if enlarge { try fields.encode(true, forKey: .enlarge) }
+        if progressive { try fields.encode(true, forKey: .progressive) }
+        try fields.encodeIfPresent(effort, forKey: .effort)
+        if lossless { try fields.encode(true, forKey: .lossless) }
+        if animated { try fields.encode(true, forKey: .animated) }
+        if keepMetadata != .none { try fields.encode(keepMetadata, forKey: .keepMetadata) }
+        if profile != .srgb { try fields.encode(profile, forKey: .profile) }
     }
 }
 

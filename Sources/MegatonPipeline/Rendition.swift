@@ -3,10 +3,15 @@
 /// Whatever changes a byte of the result is a property here and part of `identity`.
 public struct Rendition: Sendable, Hashable {
     /// How the source's rectangle meets the wanted one; the words of CSS `object-fit` and sharp.
+    ///
+    /// Nothing is enlarged unless `enlarge` says so. Of a source that is too small `inside` and `outside` leave the size
+    /// as it is, `cover` cuts the wanted aspect out of it at its own size (Nuke's `Resize` with `crop`), `fill` leaves the
+    /// sides that are too short, and `contain` puts it as it is into the middle of the canvas, which always has the wanted
+    /// size.
     public enum Fit: String, Sendable, Codable, CaseIterable {
         /// As large as fits within width x height, keeping the aspect.
         case inside
-        /// Covers width x height, keeping the aspect; what sticks out is cut off evenly.
+        /// Covers width x height, keeping the aspect; what sticks out is cut off, `gravity` or `focus` say where.
         case cover
         /// As `inside`, then filled up to width x height with the background.
         case contain
@@ -16,18 +21,20 @@ public struct Rendition: Sendable, Hashable {
         case outside
     }
 
-    /// What is written.
-    public enum Format: String, Sendable, Codable, CaseIterable {
-        case jpeg, png, webp, avif
+    /// Which of the original's metadata stay. All others go, whatever is said here.
+    public enum KeptMetadata: String, Sendable, Codable, CaseIterable {
+        case none
+        /// EXIF's Copyright and Artist.
+        case copyright
+    }
 
-        /// For file names.
-        public var fileExtension: String { self == .jpeg ? "jpg" : rawValue }
-
-        /// The media type of RFC 6838.
-        public var mediaType: String { "image/\(rawValue)" }
-
-        /// Whether transparency survives.
-        public var hasAlpha: Bool { self != .jpeg }
+    /// In which colours a picture is written.
+    public enum ColorProfile: String, Sendable, Codable, CaseIterable {
+        /// sRGB, without a profile: what every program shows right.
+        case srgb
+        /// Those of the source's own profile, which goes into the file: for wide gamuts. Sources in CMYK or grey, and
+        /// those without a profile, become sRGB all the same.
+        case keep
     }
 
     /// Stands in output names: letters, digits, `.`, `_` and `-`.
@@ -38,10 +45,29 @@ public struct Rendition: Sendable, Hashable {
     public var height: Int?
     public var fit: Fit
     public var format: Format
-    /// 1 to 100; PNG ignores it.
+    /// 1 to 100; PNG and GIF ignore it.
     public var quality: Int
     /// Behind transparent pixels and in the bars of `contain`.
     public var background: Color
+    /// What stays where `cover` cuts.
+    public var gravity: Gravity
+    /// What stays in the middle where `cover` cuts, as far as the edges let it; in the place of `gravity`.
+    public var focus: FocalPoint?
+    /// Pixels of the screen for one of the page, 1 to 4: width and height are multiplied by it, less where the result
+    /// would be over the limits for outputs.
+    public var dpr: Double
+    /// Whether a source that is too small is enlarged.
+    public var enlarge: Bool
+    /// JPEG with several scans, or interlaced PNG.
+    public var progressive: Bool
+    /// How hard the encoder tries, in its own numbers (`Format.efforts`); nil is its default.
+    public var effort: Int?
+    /// WebP and JPEG XL without loss; PNG has none anyway.
+    public var lossless: Bool
+    /// Whether the frames of an animation stay: GIF and WebP. The first one alone is taken else.
+    public var animated: Bool
+    public var keepMetadata: KeptMetadata
+    public var profile: ColorProfile
 
     /// - Parameter name: `<width>x<height>` if nil.
     public init(
@@ -51,7 +77,17 @@ public struct Rendition: Sendable, Hashable {
         fit: Fit = .inside,
         format: Format = .jpeg,
         quality: Int = 80,
-        background: Color = .white
+        background: Color = .white,
+        gravity: Gravity = .centre,
+        focus: FocalPoint? = nil,
+        dpr: Double = 1,
+        enlarge: Bool = false,
+        progressive: Bool = false,
+        effort: Int? = nil,
+        lossless: Bool = false,
+        animated: Bool = false,
+        keepMetadata: KeptMetadata = .none,
+        profile: ColorProfile = .srgb
     ) {
         self.name = name ?? "\(width.map(String.init) ?? "")x\(height.map(String.init) ?? "")"
         self.width = width
@@ -60,38 +96,47 @@ public struct Rendition: Sendable, Hashable {
         self.format = format
         self.quality = quality
         self.background = background
-    }
-
-    /// Everything but the name, in a fixed order: two renditions with the same identity have the same bytes.
-    public var identity: [String] {
-        [
-            width.map(String.init) ?? "", height.map(String.init) ?? "", fit.rawValue, format.rawValue,
-            format == .png ? "" : String(quality), background.description,
-        ]
-    }
-
-    /// Says what is wrong with the values, or nil.
-    public var complaint: String? {
-        if width == nil && height == nil { return "a rendition needs a width, a height or both" }
-        for side in [width, height] {
-            if let side, !(1...Self.maximumSide).contains(side) {
-                return "width and height are 1 to \(Self.maximumSide) pixels"
-            }
-        }
-        if !(1...100).contains(quality) { return "quality is 1 to 100" }
-        let isPlain = name.utf8.allSatisfy { byte in
-            (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
-                || [45, 46, 95].contains(byte)
-        }
-        if name.isEmpty || name.utf8.count > 64 || !isPlain || name.hasPrefix(".") {
-            return "a rendition's name is 1 to 64 letters, digits, '.', '_' or '-', and does not start with '.'"
-        }
-        if fit != .inside && fit != .outside && (width == nil || height == nil) {
-            return "fit \(fit.rawValue) needs both width and height"
-        }
-        return nil
+        self.gravity = gravity
+        self.focus = focus
+        self.dpr = dpr
+        self.enlarge = enlarge
+        self.progressive = progressive
+        self.effort = effort
+        self.lossless = lossless
+        self.animated = animated
+        self.keepMetadata = keepMetadata
+        self.profile = profile
     }
 
     /// The largest side that may be asked for, pixels.
     public static let maximumSide = 8192
+
+    /// Everything but the name, in a fixed order: two renditions with the same identity have the same bytes.
+    ///
+    /// Options at their defaults are left out, so that what was made before there were these options keeps its key.
+    public var identity: [String] {
+        var fields = [
+            width.map(String.init) ?? "", height.map(String.init) ?? "", fit.rawValue, format.rawValue,
+            format.hasQuality ? String(quality) : "", background.description,
+        ]
+        if gravity != .centre { fields.append("gravity=\(gravity.rawValue)") }
+        if let focus { fields.append("focus=\(focus.x),\(focus.y)") }
+        if dpr != 1 { fields.append("dpr=\(dpr)") }
+        if enlarge { fields.append("enlarge") }
+        return fields + encoding.identity
+    }
+
+    /// How the pixels become bytes.
+    var encoding: EncodingOptions {
+        EncodingOptions(
+            format: format,
+            quality: quality,
+            progressive: progressive,
+            effort: effort,
+            lossless: lossless,
+            animated: animated,
+            keepMetadata: keepMetadata,
+            profile: profile
+        )
+    }
 }

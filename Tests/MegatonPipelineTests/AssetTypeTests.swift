@@ -33,6 +33,6 @@ import Testing
         #expect(AssetType(box(["mif1", "miaf", "avif"])) == .avif)
         #expect(AssetType(box(["heic", "mif1"])) == .heic)
         #expect(AssetType(box(["mif1", "heic"])) == .heic)
-        #expect(AssetType(box(["isom", "mp41"])) == nil)
+        #expect(AssetType(box(["isom", "mp41"])) == .mp4)
     }
 }

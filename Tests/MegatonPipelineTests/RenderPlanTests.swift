@@ -58,7 +58,7 @@ import Testing
         for width in stride(from: 1, through: 400, by: 7) {
             for height in stride(from: 1, through: 400, by: 11) {
                 let step = step(width, height, Rendition(width: 199, height: 101, fit: .cover))
-                let crop = step.crop ?? step.scaled
+                let crop = step.crop?.size ?? step.scaled
                 #expect(crop.width <= step.scaled.width && crop.height <= step.scaled.height)
                 #expect(crop.width <= width && crop.height <= height)
             }
@@ -76,7 +76,7 @@ import Testing
             isProgressive: false
         )
         let plan = RenderPlan(probe, [Rendition(width: 128), Rendition(width: 1280), Rendition(width: 640)])
-        #expect(plan.base == PixelSize(width: 1280, height: 960))
+        #expect(plan.passes.map(\.base) == [PixelSize(width: 1280, height: 960)])
     }
 
     @Test func limitsAreCheckedAtTheirEdges() throws {

@@ -9,18 +9,22 @@ public struct ImageDecodingContext: Sendable {
     public var isCompleted: Bool
     public var urlResponse: URLResponse?
     public var cacheType: ImageResponse.CacheType?
+    /// What is shown before all bytes have come; nil is `ImagePipeline.PreviewPolicy.default(for:)`.
+    public var previewPolicy: ImagePipeline.PreviewPolicy?
 
     public init(
         request: ImageRequest,
         data: Data,
         isCompleted: Bool = true,
         urlResponse: URLResponse? = nil,
-        cacheType: ImageResponse.CacheType? = nil
+        cacheType: ImageResponse.CacheType? = nil,
+        previewPolicy: ImagePipeline.PreviewPolicy? = nil
     ) {
         self.request = request
         self.data = data
         self.isCompleted = isCompleted
         self.urlResponse = urlResponse
         self.cacheType = cacheType
+        self.previewPolicy = previewPolicy
     }
 }

@@ -13,6 +13,13 @@ public struct ImageProbe: Sendable, Equatable {
     public var orientation: Int
     /// Progressive JPEG or interlaced PNG: the whole picture must be held in memory to decode it.
     public var isProgressive: Bool
+    /// Bytes of one channel of one pixel, as decoded: 2 for 16 bits.
+    public var sampleBytes = 1
+    /// Whether its colours are red, green and blue with a profile of their own.
+    public var hasRGBProfile = false
+
+    /// Whether its frames are one picture that moves; those of AVIF, HEIC and TIFF are pictures of their own.
+    public var isAnimated: Bool { frames > 1 && (type == .gif || type == .webp) }
 
     /// Width and height as they are seen.
     public var uprightSize: PixelSize {

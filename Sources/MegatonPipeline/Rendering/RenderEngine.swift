@@ -1,6 +1,7 @@
 internal import Foundation
 
-/// Turns encoded bytes into renditions, in two steps with a plan between them. Both block and belong on render threads.
+/// Turns encoded bytes into renditions or a picture, in two steps with a plan between them. All block and belong on render
+/// threads.
 protocol RenderEngine: Sendable {
     /// Reads the header.
     func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe
@@ -13,6 +14,13 @@ protocol RenderEngine: Sendable {
         _ data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage]
+
+    /// Decodes what a plan without steps says.
+    func picture(
+        _ plan: RenderPlan,
+        _ data: Data,
+        deadline: RenderDeadline
+    ) throws(ImagePipeline.Error) -> PlatformImage
 }
 
 /// A finished rendition.

@@ -1,4 +1,5 @@
-/// What a picture may be at the most. All are checked against the header, before a pixel is decoded.
+/// What a picture may be at the most, and what may be made of it. A source is checked by its header, before a pixel of it
+/// is decoded.
 public struct RenderLimits: Sendable, Equatable {
     /// Width x height, summed over the frames that are read.
     public var pixels = 50_000_000
@@ -6,28 +7,98 @@ public struct RenderLimits: Sendable, Equatable {
     public var side = 16_384
     /// Channels. More are no picture for people, and have been the way into TIFF decoders (CVE-2026-69242).
     public var bands = 5
+    /// Frames that are read, of an animation whose frames are kept; of all others it is one.
+    public var frames = 256
     /// How long one job's rendering may take.
     public var time: Duration = .seconds(30)
+    /// The longer side of a result, pixels.
+    public var outputSide = 8192
+    /// Width x height of a result, summed over its frames.
+    public var outputPixels = 50_000_000
 
     public init() {}
 
-    /// - Throws: `.sideTooLong`, `.imageTooLarge`, `.tooManyBands`.
-    func check(_ probe: ImageProbe) throws(ImagePipeline.Error) {
+    /// - Parameter frames: how many are going to be read.
+    /// - Throws: `.sideTooLong`, `.imageTooLarge`, `.tooManyBands`, `.tooManyFrames`.
+    func check(_ probe: ImageProbe, frames read: Int = 1) throws(ImagePipeline.Error) {
         let size = "\(probe.width)x\(probe.height)"
         guard probe.width > 0, probe.height > 0 else {
             throw ImagePipeline.Error(.corruptImage, "The header says \(size) pixels.")
         }
-        if max(probe.width, probe.height) > side {
-            throw ImagePipeline.Error(.sideTooLong, "\(size) pixels: a side may have \(side).")
-        }
-        if probe.width * probe.height > pixels {
-            throw ImagePipeline.Error(
-                .imageTooLarge,
-                "\(size) is \(probe.width * probe.height) pixels; the limit is \(pixels)."
-            )
-        }
+        try checkSize(size, width: probe.width, height: probe.height)
         if probe.bands > bands {
             throw ImagePipeline.Error(.tooManyBands, "\(probe.bands) channels; the limit is \(bands).")
+        }
+        if read > frames {
+            throw ImagePipeline.Error(.tooManyFrames, "\(read) frames are to be kept; the limit is \(frames).")
+        }
+        if probe.width * probe.height * read > pixels {
+            throw ImagePipeline.Error(
+                .imageTooLarge,
+                "\(size) in \(read) frames is \(probe.width * probe.height * read) pixels; the limit is \(pixels)."
+            )
+        }
+    }
+
+    /// Of what a codec says of a picture that it does not open.
+    func checkSize(_ size: String, width: Int, height: Int) throws(ImagePipeline.Error) {
+        if max(width, height) > side {
+            throw ImagePipeline.Error(.sideTooLong, "\(size) pixels: a side may have \(side).")
+        }
+        if width * height > pixels {
+            throw ImagePipeline.Error(.imageTooLarge, "\(size) is \(width * height) pixels; the limit is \(pixels).")
+        }
+    }
+
+    /// Whether values can work and are within the limits, whatever the source is.
+    ///
+    /// - Throws: `.outputTooLarge`; `.renderFailed` for what cannot work; `.unsupportedFormat` for a format that is off.
+    func check(_ rendition: Rendition) throws(ImagePipeline.Error) {
+        if let complaint = rendition.renderComplaint {
+            throw ImagePipeline.Error(.renderFailed, "The rendition \(rendition.name) cannot be made: \(complaint).")
+        }
+        for wanted in [rendition.width, rendition.height] {
+            if let wanted, wanted > outputSide {
+                throw ImagePipeline.Error(
+                    .outputTooLarge,
+                    "A side of \(wanted) pixels is asked for; the limit is \(outputSide)."
+                )
+            }
+        }
+        if rendition.format == .jxl && !VipsRuntime.allowed.contains(.jxl) {
+            throw ImagePipeline.Error(
+                .unsupportedFormat,
+                "jxl is not switched on in this process: VipsRuntime.allow([.jxl]) does that."
+            )
+        }
+    }
+
+    /// What comes out, and what is made on the way to it.
+    ///
+    /// - Throws: `.outputTooLarge`.
+    func check(_ plan: RenderPlan) throws(ImagePipeline.Error) {
+        for step in plan.steps {
+            try check(step.output, frames: step.frames)
+            // What is not larger than the source has been looked at as the source.
+            let source = plan.probe.uprightSize
+            if step.scaled.width > source.width || step.scaled.height > source.height {
+                try check(step.scaled, frames: step.frames)
+            }
+        }
+    }
+
+    private func check(_ size: PixelSize, frames: Int) throws(ImagePipeline.Error) {
+        if max(size.width, size.height) > outputSide {
+            throw ImagePipeline.Error(
+                .outputTooLarge,
+                "A picture of \(size) would have to be made; a side may have \(outputSide)."
+            )
+        }
+        if size.width * size.height * frames > outputPixels {
+            throw ImagePipeline.Error(
+                .outputTooLarge,
+                "A picture of \(size) in \(frames) frames would have to be made; the limit is \(outputPixels) pixels."
+            )
         }
     }
 }

@@ -1,80 +1,178 @@
 /// What is to be done with a picture whose header is known: sizes only, no pixels.
 ///
-/// Never enlarges: a rendition of a smaller source is as large as the source.
+/// What follows from a source's size and would be over the limits for outputs is made smaller, keeping its aspect; what
+/// was asked for as it is and is over them is left to `RenderLimits.check` to refuse.
 struct RenderPlan: Equatable {
+    /// A part that is cut out.
+    struct Crop: Equatable {
+        enum Place: Equatable {
+            case at(left: Int, top: Int)
+            case attention, entropy
+        }
+
+        var size: PixelSize
+        var place: Place
+    }
+
     /// One rendition's way from the upright source.
     struct Step: Equatable {
         let rendition: Rendition
+        /// How many frames it has.
+        var frames: Int
         /// The whole source scaled.
         var scaled: PixelSize
-        /// What is cut out of the middle of `scaled`.
-        var crop: PixelSize?
+        /// What is cut out of `scaled`.
+        var crop: Crop?
         /// What is filled up around it.
         var canvas: PixelSize?
 
         /// The size of the result.
-        var output: PixelSize { canvas ?? crop ?? scaled }
+        var output: PixelSize { canvas ?? crop?.size ?? scaled }
+    }
+
+    /// What comes from one decode.
+    struct Pass: Equatable {
+        /// How many frames are read.
+        let frames: Int
+        /// Whether the colours stay those of the source's profile.
+        let keepsProfile: Bool
+        /// Indices of `steps`.
+        let steps: [Int]
+        /// The smallest size from which every step can be reached by shrinking.
+        let base: PixelSize
     }
 
     let probe: ImageProbe
     let steps: [Step]
+    /// One but for a mixture of stills and animations, or of profiles.
+    let passes: [Pass]
 
-    /// The smallest size from which every step can be reached by shrinking.
-    let base: PixelSize
-
-    init(_ probe: ImageProbe, _ renditions: [Rendition]) {
+    init(_ probe: ImageProbe, _ renditions: [Rendition], limits: RenderLimits = RenderLimits()) {
         self.probe = probe
-        let source = probe.uprightSize
-        steps = renditions.map { Self.step($0, source) }
-        base = steps.reduce(PixelSize(width: 1, height: 1)) { base, step in
-            PixelSize(width: max(base.width, step.scaled.width), height: max(base.height, step.scaled.height))
+        let steps = renditions.map { Self.step($0, probe, limits) }
+        self.steps = steps
+        let kinds = steps.map { step in
+            PassKind(frames: step.frames, keepsProfile: probe.hasRGBProfile && step.rendition.profile == .keep)
+        }
+        passes = kinds.uniqued().map { kind in
+            let members = steps.indices.filter { kinds[$0] == kind }
+            let base = members.reduce(PixelSize(width: 1, height: 1)) { base, index in
+                let scaled = steps[index].scaled
+                return PixelSize(width: max(base.width, scaled.width), height: max(base.height, scaled.height))
+            }
+            return Pass(frames: kind.frames, keepsProfile: kind.keepsProfile, steps: members, base: base)
         }
     }
 
-    private static func step(_ rendition: Rendition, _ source: PixelSize) -> Step {
-        let (width, height) = (Double(source.width), Double(source.height))
-        let horizontal = rendition.width.map { Double($0) / width }
-        let vertical = rendition.height.map { Double($0) / height }
+    /// A picture of the first frame, in memory: the whole, or a smaller one.
+    init(decoding probe: ImageProbe, as thumbnail: ImageRequest.ThumbnailOptions?) {
+        self.probe = probe
+        steps = []
+        let source = probe.uprightSize
+        var base = source
+        if let thumbnail {
+            let horizontal = Double(max(1, thumbnail.size.width)) / Double(source.width)
+            let vertical = Double(max(1, thumbnail.size.height)) / Double(source.height)
+            let fill = thumbnail.contentMode == .aspectFill
+            let scale = min(1, fill ? max(horizontal, vertical) : min(horizontal, vertical))
+            base = Self.size(source, scale, scale)
+        }
+        passes = [Pass(frames: 1, keepsProfile: false, steps: [], base: base)]
+    }
+
+    private struct PassKind: Hashable {
+        let frames: Int
+        let keepsProfile: Bool
+    }
+
+    // MARK: - Geometry
+
+    private static func step(_ rendition: Rendition, _ probe: ImageProbe, _ limits: RenderLimits) -> Step {
+        let source = probe.uprightSize
+        let frames = rendition.animated && rendition.format.hasFrames && probe.isAnimated ? probe.frames : 1
+        let target = Target(rendition, limits)
+        let horizontal = target.width.map { Double($0) / Double(source.width) }
+        let vertical = target.height.map { Double($0) / Double(source.height) }
+        let most = rendition.enlarge ? Double.infinity : 1
+        func step(_ scaled: PixelSize) -> Step { Step(rendition: rendition, frames: frames, scaled: scaled) }
         switch rendition.fit {
         case .inside:
-            let scale = min(horizontal ?? .infinity, vertical ?? .infinity, 1)
-            return Step(rendition: rendition, scaled: size(source, scale, scale))
+            let scale = min(horizontal ?? .infinity, vertical ?? .infinity, most)
+            return step(clamped(source, scale, frames, limits))
         case .outside:
-            let scale = min(max(horizontal ?? 0, vertical ?? 0), 1)
-            return Step(rendition: rendition, scaled: size(source, scale, scale))
+            let scale = min(max(horizontal ?? 0, vertical ?? 0), most)
+            return step(clamped(source, scale, frames, limits))
         case .fill:
-            return Step(
-                rendition: rendition,
-                scaled: size(source, min(horizontal ?? 1, 1), min(vertical ?? 1, 1))
-            )
+            return step(size(source, min(horizontal ?? 1, most), min(vertical ?? 1, most)))
         case .contain:
-            let scale = min(horizontal ?? .infinity, vertical ?? .infinity, 1)
-            let canvas = PixelSize(width: rendition.width ?? 1, height: rendition.height ?? 1)
-            let scaled = size(source, scale, scale)
-            return Step(rendition: rendition, scaled: scaled, canvas: canvas == scaled ? nil : canvas)
+            let scale = min(horizontal ?? .infinity, vertical ?? .infinity, most)
+            var step = step(size(source, scale, scale))
+            let canvas = PixelSize(width: target.width ?? 1, height: target.height ?? 1)
+            step.canvas = canvas == step.scaled ? nil : canvas
+            return step
         case .cover:
-            return cover(rendition, source, max(horizontal ?? 0, vertical ?? 0))
+            return cover(target, source, max(horizontal ?? 0, vertical ?? 0), step(source))
         }
     }
 
-    /// Where the source is too small to be covered without enlarging, the wanted aspect is cut out of it at its own
+    /// Where the source is too small to be covered and must not be enlarged, the wanted aspect is cut out of it at its own
     /// size, as Nuke 13.2 does.
-    private static func cover(_ rendition: Rendition, _ source: PixelSize, _ scale: Double) -> Step {
-        let wanted = PixelSize(width: rendition.width ?? 1, height: rendition.height ?? 1)
-        let shrink = min(
-            1,
-            Double(source.width) / Double(wanted.width),
-            Double(source.height) / Double(wanted.height)
-        )
+    private static func cover(_ target: Target, _ source: PixelSize, _ scale: Double, _ step: Step) -> Step {
+        let wanted = PixelSize(width: target.width ?? 1, height: target.height ?? 1)
+        let most = step.rendition.enlarge ? Double.infinity : 1
+        let shrink =
+            step.rendition.enlarge
+            ? 1
+            : min(
+                1,
+                Double(source.width) / Double(wanted.width),
+                Double(source.height) / Double(wanted.height)
+            )
         let crop = PixelSize(
             width: max(1, Int((Double(wanted.width) * shrink).rounded())),
             height: max(1, Int((Double(wanted.height) * shrink).rounded()))
         )
-        var scaled = size(source, min(scale, 1), min(scale, 1))
+        var step = step
+        step.scaled = size(source, min(scale, most), min(scale, most))
         // Rounding must not leave the scaled picture a pixel short of what is cut out of it.
-        scaled.width = max(scaled.width, crop.width)
-        scaled.height = max(scaled.height, crop.height)
-        return Step(rendition: rendition, scaled: scaled, crop: crop == scaled ? nil : crop)
+        step.scaled.width = max(step.scaled.width, crop.width)
+        step.scaled.height = max(step.scaled.height, crop.height)
+        if crop != step.scaled { step.crop = Crop(size: crop, place: place(of: crop, in: step)) }
+        return step
+    }
+
+    private static func place(of crop: PixelSize, in step: Step) -> Crop.Place {
+        let left = (width: step.scaled.width - crop.width, height: step.scaled.height - crop.height)
+        if let focus = step.rendition.focus {
+            let x = (focus.x * Double(step.scaled.width) - Double(crop.width) / 2).rounded()
+            let y = (focus.y * Double(step.scaled.height) - Double(crop.height) / 2).rounded()
+            return .at(left: min(max(0, Int(x)), left.width), top: min(max(0, Int(y)), left.height))
+        }
+        guard let halves = step.rendition.gravity.halves else {
+            return step.rendition.gravity == .entropy ? .entropy : .attention
+        }
+        return .at(left: left.width * halves.horizontal / 2, top: left.height * halves.vertical / 2)
+    }
+
+    /// The source scaled, and scaled down further where that would be over the limits for outputs.
+    private static func clamped(
+        _ source: PixelSize,
+        _ scale: Double,
+        _ frames: Int,
+        _ limits: RenderLimits
+    ) -> PixelSize {
+        let (width, height) = (Double(source.width) * scale, Double(source.height) * scale)
+        let most = Double(limits.outputPixels / max(1, frames))
+        let factor = min(
+            Double(limits.outputSide) / width,
+            Double(limits.outputSide) / height,
+            (most / (width * height)).squareRoot()
+        )
+        let rounded = size(source, scale, scale)
+        // Rounding up must not lead over the limit either.
+        if factor >= 1 && Double(rounded.width * rounded.height) <= most { return rounded }
+        let shrink = min(1, factor)
+        return PixelSize(width: max(1, Int(width * shrink)), height: max(1, Int(height * shrink)))
     }
 
     private static func size(_ source: PixelSize, _ horizontal: Double, _ vertical: Double) -> PixelSize {
@@ -82,5 +180,30 @@ struct RenderPlan: Equatable {
             width: max(1, Int((Double(source.width) * horizontal).rounded())),
             height: max(1, Int((Double(source.height) * vertical).rounded()))
         )
+    }
+}
+
+/// The sides that are asked for, in pixels of the result.
+private struct Target {
+    let width: Int?
+    let height: Int?
+
+    /// A ratio that would lead over the limits is a smaller one: the aspect stays.
+    init(_ rendition: Rendition, _ limits: RenderLimits) {
+        guard rendition.dpr > 1 else {
+            (width, height) = (rendition.width, rendition.height)
+            return
+        }
+        var ratio = rendition.dpr
+        for side in [rendition.width, rendition.height] {
+            if let side { ratio = min(ratio, Double(limits.outputSide) / Double(side)) }
+        }
+        if let width = rendition.width, let height = rendition.height {
+            ratio = min(ratio, (Double(limits.outputPixels) / (Double(width) * Double(height))).squareRoot())
+        }
+        ratio = max(1, ratio)
+        let rule: FloatingPointRoundingRule = ratio == rendition.dpr ? .toNearestOrAwayFromZero : .down
+        func scaled(_ side: Int) -> Int { Int((Double(side) * ratio).rounded(rule)) }
+        (width, height) = (rendition.width.map(scaled), rendition.height.map(scaled))
     }
 }

@@ -1,20 +1,30 @@
 internal import Foundation
 import Synchronization
 
-/// Renders on its own threads: sniff, probe, limits, plan, execute.
+/// Renders on its own threads: sniff, probe, limits, plan, memory, execute.
 final class Renderer: Sendable {
+    typealias Error = ImagePipeline.Error
+
     private let engine: any RenderEngine
     private let limits: RenderLimits
     private let types: Set<AssetType>
     private let threads: ThreadPool
+    private let budget: MemoryBudget
     private let running = Mutex<[Int: ContinuousClock.Instant]>([:])
     private let nextID = Atomic(0)
 
-    init(engine: any RenderEngine, limits: RenderLimits, types: Set<AssetType>, threads: ThreadPool) {
+    init(
+        engine: any RenderEngine,
+        limits: RenderLimits,
+        types: Set<AssetType>,
+        threads: ThreadPool,
+        budget: MemoryBudget = .process
+    ) {
         self.engine = engine
         self.limits = limits
         self.types = types
         self.threads = threads
+        self.budget = budget
     }
 
     deinit { threads.stop() }
@@ -44,68 +54,151 @@ final class Renderer: Sendable {
         _ renditions: [Rendition],
         from data: Data,
         context: String
-    ) async throws(ImagePipeline.Error) -> [EncodedImage] {
-        let cancellation = Cancellation()
-        do {
-            return try await withTaskCancellationHandler {
-                try await threads.run { [self] in try renderNow(renditions, data, context, cancellation) }
-            } onCancel: {
-                cancellation.cancel()
-            }
-        } catch let error as ImagePipeline.Error {
-            throw error
-        } catch {
-            throw ImagePipeline.Error(.cancelled, "The rendering of \(context) was cancelled.")
+    ) async throws(Error) -> [EncodedImage] {
+        for rendition in renditions { try limits.check(rendition) }
+        return try await perform(context) { [engine, limits, types] () throws(Error) in
+            let type = try types.sniff(data)
+            let plan = try RenderPlan(probing: data, type, renditions, engine, limits)
+            return (plan, { (deadline) throws(Error) in try engine.execute(plan, data, deadline: deadline) })
         }
     }
 
-    private func renderNow(
-        _ renditions: [Rendition],
+    /// Decodes on a render thread. What the pipeline's own decoder decodes is admitted by its memory first.
+    func decode(
         _ data: Data,
+        with decoder: any ImageDecoding,
+        context: String
+    ) async throws(Error) -> ImageContainer {
+        guard let decoder = decoder as? ImageDecoders.Default else {
+            return try await run(context) {
+                do {
+                    return try decoder.decode(data)
+                } catch let error as Error {
+                    throw error
+                } catch {
+                    throw Error(.corruptImage, "\(type(of: decoder)) cannot decode it: \(error)")
+                }
+            }
+        }
+        return try await perform(context) { () throws(Error) in
+            let plan = try decoder.plan(data)
+            return (plan, { (deadline) throws(Error) in try decoder.decode(data, plan, deadline) })
+        }
+    }
+
+    /// Runs other work on a render thread: processors, encoders.
+    func run<Value: Sendable>(
         _ context: String,
-        _ cancellation: Cancellation
-    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+        _ work: @escaping @Sendable () throws -> Value
+    ) async throws(Error) -> Value {
+        try await onThread(context) { [self] in try timed(work) }
+    }
+
+    // MARK: - Steps
+
+    private typealias Execution<Value> = @Sendable (RenderDeadline) throws(Error) -> Value
+
+    private enum Attempt<Value: Sendable>: Sendable {
+        case done(Value)
+        case mustWait(RenderCost, Execution<Value>)
+    }
+
+    /// Plans, and executes as soon as there is memory for it: at once on the same thread where there is.
+    private func perform<Value: Sendable>(
+        _ context: String,
+        _ prepare: @escaping @Sendable () throws(Error) -> (RenderPlan, Execution<Value>)
+    ) async throws(Error) -> Value {
+        let cancellation = Cancellation()
+        let attempt: Attempt<Value> = try await cancelling(cancellation) { () throws(Error) in
+            try await onThread(context) { [self] in
+                try timed {
+                    let (plan, execute) = try prepare()
+                    guard try budget.takeIfFree(plan.cost) else { return .mustWait(plan.cost, execute) }
+                    defer { budget.give(plan.cost) }
+                    return .done(try execute(cancellation.deadline(limits.time)))
+                }
+            }
+        }
+        switch attempt {
+        case .done(let value): return value
+        case .mustWait(let cost, let execute):
+            try await named(context) { () throws(Error) in try await budget.take(cost) }
+            defer { budget.give(cost) }
+            return try await cancelling(cancellation) { () throws(Error) in
+                try await onThread(context) { [self] in
+                    try timed { try execute(cancellation.deadline(limits.time)) }
+                }
+            }
+        }
+    }
+
+    private func cancelling<Value: Sendable>(
+        _ cancellation: Cancellation,
+        _ body: () async throws(Error) -> Value
+    ) async throws(Error) -> Value {
+        let result: Result<Value, Error> = await withTaskCancellationHandler {
+            do throws(Error) { return .success(try await body()) } catch { return .failure(error) }
+        } onCancel: {
+            cancellation.cancel()
+        }
+        return try result.get()
+    }
+
+    private func onThread<Value: Sendable>(
+        _ context: String,
+        _ work: @escaping @Sendable () throws -> Value
+    ) async throws(Error) -> Value {
+        do {
+            return try await threads.run(work)
+        } catch let error as Error {
+            throw error.about(context)
+        } catch is CancellationError {
+            throw Error(.cancelled, "The rendering of \(context) was cancelled.")
+        } catch {
+            throw Error(.renderFailed, "\(context): \(error)")
+        }
+    }
+
+    private func named(
+        _ context: String,
+        _ body: () async throws(Error) -> Void
+    ) async throws(Error) {
+        do throws(Error) { try await body() } catch { throw error.about(context) }
+    }
+
+    /// Notes how long work has been running, for the watchdog.
+    private func timed<Value, Failure: Swift.Error>(_ work: () throws(Failure) -> Value) throws(Failure) -> Value {
         let id = nextID.add(1, ordering: .relaxed).newValue
         let start = ContinuousClock.now
         running.withLock { $0[id] = start }
         defer { running.withLock { $0[id] = nil } }
-        let type = try sniff(data, context)
-        do throws(ImagePipeline.Error) {
-            let probe = try engine.probe(data, type: type)
-            try limits.check(probe)
-            // The time counts from here: what waited for a thread has not begun.
-            let deadline = RenderDeadline(start + limits.time)
-            cancellation.attach(deadline)
-            return try engine.execute(RenderPlan(probe, renditions), data, deadline: deadline)
-        } catch {
-            var error = error
-            error.message = "\(context): \(error.message)"
-            throw error
-        }
+        return try work()
     }
+}
 
-    private func sniff(_ data: Data, _ context: String) throws(ImagePipeline.Error) -> AssetType {
-        guard !data.isEmpty else {
-            throw ImagePipeline.Error(.dataIsEmpty, "\(context): there are no bytes.")
-        }
-        let type = AssetType(data)
-        if let type, types.contains(type) { return type }
-        let known = types.map(\.description).sorted().joined(separator: ", ")
-        throw ImagePipeline.Error(
-            .unsupportedFormat,
-            "\(context): the bytes are \(type?.description ?? "of no known kind") (they begin \(Self.excerpt(data))); "
-                + "images of these kinds are read: \(known)."
-        )
+extension RenderPlan {
+    /// Reads the header, and plans what is within the limits.
+    init(
+        probing data: Data,
+        _ type: AssetType,
+        _ renditions: [Rendition],
+        _ engine: any RenderEngine,
+        _ limits: RenderLimits
+    ) throws(ImagePipeline.Error) {
+        let probe = try engine.probe(data, type: type)
+        try limits.check(probe)
+        self.init(probe, renditions, limits: limits)
+        for pass in passes { try limits.check(probe, frames: pass.frames) }
+        try limits.check(self)
     }
+}
 
-    /// The first bytes for people: text where it is text, else hex.
-    private static func excerpt(_ data: Data) -> String {
-        let head = data.prefix(24)
-        if head.allSatisfy({ (32..<127).contains($0) || $0 == 10 || $0 == 13 || $0 == 9 }) {
-            return "\""
-                + String(decoding: head, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ") + "\""
-        }
-        return head.prefix(12).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: " ")
+extension ImagePipeline.Error {
+    /// With what it was about in front.
+    fileprivate func about(_ context: String) -> Self {
+        var error = self
+        error.message = "\(context): \(error.message)"
+        return error
     }
 }
 
@@ -113,12 +206,15 @@ final class Renderer: Sendable {
 private final class Cancellation: Sendable {
     private let state = Mutex<(deadline: RenderDeadline?, isCancelled: Bool)>((nil, false))
 
-    func attach(_ deadline: RenderDeadline) {
+    /// The deadline of what begins now: what waited for a thread or for memory has not begun.
+    func deadline(_ time: Duration) -> RenderDeadline {
+        let deadline = RenderDeadline(.now + time)
         let isCancelled = state.withLock { state in
             state.deadline = deadline
             return state.isCancelled
         }
         if isCancelled { deadline.cancel() }
+        return deadline
     }
 
     func cancel() {

@@ -3,19 +3,24 @@ internal import Foundation
 /// The engine that does everything.
 struct VipsEngine: RenderEngine {
     func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
+        try probe(data, type: type, isWhole: true)
+    }
+
+    /// - Parameter isWhole: damage is an error.
+    func probe(_ data: Data, type: AssetType, isWhole: Bool) throws(ImagePipeline.Error) -> ImageProbe {
         try VipsRuntime.start()
-        return try withBytes(of: data, failing: .corruptImage, "the header cannot be read") { bytes throws(VipsError) in
-            let image = try VipsImage.open(bytes)
-            return ImageProbe(
-                type: type,
-                width: image.width,
-                height: image.height,
-                bands: image.bands,
-                frames: image.integer("n-pages", default: 1),
-                orientation: image.orientation,
-                isProgressive: image.integer("jpeg-multiscan", default: 0) == 1
-                    || image.integer("interlaced", default: 0) == 1
+        if type == .avif && AssetType.isSequence(data) {
+            throw ImagePipeline.Error(
+                .unsupportedFormat,
+                "this is an AVIF image sequence (brand avis), and only single AVIF pictures are read."
             )
+        }
+        return try Self.withBytes(of: data, "the header cannot be read") { bytes throws(VipsError) in
+            let image = try VipsImage.open(bytes, isWhole: isWhole)
+            guard type.loaders.contains(image.loader) else {
+                throw VipsError("\(image.loader) wants to open what looks like \(type)")
+            }
+            return image.probe(type)
         }
     }
 
@@ -26,8 +31,7 @@ struct VipsEngine: RenderEngine {
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
         let limit = VipsImage.Stop(deadline)
         do throws(ImagePipeline.Error) {
-            return try withBytes(of: data, failing: .corruptImage, "the picture cannot be decoded") {
-                bytes throws(VipsError) in
+            return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
                 // libvips opens lazily, so that the buffer must live until the last rendition is encoded.
                 try withExtendedLifetime(limit) { () throws(VipsError) in try render(plan, bytes, limit) }
             }
@@ -36,65 +40,133 @@ struct VipsEngine: RenderEngine {
         }
     }
 
+    func picture(
+        _ plan: RenderPlan,
+        _ data: Data,
+        deadline: RenderDeadline
+    ) throws(ImagePipeline.Error) -> PlatformImage {
+        try picture(plan, data, isWhole: true, orientation: nil, deadline: deadline)
+    }
+
+    /// - Parameters:
+    ///   - isWhole: damage is an error; else what is missing is grey.
+    ///   - orientation: EXIF's, in the place of the picture's own.
+    func picture(
+        _ plan: RenderPlan,
+        _ data: Data,
+        isWhole: Bool,
+        orientation: Int?,
+        deadline: RenderDeadline
+    ) throws(ImagePipeline.Error) -> PlatformImage {
+        let limit = VipsImage.Stop(deadline)
+        do throws(ImagePipeline.Error) {
+            return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
+                try withExtendedLifetime(limit) { () throws(VipsError) in
+                    let pass = plan.passes[0]
+                    let options = Self.loadOptions(plan.probe, pass)
+                    var image = try VipsImage.open(bytes, options: options, isWhole: isWhole)
+                    if let orientation { image = try image.oriented(orientation) }
+                    image = try image.thumbnail(pass.base)
+                    return PlatformImage(
+                        inMemory: try image.eightBit().keeping([]).inMemory(stop: limit),
+                        isAsDecoded: pass.base == plan.probe.uprightSize
+                    )
+                }
+            }
+        } catch {
+            throw deadline.error ?? error
+        }
+    }
+
+    // MARK: - Rendering
+
     private func render(
         _ plan: RenderPlan,
         _ bytes: UnsafeRawBufferPointer,
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> [EncodedImage] {
-        let first = try VipsImage.open(bytes, options: Self.loadOptions(plan)).thumbnail(plan.base)
-        let base = plan.steps.count > 1 ? try first.inMemory(stop: limit) : first
-        var encoded: [EncodedImage] = []
-        for step in plan.steps {
-            let scaled = step.scaled == plan.base ? base : try base.thumbnail(step.scaled)
-            let image = try arrange(scaled, step)
-            let rendition = step.rendition
-            encoded.append(
-                EncodedImage(
-                    data: try image.encode(rendition.format, quality: rendition.quality, stop: limit),
-                    size: PixelSize(width: image.width, height: image.height)
-                )
-            )
+        var encoded = [EncodedImage?](repeating: nil, count: plan.steps.count)
+        for pass in plan.passes {
+            let first = try VipsImage.open(bytes, options: Self.loadOptions(plan.probe, pass))
+                .thumbnail(pass.base, keepsProfile: pass.keepsProfile)
+            var base = first
+            if pass.steps.count > 1 {
+                // Without its profile: the colours are sRGB by now, and shall not be converted once more.
+                base = try first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright).inMemory(stop: limit)
+            }
+            for index in pass.steps {
+                let step = plan.steps[index]
+                let scaled =
+                    step.scaled == pass.base
+                    ? base : try base.thumbnail(step.scaled, keepsProfile: pass.keepsProfile)
+                let image = try arrange(scaled, step, limit)
+                var encoding = step.rendition.encoding
+                if !pass.keepsProfile { encoding.profile = .srgb }
+                encoded[index] = EncodedImage(data: try image.encode(encoding, stop: limit), size: image.size)
+            }
         }
-        return encoded
+        return encoded.compactMap { $0 }
     }
 
-    /// Shrink on load. It is a block average, which sharpens: at least a factor of two is left to the resampling, the
-    /// margin of libvips' own thumbnailer.
-    private static func loadOptions(_ plan: RenderPlan) -> String {
-        let source = plan.probe.uprightSize
-        let shrink = min(
-            Double(source.width) / Double(plan.base.width),
-            Double(source.height) / Double(plan.base.height)
-        )
-        switch plan.probe.type {
-        case .jpeg: return [8, 4, 2].first { shrink >= Double($0 * 2) }.map { "shrink=\($0)" } ?? ""
-        case .webp: return shrink > 2 ? "scale=\(2 / shrink)" : ""
-        default: return ""
-        }
-    }
-
-    private func arrange(_ scaled: VipsImage, _ step: RenderPlan.Step) throws(VipsError) -> VipsImage {
+    private func arrange(
+        _ scaled: VipsImage,
+        _ step: RenderPlan.Step,
+        _ limit: VipsImage.Stop
+    ) throws(VipsError) -> VipsImage {
         var image = try scaled.eightBit()
+        if step.needsMemory { image = try image.inMemory(stop: limit) }
         let rendition = step.rendition
         let color = rendition.background
-        let rgb = [Double(color.red), Double(color.green), Double(color.blue)]
-        if let crop = step.crop { image = try image.crop(centre: crop) }
+        if let crop = step.crop {
+            let place = try place(of: crop, in: image)
+            image = try image.mapFrames { frame throws(VipsError) in
+                try frame.extract(place.left, place.top, crop.size)
+            }
+        }
         if image.hasAlpha && !rendition.format.hasAlpha {
-            // The weights of sRGB's luminance: what white, black and greys become in one channel.
-            let grey = 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]
-            image = try image.flatten(background: image.bands > 2 ? rgb : [grey.rounded()])
+            image = try image.flatten(background: color.channels(grey: image.bands <= 2))
         }
         if let canvas = step.canvas {
-            let grey = (0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]).rounded()
-            let opaque = image.bands > 2 ? rgb : [grey]
-            image = try image.pad(to: canvas, background: image.hasAlpha ? opaque.map { _ in 0 } + [0] : opaque)
+            let opaque = color.channels(grey: image.bands <= 2)
+            let background = image.hasAlpha ? opaque.map { _ in 0 } + [0] : opaque
+            image = try image.mapFrames { frame throws(VipsError) in try frame.pad(to: canvas, background: background) }
         }
         return image
     }
 
-    private func withBytes<Value>(
+    /// The same place in all frames: it is the first one's.
+    private func place(
+        of crop: RenderPlan.Crop,
+        in image: VipsImage
+    ) throws(VipsError) -> (left: Int, top: Int) {
+        switch crop.place {
+        case .at(let left, let top): return (left, top)
+        case .attention, .entropy:
+            let frame = image.frames > 1 ? try image.extract(0, 0, image.size) : image
+            return try frame.interestingPlace(crop.size, byEntropy: crop.place == .entropy)
+        }
+    }
+
+    /// Frames, and shrink on load. That is a block average, which sharpens: at least a factor of two is left to the
+    /// resampling, the margin of libvips' own thumbnailer.
+    private static func loadOptions(_ probe: ImageProbe, _ pass: RenderPlan.Pass) -> String {
+        if pass.frames > 1 { return "n=\(pass.frames)" }
+        let source = probe.uprightSize
+        let shrink = min(
+            Double(source.width) / Double(pass.base.width),
+            Double(source.height) / Double(pass.base.height)
+        )
+        switch probe.type {
+        case .jpeg: return [8, 4, 2].first { shrink >= Double($0 * 2) }.map { "shrink=\($0)" } ?? ""
+        case .webp: return shrink > 2 ? "scale=\(2 / shrink)" : ""
+        // Drawn at the size that is wanted, also at a larger one.
+        case .svg: return shrink != 1 ? "scale=\(1 / shrink)" : ""
+        default: return ""
+        }
+    }
+
+    private static func withBytes<Value>(
         of data: Data,
-        failing code: ImagePipeline.Error.Code,
         _ what: String,
         _ body: (UnsafeRawBufferPointer) throws(VipsError) -> Value
     ) throws(ImagePipeline.Error) -> Value {
@@ -103,7 +175,42 @@ struct VipsEngine: RenderEngine {
         }
         switch result {
         case .success(let value): return value
-        case .failure(let error): throw ImagePipeline.Error(code, "\(what): \(error.text).")
+        case .failure(let error): throw ImagePipeline.Error(.corruptImage, "\(what): \(error.text).")
         }
+    }
+}
+
+extension VipsImage {
+    /// What the header says.
+    fileprivate func probe(_ type: AssetType) -> ImageProbe {
+        ImageProbe(
+            type: type,
+            width: width,
+            height: height,
+            bands: bands,
+            frames: integer("n-pages", default: 1),
+            orientation: orientation,
+            isProgressive: integer("jpeg-multiscan", default: 0) == 1 || integer("interlaced", default: 0) == 1,
+            sampleBytes: bytesPerSample,
+            hasRGBProfile: hasProfile && isRGB
+        )
+    }
+}
+
+extension AssetType {
+    /// The loaders of libvips that may open it.
+    fileprivate var loaders: Set<String> {
+        switch self {
+        case .heic, .avif: ["heifload_buffer"]
+        default: ["\(description)load_buffer"]
+        }
+    }
+}
+
+extension Color {
+    /// For one channel the weights of sRGB's luminance: what white, black and greys become.
+    func channels(grey: Bool) -> [Double] {
+        let rgb = [Double(red), Double(green), Double(blue)]
+        return grey ? [(0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]).rounded()] : rgb
     }
 }

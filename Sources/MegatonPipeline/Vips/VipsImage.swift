@@ -3,56 +3,88 @@ internal import Foundation
 
 /// A reference to a picture of libvips: a graph of operations whose pixels come when somebody asks for them.
 ///
-/// Stays on the thread that made it; whoever opened it from a buffer keeps the buffer alive.
+/// Stays on the thread that made it, unless its pixels are in memory; whoever opened it from a buffer keeps the buffer
+/// alive.
 final class VipsImage {
-    private let pointer: UnsafeMutablePointer<CVips.VipsImage>
+    let pointer: UnsafeMutablePointer<CVips.VipsImage>
 
-    private init(_ pointer: UnsafeMutablePointer<CVips.VipsImage>) { self.pointer = pointer }
+    /// Takes over the caller's reference.
+    init(_ pointer: UnsafeMutablePointer<CVips.VipsImage>) { self.pointer = pointer }
 
     deinit { megaton_vips_unref(pointer) }
 
     var width: Int { Int(vips_image_get_width(pointer)) }
     var height: Int { Int(vips_image_get_height(pointer)) }
+    /// Of one frame: the frames of an animation lie one below the other.
+    var pageHeight: Int { Int(vips_image_get_page_height(pointer)) }
+    var frames: Int { height / max(1, pageHeight) }
     var bands: Int { Int(vips_image_get_bands(pointer)) }
     var hasAlpha: Bool { vips_image_hasalpha(pointer) != 0 }
     var orientation: Int { Int(vips_image_get_orientation(pointer)) }
-
-    func integer(_ name: String, default fallback: Int) -> Int {
-        Int(megaton_vips_get_int(pointer, name, Int32(fallback)))
-    }
+    var bytesPerSample: Int { Int(vips_format_sizeof(vips_image_get_format(pointer))) }
+    /// The size of a frame.
+    var size: PixelSize { PixelSize(width: width, height: pageHeight) }
 
     // MARK: - Making
 
-    /// - Parameter options: of the loader, like `shrink=2`.
-    static func open(_ buffer: UnsafeRawBufferPointer, options: String = "") throws(VipsError) -> VipsImage {
-        try make { megaton_vips_load(buffer.baseAddress!, buffer.count, options, $0) }
-    }
-
-    /// Upright, in sRGB, and of exactly that size.
-    func thumbnail(_ size: PixelSize) throws(VipsError) -> VipsImage {
-        try Self.make { megaton_vips_thumbnail_image(pointer, Int32(size.width), Int32(size.height), $0) }
-    }
-
-    /// The same picture with its pixels computed and held, without its profile: they are sRGB by now.
-    func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
-        megaton_vips_set_stop(pointer, stop.pointer)
-        guard let copy = vips_image_copy_memory(pointer) else { throw VipsError() }
-        let image = VipsImage(copy)
-        vips_image_remove(copy, "icc-profile-data")
-        return image
-    }
-
-    func crop(centre size: PixelSize) throws(VipsError) -> VipsImage {
-        try Self.make {
-            megaton_vips_extract(
-                pointer,
-                Int32((width - size.width) / 2),
-                Int32((height - size.height) / 2),
-                Int32(size.width),
-                Int32(size.height),
-                $0
-            )
+    /// - Parameters:
+    ///   - options: of the loader, like `shrink=2`.
+    ///   - isWhole: damage is an error; else what is missing is grey.
+    static func open(
+        _ buffer: UnsafeRawBufferPointer,
+        options: String = "",
+        isWhole: Bool = true
+    ) throws(VipsError) -> VipsImage {
+        guard let bytes = buffer.baseAddress else { throw VipsError("there are no bytes") }
+        return try make {
+            isWhole
+                ? megaton_vips_load(bytes, buffer.count, options, $0)
+                : megaton_vips_load_partly(bytes, buffer.count, options, $0)
         }
+    }
+
+    /// A copy of pixels: rows from the top, 8 bits a channel.
+    static func fromMemory(_ pixels: UnsafeRawBufferPointer, _ size: PixelSize, bands: Int) throws(VipsError)
+        -> VipsImage
+    {
+        guard let bytes = pixels.baseAddress else { throw VipsError("there are no pixels") }
+        return try make {
+            megaton_vips_from_memory(bytes, pixels.count, Int32(size.width), Int32(size.height), Int32(bands), $0)
+        }
+    }
+
+    /// Upright, and of exactly that size; each frame is, of an animation.
+    ///
+    /// - Parameter keepsProfile: the colours stay those of the picture's own profile; else they become sRGB.
+    func thumbnail(_ size: PixelSize, keepsProfile: Bool = false) throws(VipsError) -> VipsImage {
+        let (width, height) = (Int32(size.width), Int32(size.height))
+        return try Self.make {
+            keepsProfile
+                ? megaton_vips_thumbnail_in_profile(pointer, width, height, $0)
+                : megaton_vips_thumbnail_image(pointer, width, height, $0)
+        }
+    }
+
+    /// The same picture with its pixels computed and held, so that they can be read in any order.
+    func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
+        let handler = megaton_vips_set_stop(pointer, stop.pointer)
+        defer { megaton_vips_clear_stop(pointer, handler) }
+        guard let copy = vips_image_copy_memory(pointer) else { throw VipsError() }
+        return VipsImage(copy)
+    }
+
+    func extract(_ left: Int, _ top: Int, _ size: PixelSize) throws(VipsError) -> VipsImage {
+        try Self.make {
+            megaton_vips_extract(pointer, Int32(left), Int32(top), Int32(size.width), Int32(size.height), $0)
+        }
+    }
+
+    /// Where the part of that size lies that catches the eye, or that has the most detail. The picture must be in memory.
+    func interestingPlace(_ size: PixelSize, byEntropy: Bool) throws(VipsError) -> (left: Int, top: Int) {
+        let part = try Self.make {
+            megaton_vips_smartcrop(pointer, Int32(size.width), Int32(size.height), byEntropy ? 1 : 0, $0)
+        }
+        return (-Int(vips_image_get_xoffset(part.pointer)), -Int(vips_image_get_yoffset(part.pointer)))
     }
 
     func pad(to size: PixelSize, background: [Double]) throws(VipsError) -> VipsImage {
@@ -87,25 +119,20 @@ final class VipsImage {
         return image
     }
 
-    // MARK: - Encoding
-
-    /// Runs the graph. The bytes are libvips' own; they are not copied.
-    func encode(_ format: Rendition.Format, quality: Int, stop: Stop) throws(VipsError) -> Data {
-        megaton_vips_set_stop(pointer, stop.pointer)
-        var bytes: UnsafeMutableRawPointer?
-        var length = 0
-        let result =
-            switch format {
-            case .jpeg: megaton_vips_jpegsave(pointer, Int32(quality), &bytes, &length)
-            case .png: megaton_vips_pngsave(pointer, &bytes, &length)
-            case .webp: megaton_vips_webpsave(pointer, Int32(quality), &bytes, &length)
-            case .avif: megaton_vips_avifsave(pointer, Int32(quality), &bytes, &length)
-            }
-        guard result == 0, let bytes else { throw VipsError() }
-        return Data(bytesNoCopy: bytes, count: length, deallocator: .custom { bytes, _ in g_free(bytes) })
+    /// The same change to each frame.
+    func mapFrames(_ change: (VipsImage) throws(VipsError) -> VipsImage) throws(VipsError) -> VipsImage {
+        if frames <= 1 { return try change(self) }
+        var pages: [VipsImage] = []
+        for index in 0..<frames { pages.append(try change(extract(0, index * pageHeight, size))) }
+        var pointers = pages.map(\.pointer)
+        let roll = try Self.make { megaton_vips_join(&pointers, Int32(pages.count), $0) }
+        // A copy, as metadata of what others may hold are not changed.
+        let copy = try Self.make { megaton_vips_copy(roll.pointer, $0) }
+        vips_image_set_int(copy.pointer, "page-height", Int32(pages[0].height))
+        return withExtendedLifetime(pages) { copy }
     }
 
-    private static func make(
+    static func make(
         _ call: (UnsafeMutablePointer<UnsafeMutablePointer<CVips.VipsImage>?>) -> Int32
     ) throws(VipsError) -> VipsImage {
         var out: UnsafeMutablePointer<CVips.VipsImage>?
@@ -115,7 +142,7 @@ final class VipsImage {
 
     /// A deadline as libvips asks for it; must outlive the evaluation.
     final class Stop {
-        fileprivate let pointer: UnsafeMutablePointer<megaton_vips_stop>
+        let pointer: UnsafeMutablePointer<megaton_vips_stop>
         /// Held for the C side, which only borrows it.
         private let deadline: RenderDeadline
 
@@ -139,5 +166,7 @@ final class VipsImage {
 
 /// A call of libvips that failed, with the hint from its error buffer.
 struct VipsError: Error {
-    let text = VipsRuntime.takeErrorText()
+    let text: String
+
+    init(_ text: String = VipsRuntime.takeErrorText()) { self.text = text }
 }

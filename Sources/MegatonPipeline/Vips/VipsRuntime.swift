@@ -1,5 +1,6 @@
 internal import CVips
 internal import Foundation
+public import Logging
 import Synchronization
 
 /// libvips, started once in a process and never stopped.
@@ -34,6 +35,44 @@ public enum VipsRuntime {
     ///
     /// - Throws: `.renderFailed` where the library is too old.
     public static func start() throws(ImagePipeline.Error) { try started.get() }
+
+    /// The classes of libvips behind what is off unless somebody switches it on.
+    private static let switches: [AssetType: [String]] = [
+        .tiff: ["VipsForeignLoadTiff"], .svg: ["VipsForeignLoadSvg"],
+        .jxl: ["VipsForeignLoadJxl", "VipsForeignSaveJxl"],
+    ]
+
+    private static let open = Mutex(AssetType.supported)
+
+    /// What this process can decode; each pipeline's `types` say what of that it does.
+    public static var allowed: Set<AssetType> { open.withLock { $0 } }
+
+    /// Switches on TIFF, SVG or JPEG XL (also for writing) for the whole process, for good: libvips' list of what is
+    /// blocked is one for all its users. A pipeline decodes them only if its `types` have them too.
+    ///
+    /// Their codecs have had more holes than those that are on by default.
+    ///
+    /// - Parameter logger: told of what was switched on.
+    /// - Throws: `.unsupportedFormat` for other kinds, or for what this build of libvips has no codec for; `.renderFailed`
+    ///   where libvips is too old.
+    public static func allow(_ types: Set<AssetType>, logger: Logger? = nil) throws(ImagePipeline.Error) {
+        try start()
+        for type in types.subtracting(allowed).sorted(by: { $0.description < $1.description }) {
+            guard let operations = switches[type] else {
+                let known = switches.keys.map(\.description).sorted().joined(separator: ", ")
+                throw ImagePipeline.Error(.unsupportedFormat, "\(type) cannot be switched on; what can is \(known).")
+            }
+            guard operations.allSatisfy({ g_type_from_name($0) != 0 }) else {
+                throw ImagePipeline.Error(.unsupportedFormat, "libvips \(version) was built here without \(type).")
+            }
+            for operation in operations { megaton_vips_allow(operation) }
+            open.withLock { _ = $0.insert(type) }
+            logger?.warning(
+                "a format whose codec is less proved is switched on for this process",
+                metadata: ["format": "\(type)"]
+            )
+        }
+    }
 
     /// To be called last on each thread that may have used libvips: it frees what the library keeps for the thread. Where it
     /// was never started there is nothing, and it would crash.

@@ -1,0 +1,2 @@
+/// The decoders that come with the pipeline.
+public enum ImageDecoders {}

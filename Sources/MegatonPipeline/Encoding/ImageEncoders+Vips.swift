@@ -1,0 +1,54 @@
+public import Foundation
+
+extension ImageEncoders {
+    /// Writes one format, with its options.
+    public struct Vips: ImageEncoding, Hashable {
+        private let options: EncodingOptions
+        private let background: Color
+        private let time: Duration
+
+        /// - Parameters:
+        ///   - quality: 1 to 100; PNG and GIF ignore it.
+        ///   - progressive: JPEG with several scans, or interlaced PNG.
+        ///   - effort: one of `Rendition.Format.efforts`; nil is the format's default.
+        ///   - lossless: WebP and JPEG XL without loss.
+        ///   - background: behind transparent pixels, in formats that have none.
+        ///   - time: how long an encoder may take.
+        public init(
+            format: Rendition.Format,
+            quality: Int = 80,
+            progressive: Bool = false,
+            effort: Int? = nil,
+            lossless: Bool = false,
+            background: Color = .white,
+            time: Duration = .seconds(30)
+        ) {
+            options = EncodingOptions(
+                format: format,
+                quality: quality,
+                progressive: progressive,
+                effort: effort,
+                lossless: lossless
+            )
+            self.background = background
+            self.time = time
+        }
+
+        /// What is wrong with the options, or nil: `encode` gives nothing where there is something.
+        public var complaint: String? { options.complaint }
+
+        /// Everything that changes a byte, to be part of a key.
+        public var identifier: String {
+            let format = options.format
+            var fields = ["format=\(format.rawValue)"]
+            if format.hasQuality { fields.append("quality=\(options.quality)") }
+            if !format.hasAlpha { fields.append("background=\(background)") }
+            return "megaton/encoder?" + (fields + options.identity).joined(separator: ",")
+        }
+
+        public func encode(_ image: PlatformImage) -> Data? {
+            guard complaint == nil else { return nil }
+            return try? VipsEngine().encode(image, options, background, RenderDeadline(.now + time))
+        }
+    }
+}

@@ -1,0 +1,2 @@
+/// The encoders that come with the pipeline.
+public enum ImageEncoders {}

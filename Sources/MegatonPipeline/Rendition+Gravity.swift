@@ -1,0 +1,52 @@
+extension Rendition {
+    /// What stays where a picture is cut: a point of the compass, or what is found in it.
+    public enum Gravity: String, Sendable, Codable, CaseIterable {
+        case centre, north, east, south, west
+        case northEast = "northeast"
+        case southEast = "southeast"
+        case southWest = "southwest"
+        case northWest = "northwest"
+        /// What catches the eye: skin, saturated colours, edges (libvips).
+        case attention
+        /// The part with the most detail (libvips).
+        case entropy
+
+        /// The place in what is left over, 0 (left, top), 1 (middle) or 2 (right, bottom) halves of it; nil where the
+        /// pixels decide.
+        var halves: (horizontal: Int, vertical: Int)? {
+            switch self {
+            case .northWest: (0, 0)
+            case .north: (1, 0)
+            case .northEast: (2, 0)
+            case .west: (0, 1)
+            case .centre: (1, 1)
+            case .east: (2, 1)
+            case .southWest: (0, 2)
+            case .south: (1, 2)
+            case .southEast: (2, 2)
+            case .attention, .entropy: nil
+            }
+        }
+    }
+
+    /// A point of the upright source, in parts of its width and height: 0, 0 is the left top and 1, 1 the right bottom.
+    public struct FocalPoint: Sendable, Hashable, Codable {
+        /// 0 to 1.
+        public var x: Double
+        /// 0 to 1.
+        public var y: Double
+
+        public init(x: Double, y: Double) {
+            self.x = x
+            self.y = y
+        }
+
+        enum CodingKeys: String, CodingKey, CaseIterable { case x, y }
+
+        public init(from decoder: any Decoder) throws {
+            try decoder.refuseUnknownFields(except: CodingKeys.self)
+            let fields = try decoder.container(keyedBy: CodingKeys.self)
+            self.init(x: try fields.decode(Double.self, forKey: .x), y: try fields.decode(Double.self, forKey: .y))
+        }
+    }
+}

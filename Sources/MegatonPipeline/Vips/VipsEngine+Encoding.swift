@@ -1,0 +1,33 @@
+internal import Foundation
+
+extension VipsEngine {
+    /// A picture's bytes.
+    ///
+    /// - Throws: `.encodingFailed`, `.renderTimedOut`.
+    func encode(
+        _ image: PlatformImage,
+        _ options: EncodingOptions,
+        _ background: Color,
+        _ deadline: RenderDeadline
+    ) throws(ImagePipeline.Error) -> Data {
+        let stop = VipsImage.Stop(deadline)
+        let result: Result<Data, VipsError> = withExtendedLifetime(stop) {
+            do throws(VipsError) {
+                var picture = image.picture
+                if picture.hasAlpha && !options.format.hasAlpha {
+                    picture = try picture.flatten(background: background.channels(grey: picture.bands <= 2))
+                }
+                // A copy, as what watches its evaluation must not stay with a picture that others hold.
+                return .success(try picture.keeping([]).encode(options, stop: stop))
+            } catch {
+                return .failure(error)
+            }
+        }
+        switch result {
+        case .success(let data): return data
+        case .failure(let error):
+            throw deadline.error
+                ?? ImagePipeline.Error(.encodingFailed, "\(options.format.rawValue) cannot be written: \(error.text).")
+        }
+    }
+}

@@ -1,0 +1,72 @@
+internal import CVips
+internal import Foundation
+
+extension VipsImage {
+    /// What is known of a picture beside its pixels, and may stay with it.
+    struct Metadata: OptionSet {
+        let rawValue: Int
+
+        /// EXIF's Copyright and Artist (CIPA DC-008 section 4.6.4), and nothing else of it: no place, no camera, no time.
+        static let copyright = Metadata(rawValue: 1)
+        static let profile = Metadata(rawValue: 2)
+    }
+
+    /// How long each frame is shown and how often the whole, which are no metadata but the picture.
+    private static let animation: Set<String> = ["page-height", "n-pages", "delay", "loop"]
+    private static let copyright: Set<String> = ["exif-ifd0-Copyright", "exif-ifd0-Artist"]
+    private static let profile = "icc-profile-data"
+
+    var hasProfile: Bool { vips_image_get_typeof(pointer, Self.profile) != 0 }
+
+    /// Red, green and blue, with or without alpha: what a profile of its own may stay with in any format.
+    var isRGB: Bool {
+        let rgb = [VIPS_INTERPRETATION_sRGB, VIPS_INTERPRETATION_RGB16, VIPS_INTERPRETATION_RGB]
+        return bands >= 3 && rgb.contains(vips_image_get_interpretation(pointer))
+    }
+
+    func integer(_ name: String, default fallback: Int) -> Int {
+        Int(megaton_vips_get_int(pointer, name, Int32(fallback)))
+    }
+
+    /// Which loader opened it: `jpegload_buffer`.
+    var loader: String {
+        var text: UnsafePointer<CChar>?
+        guard vips_image_get_string(pointer, "vips-loader", &text) == 0, let text else { return "" }
+        return String(cString: text)
+    }
+
+    /// The small JPEG that cameras put into EXIF.
+    var embeddedThumbnail: Data? {
+        var bytes: UnsafeRawPointer?
+        var length = 0
+        guard vips_image_get_typeof(pointer, "jpeg-thumbnail-data") != 0,
+            vips_image_get_blob(pointer, "jpeg-thumbnail-data", &bytes, &length) == 0, let bytes, length > 0
+        else { return nil }
+        return Data(bytes: bytes, count: length)
+    }
+
+    /// The same picture, to be turned another way.
+    func oriented(_ orientation: Int) throws(VipsError) -> VipsImage {
+        let copy = try Self.make { megaton_vips_copy(pointer, $0) }
+        vips_image_set_int(copy.pointer, "orientation", Int32(orientation))
+        return copy
+    }
+
+    /// The same pixels, and nothing known of them but that.
+    func keeping(_ metadata: Metadata) throws(VipsError) -> VipsImage {
+        let copy = try Self.make { megaton_vips_copy(pointer, $0) }
+        guard let fields = vips_image_get_fields(copy.pointer) else { return copy }
+        defer { g_strfreev(fields) }
+        var index = 0
+        while let field = fields[index] {
+            let name = String(cString: field)
+            let stays =
+                Self.animation.contains(name) || (metadata.contains(.copyright) && Self.copyright.contains(name))
+                || (metadata.contains(.profile) && name == Self.profile)
+            // What is not metadata but the header, like the width, cannot be removed.
+            if !stays { vips_image_remove(copy.pointer, field) }
+            index += 1
+        }
+        return copy
+    }
+}
