@@ -8,7 +8,8 @@ static void megaton_vips_ignore(const gchar *domain, GLogLevelFlags level, const
 }
 
 /// Only what is decoded from these loaders is ever opened: everything else that this build of libvips can read
-/// (ImageMagick, matio, OpenSlide, PDF, SVG, FITS, TIFF ...) is refused by the library itself, whatever the caller does.
+/// (ImageMagick, matio, OpenSlide, PDF, SVG, FITS, TIFF ...) is refused by the library itself, whatever the caller
+/// does.
 static inline int megaton_vips_start(const char *_Nonnull name) {
     // A hostile file can make a codec warn about every row. What matters comes back as an error.
     g_log_set_handler("VIPS", G_LOG_LEVEL_WARNING | G_LOG_LEVEL_INFO | G_LOG_LEVEL_DEBUG, megaton_vips_ignore, NULL);
@@ -26,9 +27,9 @@ static inline int megaton_vips_start(const char *_Nonnull name) {
     return 0;
 }
 
-/// Opens the header only: pixels are decoded when somebody asks for them, from the first row to the last. The buffer must
-/// outlive the image. Damage is an error and not a grey area: vips_thumbnail_buffer, which would do all in one call, takes
-/// "fail_on" and ignores it (seen in 8.14.1).
+/// Opens the header only: pixels are decoded when somebody asks for them, from the first row to the last. The buffer
+/// must outlive the image. Damage is an error and not a grey area: vips_thumbnail_buffer, which would do all in one
+/// call, takes "fail_on" and ignores it (seen in 8.14.1).
 static inline int megaton_vips_load(
     const void *_Nonnull buffer, size_t length, const char *_Nonnull options, VipsImage *_Nullable *_Nonnull out) {
     *out = vips_image_new_from_buffer(
@@ -81,8 +82,8 @@ static inline int megaton_vips_thumbnail_in_profile(
     return vips_thumbnail_image(in, out, width, "height", height, "size", VIPS_SIZE_FORCE, NULL);
 }
 
-/// Cuts out the part of that size that catches the eye, or the one with the most detail. The input must be in memory: it
-/// is read twice. Where it lies is in the result's offset.
+/// Cuts out the part of that size that catches the eye, or the one with the most detail. The input must be in memory:
+/// it is read twice. Where it lies is in the result's offset.
 static inline int megaton_vips_smartcrop(
     VipsImage *_Nonnull in, int width, int height, int entropy, VipsImage *_Nullable *_Nonnull out) {
     return vips_smartcrop(
@@ -135,7 +136,8 @@ typedef struct {
     int effort;
     int progressive;
     int lossless;
-    /// Whether all metadata are left out, profiles included. Renamed to "keep" in libvips 8.15; "strip" works there too.
+    /// Whether all metadata are left out, profiles included. Renamed to "keep" in libvips 8.15; "strip" works there
+    /// too.
     int strip;
 } megaton_vips_saving;
 

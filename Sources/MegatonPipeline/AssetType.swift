@@ -94,8 +94,21 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
         return brands[0] == "qt  " ? .mov : nil
     }
 
-    /// Whether an AVIF file is an image sequence first of all: its major brand is `avis` (AV1 Image File Format, "AVIF image sequence brand").
+    /// Whether an AVIF file is an image sequence first of all: its major brand is `avis` (AV1 Image File Format, "AVIF
+    /// image sequence brand").
     static func isSequence(_ avif: Data) -> Bool { avif.dropFirst(8).prefix(4).elementsEqual("avis".utf8) }
+
+    /// The size in the first image properties (`ispe`, ISO/IEC 23008-12 section 6.5.3) of AVIF and HEIC, which stand
+    /// near the beginning.
+    func declaredSize(_ data: Data) -> PixelSize? {
+        guard self == .avif || self == .heic else { return nil }
+        let head = data.prefix(64 * 1024)
+        guard let name = head.range(of: Data("ispe".utf8)), head.endIndex - name.upperBound >= 12 else { return nil }
+        func number(at offset: Int) -> Int {
+            head[(name.upperBound + offset)...].prefix(4).reduce(0) { $0 << 8 | Int($1) }
+        }
+        return PixelSize(width: number(at: 4), height: number(at: 8))
+    }
 
     private static func markup(_ head: [UInt8]) -> AssetType? {
         let text = String(decoding: head, as: UTF8.self).lowercased()

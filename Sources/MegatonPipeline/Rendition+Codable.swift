@@ -1,5 +1,5 @@
-/// The wire form: unknown fields are refused by name, so that a misspelt option is not silently without effect. What is at
-/// its default is not written, but for the fields of the first version.
+/// The wire form: unknown fields are refused by name, so that a misspelt option is not silently without effect. What is
+/// at its default is not written, but for the fields of the first version.
 extension Rendition: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case name, width, height, fit, format, quality, background

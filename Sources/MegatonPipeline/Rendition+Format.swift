@@ -29,8 +29,8 @@ extension Rendition {
         /// Whether a colour profile can be written into it.
         public var hasProfile: Bool { self != .gif }
 
-        /// Whether EXIF can be written into it.
-        public var hasMetadata: Bool { self != .gif }
+        /// Whether EXIF can be written into it; libvips does not for JPEG XL (seen in 8.14.1).
+        public var hasMetadata: Bool { self != .gif && self != .jxl }
 
         /// The encoder's own numbers, from fast to small: zlib's level of PNG, libwebp's method, libaom's speed turned
         /// round, the palette search of GIF, libjxl's effort. JPEG has none.

@@ -4,10 +4,10 @@
 public struct Rendition: Sendable, Hashable {
     /// How the source's rectangle meets the wanted one; the words of CSS `object-fit` and sharp.
     ///
-    /// Nothing is enlarged unless `enlarge` says so. Of a source that is too small `inside` and `outside` leave the size
-    /// as it is, `cover` cuts the wanted aspect out of it at its own size (Nuke's `Resize` with `crop`), `fill` leaves the
-    /// sides that are too short, and `contain` puts it as it is into the middle of the canvas, which always has the wanted
-    /// size.
+    /// Nothing is enlarged unless `enlarge` says so. Of a source that is too small `inside` and `outside` leave the
+    /// size as it is, `cover` cuts the wanted aspect out of it at its own size (Nuke's `Resize` with `crop`), `fill`
+    /// leaves the sides that are too short, and `contain` puts it as it is into the middle of the canvas, which always
+    /// has the wanted size.
     public enum Fit: String, Sendable, Codable, CaseIterable {
         /// As large as fits within width x height, keeping the aspect.
         case inside

@@ -1,6 +1,8 @@
 internal import CVips
 import Foundation
 
+@testable import MegatonPipeline
+
 /// Decodes a result to look at its pixels.
 struct PixelReader {
     let width: Int
@@ -10,10 +12,14 @@ struct PixelReader {
 
     struct CannotDecode: Error {}
 
-    init(_ data: Data) throws {
+    /// - Parameter options: of libvips' loader: `n=-1` has all frames, one below the other.
+    init(_ data: Data, options: String = "") throws {
+        try VipsRuntime.start()
         let result: (Int, Int, Int, [UInt8])? = data.withUnsafeBytes { buffer in
-            var image: UnsafeMutablePointer<VipsImage>?
-            guard megaton_vips_load(buffer.baseAddress!, buffer.count, "", &image) == 0, let image else { return nil }
+            var image: UnsafeMutablePointer<CVips.VipsImage>?
+            guard megaton_vips_load(buffer.baseAddress!, buffer.count, options, &image) == 0, let image else {
+                return nil
+            }
             defer { megaton_vips_unref(image) }
             var size = 0
             guard let pixels = vips_image_write_to_memory(image, &size) else { return nil }

@@ -36,6 +36,93 @@ import Testing
         #expect { try decode(json) } throws: { "\($0)".contains(word) }
     }
 
+    @Test func everyOptionSurvivesTheWire() throws {
+        var rendition = Rendition(
+            width: 10,
+            height: 20,
+            fit: .cover,
+            format: .webp,
+            focus: .init(x: 0.25, y: 1),
+            dpr: 1.5,
+            enlarge: true,
+            effort: 2,
+            lossless: true,
+            animated: true,
+            keepMetadata: .copyright,
+            profile: .keep
+        )
+        #expect(try JSONDecoder().decode(Rendition.self, from: JSONEncoder().encode(rendition)) == rendition)
+        (rendition.focus, rendition.gravity) = (nil, .northEast)
+        (rendition.format, rendition.lossless, rendition.animated) = (.jpeg, false, false)
+        (rendition.effort, rendition.progressive) = (nil, true)
+        #expect(try JSONDecoder().decode(Rendition.self, from: JSONEncoder().encode(rendition)) == rendition)
+        let json = """
+            {"width":10,"height":20,"fit":"cover","gravity":"attention","dpr":2,"enlarge":false,"progressive":true,
+            "keepMetadata":"none","profile":"srgb"}
+            """
+        let wanted = Rendition(width: 10, height: 20, fit: .cover, gravity: .attention, dpr: 2, progressive: true)
+        #expect(try decode(json) == wanted)
+    }
+
+    /// What was written and stored before there were these options is still the same.
+    @Test func defaultsAreNeitherWrittenNorPartOfTheIdentity() throws {
+        let rendition = Rendition(width: 256, height: 256)
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .sortedKeys
+        #expect(
+            try String(decoding: encoder.encode(rendition), as: UTF8.self)
+                == #"{"fit":"inside","format":"jpeg","height":256,"name":"256x256","quality":80,"width":256}"#
+        )
+        #expect(rendition.identity == ["256", "256", "inside", "jpeg", "80", "#ffffff"])
+        #expect(Rendition(width: 5, format: .png).identity == ["5", "", "inside", "png", "", "#ffffff"])
+        #expect(Rendition(width: 5, format: .webp, effort: 4).identity == Rendition(width: 5, format: .webp).identity)
+        let key = CacheKey(.original, ["a"]).rendition(rendition)
+        #expect(key == CacheKey(.rendition, [CacheKey(.original, ["a"]).digest] + rendition.identity))
+    }
+
+    @Test(arguments: [
+        (#""gravity":"north""#, "gravity"), (#""focus":{"x":0.5,"y":0.5}"#, "focus"), (#""dpr":0.5"#, "dpr"),
+        (#""dpr":4.1"#, "dpr"), (#""format":"webp","progressive":true"#, "progressive"), (#""effort":3"#, "effort"),
+        (#""format":"webp","effort":7"#, "effort"), (#""lossless":true"#, "lossless"),
+        (#""animated":true"#, "animated"), (#""format":"gif","keepMetadata":"copyright""#, "metadata"),
+        (#""format":"gif","profile":"keep""#, "profiles"), (#""gravity":"middle""#, "gravity"),
+        (#""height":5,"fit":"cover","focus":{"x":1.1,"y":0}"#, "focus"),
+        (#""height":5,"fit":"cover","focus":{"x":0,"y":-0.1}"#, "focus"),
+        (#""height":5,"fit":"cover","focus":{"x":0}"#, "y"),
+        (#""height":5,"fit":"cover","focus":{"x":0,"y":0,"z":0}"#, "\"z\""),
+        (#""height":5,"fit":"cover","focus":{"x":0,"y":0},"gravity":"east""#, "exclude"),
+        (#""format":"tiff""#, "tiff"), (#""profile":"p3""#, "p3"),
+    ])
+    func refusesOptionsThatCannotWork(_ fields: String, _ word: String) {
+        #expect { try decode("{\"width\":5,\(fields)}") } throws: { "\($0)".contains(word) }
+    }
+
+    @Test(arguments: [
+        #""dpr":1"#, #""dpr":4"#, #""format":"png","effort":9"#, #""format":"gif","effort":10,"animated":true"#,
+        #""format":"jxl","effort":3,"lossless":true,"profile":"keep""#, #""format":"avif","effort":9"#,
+        #""height":5,"fit":"cover","focus":{"x":0,"y":1}"#, #""height":5,"fit":"cover","gravity":"southwest""#,
+    ])
+    func takesOptionsAtTheirEdges(_ fields: String) throws {
+        #expect(try decode("{\"width\":5,\(fields)}").complaint == nil)
+    }
+
+    @Test func identityHoldsEveryOption() {
+        let base = Rendition(width: 1, height: 2, fit: .cover, format: .webp)
+        let changes: [(inout Rendition) -> Void] = [
+            { $0.gravity = .north }, { $0.gravity = .attention }, { $0.focus = .init(x: 0, y: 0) },
+            { $0.focus = .init(x: 0, y: 0.5) }, { $0.dpr = 2 }, { $0.dpr = 3 }, { $0.enlarge = true },
+            { $0.effort = 2 }, { $0.effort = 3 }, { $0.lossless = true }, { $0.animated = true },
+            { $0.keepMetadata = .copyright }, { $0.profile = .keep }, { $0.format = .gif }, { $0.format = .jxl },
+            { $0.format = .jpeg }, { ($0.format, $0.progressive) = (.jpeg, true) },
+        ]
+        let all = changes.map { change in
+            var rendition = base
+            change(&rendition)
+            return rendition.identity
+        }
+        #expect(Set(all + [base.identity]).count == changes.count + 1)
+    }
+
     @Test func identityHoldsEverythingThatChangesBytesAndNotTheName() {
         let base = Rendition(name: "a", width: 1, height: 2)
         #expect(Rendition(name: "b", width: 1, height: 2).identity == base.identity)

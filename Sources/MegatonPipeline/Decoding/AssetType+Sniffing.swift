@@ -4,7 +4,10 @@ extension Set<AssetType> {
     /// What the bytes are, if it is one of these kinds and this process has its codec switched on.
     ///
     /// - Throws: `.dataIsEmpty`, `.unsupportedFormat`.
-    func sniff(_ data: Data) throws(ImagePipeline.Error) -> AssetType {
+    func sniff(
+        _ data: Data,
+        allowed: Set<AssetType> = VipsRuntime.allowed
+    ) throws(ImagePipeline.Error) -> AssetType {
         guard !data.isEmpty else { throw ImagePipeline.Error(.dataIsEmpty, "there are no bytes.") }
         let type = AssetType(data)
         guard let type, contains(type) else {
@@ -17,7 +20,7 @@ extension Set<AssetType> {
             error.excerpt = Self.excerpt(data)
             throw error
         }
-        guard VipsRuntime.allowed.contains(type) else {
+        guard allowed.contains(type) else {
             throw ImagePipeline.Error(
                 .unsupportedFormat,
                 "\(type) is not switched on in this process: VipsRuntime.allow([.\(type)]) does that."

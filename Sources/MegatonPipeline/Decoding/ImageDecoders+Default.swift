@@ -4,8 +4,8 @@ import Synchronization
 extension ImageDecoders {
     /// Decodes what the pipeline reads: upright, 8 bits a channel, in sRGB or grey, the first frame of several.
     ///
-    /// Its limits are checked by the header, before a pixel is decoded. Of a request with a thumbnail the formats that can
-    /// are read at a fraction of their size. Of GIFs and animations the container keeps the bytes.
+    /// Its limits are checked by the header, before a pixel is decoded. Of a request with a thumbnail the formats that
+    /// can are read at a fraction of their size. Of GIFs and animations the container keeps the bytes.
     ///
     /// One for each picture: it knows how much of an unfinished one it has shown.
     public final class Default: ImageDecoding {
@@ -43,9 +43,7 @@ extension ImageDecoders {
 
         /// What is to be decoded, from the header, within the limits.
         func plan(_ data: Data) throws(ImagePipeline.Error) -> RenderPlan {
-            let probe = try engine.probe(data, type: types.sniff(data))
-            try limits.check(probe)
-            return RenderPlan(decoding: probe, as: thumbnail)
+            RenderPlan(decoding: try limits.probe(data, types.sniff(data), engine), as: thumbnail)
         }
 
         func decode(

@@ -12,7 +12,8 @@ struct JPEGScans: Equatable {
             guard bytes.count > 3, bytes[0] == 0xFF, bytes[1] == 0xD8 else { return }
             var index = 2
             while index + 3 < bytes.count {
-                // Between segments stand the coefficients of a scan, in which 0xFF is followed by 0 or a restart marker.
+                // Between segments stand the coefficients of a scan, in which 0xFF is followed by 0 or a restart
+                // marker.
                 guard bytes[index] == 0xFF, bytes[index + 1] != 0, bytes[index + 1] != 0xFF,
                     !(0xD0...0xD7).contains(bytes[index + 1])
                 else {

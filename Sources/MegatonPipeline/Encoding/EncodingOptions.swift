@@ -21,8 +21,8 @@ struct EncodingOptions: Sendable, Hashable {
         return fields
     }
 
-    /// What is wrong with the values, or nil. An option that the format has not is refused: it would be silently without
-    /// effect.
+    /// What is wrong with the values, or nil. An option that the format has not is refused: it would be silently
+    /// without effect.
     var complaint: String? {
         if !(1...100).contains(quality) { return "quality is 1 to 100" }
         if progressive && !format.isProgressive { return "progressive is for jpeg and png, not \(format.rawValue)" }

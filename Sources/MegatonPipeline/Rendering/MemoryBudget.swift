@@ -1,12 +1,13 @@
 import Synchronization
 
-/// Admits work by the memory that it will take, first come first served in two lines: one for what is decoded row by row,
-/// and one for what has to be held as a whole, which gets half of the memory, or all of it for a single piece of work.
+/// Admits work by the memory that it will take, first come first served in two lines: one for what is decoded row by
+/// row, and one for what has to be held as a whole, which gets half of the memory, or all of it for a single piece of
+/// work.
 ///
 /// Memory belongs to a process, so that there is one budget for all pipelines in it, unless they are given others.
 public final class MemoryBudget: Sendable {
-    /// What the work of this process may take: half of the memory that the machine or the control group has, but 512 MiB
-    /// at the least.
+    /// What the work of this process may take: half of the memory that the machine or the control group has, but 512
+    /// MiB at the least.
     public static let process = MemoryBudget(bytes: max(512 << 20, MachineMemory.limit / 2))
 
     /// How things stand.

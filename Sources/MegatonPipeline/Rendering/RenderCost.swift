@@ -6,8 +6,8 @@ struct RenderCost: Sendable, Equatable {
 }
 
 extension RenderPlan {
-    /// Bytes for each channel of each pixel of the source (measured with libvips 8.14.1 on 32 megapixels: resident memory
-    /// of a thumbnail). Formats that are decoded row by row need a few hundred rows only.
+    /// Bytes for each channel of each pixel of the source (measured with libvips 8.14.1 on 32 megapixels: resident
+    /// memory of a thumbnail). Formats that are decoded row by row need a few hundred rows only.
     private var decodingFactor: Double {
         switch probe.type {
         // Coefficients of all scans, two bytes each.

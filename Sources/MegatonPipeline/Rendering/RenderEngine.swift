@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// Turns encoded bytes into renditions or a picture, in two steps with a plan between them. All block and belong on render
-/// threads.
+/// Turns encoded bytes into renditions or a picture, in two steps with a plan between them. All block and belong on
+/// render threads.
 protocol RenderEngine: Sendable {
     /// Reads the header.
     func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe

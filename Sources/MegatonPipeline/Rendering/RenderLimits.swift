@@ -1,5 +1,7 @@
-/// What a picture may be at the most, and what may be made of it. A source is checked by its header, before a pixel of it
-/// is decoded.
+internal import Foundation
+
+/// What a picture may be at the most, and what may be made of it. A source is checked by its header, before a pixel of
+/// it is decoded.
 public struct RenderLimits: Sendable, Equatable {
     /// Width x height, summed over the frames that are read.
     public var pixels = 50_000_000
@@ -17,6 +19,25 @@ public struct RenderLimits: Sendable, Equatable {
     public var outputPixels = 50_000_000
 
     public init() {}
+
+    /// What the header of a picture says that is within the limits.
+    func probe(
+        _ data: Data,
+        _ type: AssetType,
+        _ engine: any RenderEngine
+    ) throws(ImagePipeline.Error) -> ImageProbe {
+        do throws(ImagePipeline.Error) {
+            let probe = try engine.probe(data, type: type)
+            try check(probe)
+            return probe
+        } catch {
+            // libheif refuses sizes beyond a limit of its own, in the same words as damage.
+            if error.code == .corruptImage, let size = type.declaredSize(data) {
+                try checkSize("\(size)", width: size.width, height: size.height)
+            }
+            throw error
+        }
+    }
 
     /// - Parameter frames: how many are going to be read.
     /// - Throws: `.sideTooLong`, `.imageTooLarge`, `.tooManyBands`, `.tooManyFrames`.
@@ -40,19 +61,20 @@ public struct RenderLimits: Sendable, Equatable {
         }
     }
 
-    /// Of what a codec says of a picture that it does not open.
-    func checkSize(_ size: String, width: Int, height: Int) throws(ImagePipeline.Error) {
+    private func checkSize(_ size: String, width: Int, height: Int) throws(ImagePipeline.Error) {
         if max(width, height) > side {
             throw ImagePipeline.Error(.sideTooLong, "\(size) pixels: a side may have \(side).")
         }
-        if width * height > pixels {
-            throw ImagePipeline.Error(.imageTooLarge, "\(size) is \(width * height) pixels; the limit is \(pixels).")
+        let (area, isBeyondCounting) = width.multipliedReportingOverflow(by: height)
+        if isBeyondCounting || area > pixels {
+            throw ImagePipeline.Error(.imageTooLarge, "\(size) pixels are more than the limit of \(pixels).")
         }
     }
 
     /// Whether values can work and are within the limits, whatever the source is.
     ///
-    /// - Throws: `.outputTooLarge`; `.renderFailed` for what cannot work; `.unsupportedFormat` for a format that is off.
+    /// - Throws: `.outputTooLarge`; `.renderFailed` for what cannot work; `.unsupportedFormat` for a format that is
+    ///   off.
     func check(_ rendition: Rendition) throws(ImagePipeline.Error) {
         if let complaint = rendition.renderComplaint {
             throw ImagePipeline.Error(.renderFailed, "The rendition \(rendition.name) cannot be made: \(complaint).")

@@ -115,8 +115,8 @@ struct RenderPlan: Equatable {
         }
     }
 
-    /// Where the source is too small to be covered and must not be enlarged, the wanted aspect is cut out of it at its own
-    /// size, as Nuke 13.2 does.
+    /// Where the source is too small to be covered and must not be enlarged, the wanted aspect is cut out of it at its
+    /// own size, as Nuke 13.2 does.
     private static func cover(_ target: Target, _ source: PixelSize, _ scale: Double, _ step: Step) -> Step {
         let wanted = PixelSize(width: target.width ?? 1, height: target.height ?? 1)
         let most = step.rendition.enlarge ? Double.infinity : 1

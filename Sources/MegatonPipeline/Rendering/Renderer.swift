@@ -55,7 +55,11 @@ final class Renderer: Sendable {
         from data: Data,
         context: String
     ) async throws(Error) -> [EncodedImage] {
-        for rendition in renditions { try limits.check(rendition) }
+        do throws(Error) {
+            for rendition in renditions { try limits.check(rendition) }
+        } catch {
+            throw error.about(context)
+        }
         return try await perform(context) { [engine, limits, types] () throws(Error) in
             let type = try types.sniff(data)
             let plan = try RenderPlan(probing: data, type, renditions, engine, limits)
@@ -122,7 +126,7 @@ final class Renderer: Sendable {
         switch attempt {
         case .done(let value): return value
         case .mustWait(let cost, let execute):
-            try await named(context) { () throws(Error) in try await budget.take(cost) }
+            do throws(Error) { try await budget.take(cost) } catch { throw error.about(context) }
             defer { budget.give(cost) }
             return try await cancelling(cancellation) { () throws(Error) in
                 try await onThread(context) { [self] in
@@ -159,13 +163,6 @@ final class Renderer: Sendable {
         }
     }
 
-    private func named(
-        _ context: String,
-        _ body: () async throws(Error) -> Void
-    ) async throws(Error) {
-        do throws(Error) { try await body() } catch { throw error.about(context) }
-    }
-
     /// Notes how long work has been running, for the watchdog.
     private func timed<Value, Failure: Swift.Error>(_ work: () throws(Failure) -> Value) throws(Failure) -> Value {
         let id = nextID.add(1, ordering: .relaxed).newValue
@@ -185,8 +182,7 @@ extension RenderPlan {
         _ engine: any RenderEngine,
         _ limits: RenderLimits
     ) throws(ImagePipeline.Error) {
-        let probe = try engine.probe(data, type: type)
-        try limits.check(probe)
+        let probe = try limits.probe(data, type, engine)
         self.init(probe, renditions, limits: limits)
         for pass in passes { try limits.check(probe, frames: pass.frames) }
         try limits.check(self)

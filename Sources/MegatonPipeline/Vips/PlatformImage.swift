@@ -5,8 +5,8 @@ public import Foundation
 ///
 /// Nuke's name for the picture type of a platform, so that its processors' signatures stay as they are.
 ///
-/// `@unchecked Sendable`: its pixels are computed and held, and never written again; libvips counts references atomically
-/// and lets several threads read one picture.
+/// `@unchecked Sendable`: its pixels are computed and held, and never written again; libvips counts references
+/// atomically and lets several threads read one picture.
 public final class PlatformImage: @unchecked Sendable {
     /// Of a picture that is in memory, upright and 8 bits a channel.
     let picture: VipsImage
@@ -18,8 +18,8 @@ public final class PlatformImage: @unchecked Sendable {
         self.isAsDecoded = isAsDecoded
     }
 
-    /// A picture of pixels that are copied. Nil where they are too few or too many for the size, and where libvips cannot
-    /// be used.
+    /// A picture of pixels that are copied. Nil where they are too few or too many for the size, and where libvips
+    /// cannot be used.
     ///
     /// - Parameters:
     ///   - width: pixels.

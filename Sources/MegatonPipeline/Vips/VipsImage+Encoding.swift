@@ -7,8 +7,8 @@ extension VipsImage {
         var kept: Metadata = []
         if options.keepMetadata == .copyright { kept.insert(.copyright) }
         if options.profile == .keep && hasProfile { kept.insert(.profile) }
-        // Kept across the call: libvips reads from it.
-        let image = kept.isEmpty ? self : try keeping(kept)
+        // Not left to "strip": the WebP saver writes EXIF and XMP all the same (seen in 8.14.1).
+        let image = try keeping(kept)
         let handler = megaton_vips_set_stop(image.pointer, stop.pointer)
         defer { megaton_vips_clear_stop(image.pointer, handler) }
         let how = megaton_vips_saving(

@@ -6,14 +6,14 @@ extension VipsImage {
     struct Metadata: OptionSet {
         let rawValue: Int
 
-        /// EXIF's Copyright and Artist (CIPA DC-008 section 4.6.4), and nothing else of it: no place, no camera, no time.
+        /// EXIF's Copyright and Artist (CIPA DC-008 section 4.6.4), and nothing else of it: no place, no camera, no
+        /// time.
         static let copyright = Metadata(rawValue: 1)
         static let profile = Metadata(rawValue: 2)
     }
 
     /// How long each frame is shown and how often the whole, which are no metadata but the picture.
     private static let animation: Set<String> = ["page-height", "n-pages", "delay", "loop"]
-    private static let copyright: Set<String> = ["exif-ifd0-Copyright", "exif-ifd0-Artist"]
     private static let profile = "icc-profile-data"
 
     var hasProfile: Bool { vips_image_get_typeof(pointer, Self.profile) != 0 }
@@ -29,11 +29,7 @@ extension VipsImage {
     }
 
     /// Which loader opened it: `jpegload_buffer`.
-    var loader: String {
-        var text: UnsafePointer<CChar>?
-        guard vips_image_get_string(pointer, "vips-loader", &text) == 0, let text else { return "" }
-        return String(cString: text)
-    }
+    var loader: String { text(of: "vips-loader") }
 
     /// The small JPEG that cameras put into EXIF.
     var embeddedThumbnail: Data? {
@@ -55,18 +51,35 @@ extension VipsImage {
     /// The same pixels, and nothing known of them but that.
     func keeping(_ metadata: Metadata) throws(VipsError) -> VipsImage {
         let copy = try Self.make { megaton_vips_copy(pointer, $0) }
-        guard let fields = vips_image_get_fields(copy.pointer) else { return copy }
-        defer { g_strfreev(fields) }
-        var index = 0
-        while let field = fields[index] {
-            let name = String(cString: field)
-            let stays =
-                Self.animation.contains(name) || (metadata.contains(.copyright) && Self.copyright.contains(name))
-                || (metadata.contains(.profile) && name == Self.profile)
+        var exif = CopyrightEXIF()
+        for name in copy.fields {
+            if metadata.contains(.copyright), CopyrightEXIF.tags[name] != nil {
+                exif.add(name, copy.text(of: name))
+            }
+            if Self.animation.contains(name) || (metadata.contains(.profile) && name == Self.profile) { continue }
             // What is not metadata but the header, like the width, cannot be removed.
-            if !stays { vips_image_remove(copy.pointer, field) }
-            index += 1
+            vips_image_remove(copy.pointer, name)
         }
+        if exif.isEmpty { return copy }
+        exif.block.withUnsafeBytes {
+            vips_image_set_blob_copy(copy.pointer, "exif-data", $0.baseAddress, $0.count)
+        }
+        // The savers take fields for newer than the block: both have to say the same.
+        for (name, value) in exif.fields { vips_image_set_string(copy.pointer, name, value) }
         return copy
+    }
+
+    private var fields: [String] {
+        guard let names = vips_image_get_fields(pointer) else { return [] }
+        defer { g_strfreev(names) }
+        var fields: [String] = []
+        while let name = names[fields.count] { fields.append(String(cString: name)) }
+        return fields
+    }
+
+    private func text(of field: String) -> String {
+        var text: UnsafePointer<CChar>?
+        guard vips_image_get_string(pointer, field, &text) == 0, let text else { return "" }
+        return String(cString: text)
     }
 }

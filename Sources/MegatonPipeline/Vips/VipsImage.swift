@@ -79,7 +79,8 @@ final class VipsImage {
         }
     }
 
-    /// Where the part of that size lies that catches the eye, or that has the most detail. The picture must be in memory.
+    /// Where the part of that size lies that catches the eye, or that has the most detail. The picture must be in
+    /// memory.
     func interestingPlace(_ size: PixelSize, byEntropy: Bool) throws(VipsError) -> (left: Int, top: Int) {
         let part = try Self.make {
             megaton_vips_smartcrop(pointer, Int32(size.width), Int32(size.height), byEntropy ? 1 : 0, $0)

@@ -53,8 +53,8 @@ public enum VipsRuntime {
     /// Their codecs have had more holes than those that are on by default.
     ///
     /// - Parameter logger: told of what was switched on.
-    /// - Throws: `.unsupportedFormat` for other kinds, or for what this build of libvips has no codec for; `.renderFailed`
-    ///   where libvips is too old.
+    /// - Throws: `.unsupportedFormat` for other kinds, or for what this build of libvips has no codec for;
+    ///   `.renderFailed` where libvips is too old.
     public static func allow(_ types: Set<AssetType>, logger: Logger? = nil) throws(ImagePipeline.Error) {
         try start()
         for type in types.subtracting(allowed).sorted(by: { $0.description < $1.description }) {

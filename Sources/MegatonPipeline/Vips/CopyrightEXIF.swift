@@ -1,0 +1,65 @@
+internal import Foundation
+
+/// An EXIF block with nothing in it but who made a picture and whose it is (CIPA DC-008 sections 4.5 and 4.6.4), as not
+/// all savers of libvips make one of the single fields.
+struct CopyrightEXIF {
+    /// Texts by their tags.
+    private var texts: [UInt16: String] = [:]
+
+    /// The fields that it holds, as libvips calls them.
+    static let tags: [String: UInt16] = ["exif-ifd0-Artist": 0x013B, "exif-ifd0-Copyright": 0x8298]
+
+    var isEmpty: Bool { texts.isEmpty }
+
+    /// - Parameter value: as libvips tells it: `text (the same for people, ASCII, 5 components, 5 bytes)`.
+    mutating func add(_ field: String, _ value: String) {
+        guard let tag = Self.tags[field], let text = Self.text(of: value), !text.isEmpty else { return }
+        texts[tag] = text
+    }
+
+    private static func text(of value: String) -> String? {
+        let words = value.split(separator: " ")
+        // The count has the zero at the end of the text.
+        guard words.last == "bytes)", let count = words.dropLast().last.flatMap({ Int($0) }), count > 1 else {
+            return nil
+        }
+        let text = value.utf8.prefix(count - 1)
+        if value.utf8.dropFirst(count - 1).starts(with: " (".utf8) { return String(text) }
+        return value.range(of: " (").map { String(value[..<$0.lowerBound]) }
+    }
+
+    /// As libvips tells them.
+    var fields: [String: String] {
+        var fields: [String: String] = [:]
+        for (name, tag) in Self.tags {
+            guard let text = texts[tag] else { continue }
+            let count = text.utf8.count + 1
+            fields[name] = "\(text) (\(text), ASCII, \(count) components, \(count) bytes)"
+        }
+        return fields
+    }
+
+    /// Little endian, behind the name that the block has in JPEG.
+    var block: Data {
+        let start = 8
+        let end = start + 2 + texts.count * 12 + 4
+        var (entries, values) = (Data(), Data())
+        for (tag, text) in texts.sorted(by: { $0.key < $1.key }) {
+            let bytes = Data(text.utf8) + [0]
+            entries += Self.little(tag) + Self.little(UInt16(2)) + Self.little(UInt32(bytes.count))
+            if bytes.count <= 4 {
+                entries += bytes + Data(count: 4 - bytes.count)
+            } else {
+                entries += Self.little(UInt32(end + values.count))
+                // Values begin at even offsets (TIFF 6.0 section 2).
+                values += bytes + Data(count: bytes.count % 2)
+            }
+        }
+        return Data("Exif\0\0II*\0".utf8) + Self.little(UInt32(start)) + Self.little(UInt16(texts.count)) + entries
+            + Self.little(UInt32(0)) + values
+    }
+
+    private static func little<Number: FixedWidthInteger>(_ number: Number) -> Data {
+        withUnsafeBytes(of: number.littleEndian) { Data($0) }
+    }
+}

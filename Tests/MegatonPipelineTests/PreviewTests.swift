@@ -1,0 +1,81 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+/// Pictures of unfinished downloads.
+@Suite(.timeLimit(.minutes(2))) struct PreviewTests {
+    private func previews(
+        _ data: Data,
+        _ policy: ImagePipeline.PreviewPolicy? = nil,
+        parts: Int = 40,
+        thumbnail: ImageRequest.ThumbnailOptions? = nil
+    ) -> [ImageContainer] {
+        let decoder = ImageDecoders.Default(thumbnail: thumbnail, previewPolicy: policy)
+        return (1...parts).compactMap { decoder.decodePartiallyDownloadedData(data.prefix(data.count * $0 / parts)) }
+    }
+
+    @Test func eachScanOfAProgressiveJPEGIsShownOnce() throws {
+        let data = try TestPicture.jpeg(320, 240, progressive: true)
+        let previews = previews(data)
+        let numbers = previews.compactMap { $0.userInfo[ImageDecoders.Default.scanNumberKey] as? Int }
+        #expect(numbers.count == previews.count && numbers.count >= 3)
+        #expect(numbers == Array(Set(numbers)).sorted() && numbers.first == 1, "\(numbers)")
+        for preview in previews {
+            #expect(preview.isPreview && preview.type == .jpeg)
+            #expect(preview.image.size == PixelSize(width: 320, height: 240))
+        }
+        // The last one is nearly the picture.
+        let whole = try ImageDecoders.Default().decode(data).image.pixels()
+        let last = try #require(previews.last).image.pixels()
+        let distance = zip(whole, last).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) } / whole.count
+        #expect(distance < 16, "\(distance)")
+    }
+
+    @Test func thePolicyDecidesForOthers() throws {
+        let data = try TestPicture.jpeg(320, 240)
+        #expect(previews(data).isEmpty, "a baseline JPEG has no previews by default")
+        let rows = previews(data, .incremental)
+        #expect(rows.count > 10)
+        let first = try #require(rows.first).image
+        #expect(first.size == PixelSize(width: 320, height: 240))
+        #expect(previews(try TestPicture.jpeg(320, 240, progressive: true), .disabled).isEmpty)
+        #expect(ImagePipeline.PreviewPolicy.default(for: data) == .disabled)
+        #expect(ImagePipeline.PreviewPolicy.default(for: Data()) == .disabled)
+    }
+
+    @Test func aCamerasThumbnailIsShownOnceAndUpright() throws {
+        let small = try TestPicture.jpeg(40, 20)
+        let data = TestEXIF.jpeg(try TestPicture.jpeg(800, 400), orientation: 6, thumbnail: small)
+        let previews = previews(data, .thumbnail)
+        #expect(previews.map(\.image.size) == [PixelSize(width: 20, height: 40)])
+        #expect(previews.first?.isPreview == true)
+        #expect(self.previews(try TestPicture.jpeg(80, 40), .thumbnail).isEmpty, "there is none in it")
+    }
+
+    @Test func previewsAreAsSmallAsTheThumbnail() throws {
+        let data = try TestPicture.jpeg(320, 240, progressive: true)
+        let sizes = Set(previews(data, thumbnail: .init(maxPixelSize: 32)).map(\.image.size))
+        #expect(sizes == [PixelSize(width: 32, height: 24)])
+    }
+
+    @Test func nothingIsShownOfOthersNorOfDamage() throws {
+        #expect(previews(TestImage.quarters(width: 64, height: 64), .incremental).isEmpty)
+        #expect(previews(Data("<html>".utf8), .incremental).isEmpty)
+        #expect(previews(Data([0xFF, 0xD8, 0xFF, 0xDA]) + Data(count: 400), .incremental).isEmpty)
+        let few = ImageDecoders.Default(types: [.png], previewPolicy: .incremental)
+        #expect(few.decodePartiallyDownloadedData(try TestPicture.jpeg(8, 8)) == nil)
+    }
+
+    @Test func previewsKeepTheLimits() throws {
+        var limits = RenderLimits()
+        limits.pixels = 100
+        func preview(_ data: Data) -> ImageContainer? {
+            let decoder = ImageDecoders.Default(limits: limits, previewPolicy: .incremental)
+            return decoder.decodePartiallyDownloadedData(data)
+        }
+        #expect(try preview(TestPicture.jpeg(11, 10)) == nil)
+        #expect(try preview(TestPicture.jpeg(10, 10)) != nil)
+    }
+}

@@ -1,0 +1,91 @@
+internal import CVips
+import Foundation
+import Testing
+
+@testable import MegatonPipeline
+
+/// Pictures made with the code under test, for tests that are about something else.
+enum TestPicture {
+    /// Opaque, with a smooth change from left to right and from top to bottom.
+    static func gradient(_ width: Int, _ height: Int) throws -> PlatformImage {
+        var pixels = [UInt8](repeating: 128, count: width * height * 3)
+        for y in 0..<height {
+            for x in 0..<width {
+                pixels[(y * width + x) * 3] = UInt8(x * 255 / max(1, width - 1))
+                pixels[(y * width + x) * 3 + 1] = UInt8(y * 255 / max(1, height - 1))
+            }
+        }
+        return try #require(PlatformImage(width: width, height: height, bands: 3, pixels: Data(pixels)))
+    }
+
+    /// Opaque and of one colour.
+    static func plain(_ width: Int, _ height: Int, _ color: [UInt8]) throws -> PlatformImage {
+        var pixels = Data(capacity: width * height * color.count)
+        for _ in 0..<(width * height) { pixels.append(contentsOf: color) }
+        return try #require(PlatformImage(width: width, height: height, bands: color.count, pixels: pixels))
+    }
+
+    static func jpeg(_ width: Int, _ height: Int, progressive: Bool = false) throws -> Data {
+        let encoder = ImageEncoders.Vips(format: .jpeg, quality: 90, progressive: progressive)
+        return try #require(encoder.encode(gradient(width, height)))
+    }
+
+    /// An animation whose frames are grey: the first black, each next one lighter by 10.
+    static func animation(_ width: Int, _ height: Int, frames: Int, as format: Rendition.Format) throws -> Data {
+        var pixels = Data(capacity: width * height * frames * 3)
+        for frame in 0..<frames {
+            pixels.append(contentsOf: repeatElement(UInt8(frame * 10 % 256), count: width * height * 3))
+        }
+        let stop = VipsImage.Stop(RenderDeadline(.now + .seconds(60)))
+        let roll = try pixels.withUnsafeBytes {
+            try VipsImage.fromMemory($0, PixelSize(width: width, height: height * frames), bands: 3)
+        }
+        vips_image_set_int(roll.pointer, "page-height", Int32(height))
+        vips_image_set_int(roll.pointer, "loop", 3)
+        var delays = [Int32](repeating: 50, count: frames)
+        vips_image_set_array_int(roll.pointer, "delay", &delays, Int32(frames))
+        return try withExtendedLifetime(stop) {
+            try roll.encode(EncodingOptions(format: format, lossless: format == .webp, animated: true), stop: stop)
+        }
+    }
+
+    /// How often an animation is shown and how long each of its frames is, in milliseconds.
+    static func timing(_ data: Data) throws -> (loop: Int, delays: [Int32]) {
+        try data.withUnsafeBytes { bytes in
+            let image = try VipsImage.open(bytes, options: "n=-1")
+            var (delays, count): (UnsafeMutablePointer<Int32>?, Int32) = (nil, 0)
+            try #require(vips_image_get_array_int(image.pointer, "delay", &delays, &count) == 0)
+            return (image.integer("loop", default: -1), (0..<Int(count)).map { delays?[$0] ?? -1 })
+        }
+    }
+
+    /// A metadata field of a picture as libvips has it, or nil.
+    static func field(_ name: String, of data: Data) throws -> String? {
+        try data.withUnsafeBytes { bytes in
+            let image = try VipsImage.open(bytes)
+            var text: UnsafeMutablePointer<CChar>?
+            guard vips_image_get_typeof(image.pointer, name) != 0,
+                vips_image_get_as_string(image.pointer, name, &text) == 0,
+                let text
+            else { return nil }
+            defer { g_free(text) }
+            return String(cString: text)
+        }
+    }
+
+    /// The names of all metadata fields.
+    static func fields(of data: Data) throws -> Set<String> {
+        try data.withUnsafeBytes { bytes in
+            let image = try VipsImage.open(bytes)
+            guard let names = vips_image_get_fields(image.pointer) else { return [] }
+            defer { g_strfreev(names) }
+            var all: Set<String> = []
+            var index = 0
+            while let name = names[index] {
+                all.insert(String(cString: name))
+                index += 1
+            }
+            return all
+        }
+    }
+}
