@@ -20,7 +20,9 @@ extension ImageProcessors {
         public static var names: Set<String> { Set(Rule.all.keys) }
 
         public var identifier: String {
-            let list = arguments.sorted { $0.key < $1.key }.map { ImageProcessors.text("\($0.key)=\($0.value)") }
+            let list = arguments.sorted { $0.key < $1.key }.map {
+                ImageProcessors.text($0.key) + "=" + ImageProcessors.text("\($0.value)")
+            }
             return ImageProcessors.identifier(
                 "vips",
                 ["name": ImageProcessors.text(name), "arguments": list.joined(separator: ";")]
