@@ -1,12 +1,11 @@
 import Foundation
 import MegatonPipeline
-import MegatonTestSupport
 import Testing
 
 /// `Golden/hashes.txt`: what each picture of the golden tests looked like when somebody had looked at it.
 enum GoldenHashes {
-    private static let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-        .appendingPathComponent("Golden/hashes.txt")
+    private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    private static let file = folder.appendingPathComponent("Golden/hashes.txt")
 
     /// Set by scripts/record-hashes.
     static var isRecording: Bool { ProcessInfo.processInfo.environment["MEGATON_RECORD"] == "1" }
@@ -40,13 +39,13 @@ enum GoldenHashes {
     }
 
     private static func keepFailed(_ name: String, _ image: PlatformImage) throws -> String {
-        let path = "\(Repository.root)/.build/failed-images/\(name).png"
-        let url = URL(fileURLWithPath: path)
+        let root = folder.deletingLastPathComponent().deletingLastPathComponent()
+        let url = root.appendingPathComponent(".build/failed-images/\(name).png")
         try FileManager.default.createDirectory(
             at: url.deletingLastPathComponent(),
             withIntermediateDirectories: true
         )
         try #require(ImageEncoders.Vips(format: .png).encode(image)).write(to: url)
-        return path
+        return url.path
     }
 }
