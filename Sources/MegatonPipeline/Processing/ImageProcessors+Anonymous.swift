@@ -5,8 +5,8 @@ extension ImageProcessors {
         private let closure: @Sendable (PlatformImage) -> PlatformImage?
 
         /// - Parameters:
-        ///   - id: the only thing that tells it from others, also in caches that outlive the process: to be changed with
-        ///     what the closure does.
+        ///   - id: the only thing that tells it from others, also in caches that outlive the process: to be changed
+        ///     with what the closure does.
         ///   - closure: gives nil where it cannot be done.
         public init(id: String, _ closure: @escaping @Sendable (PlatformImage) -> PlatformImage?) {
             self.id = id

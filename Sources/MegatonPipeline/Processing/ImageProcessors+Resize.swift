@@ -16,8 +16,9 @@ extension ImageProcessors {
         /// - Parameters:
         ///   - size: to be met, in `unit`.
         ///   - contentMode: covers the size, or fits within it.
-        ///   - crop: cuts the middle out of what covers the size, so that it has the size exactly. Of a picture that is too
-        ///     small, and must not be enlarged, the largest part of the same aspect. Without effect for `.aspectFit`.
+        ///   - crop: cuts the middle out of what covers the size, so that it has the size exactly. Of a picture that is
+        ///     too small, and must not be enlarged, the largest part of the same aspect. Without effect for
+        ///     `.aspectFit`.
         ///   - upscale: whether a smaller picture is enlarged.
         public init(
             size: CGSize,

@@ -1,8 +1,8 @@
 extension ImageProcessors {
     /// What stands for a processor in keys: its name and all its parameters in a fixed order.
     ///
-    /// No two parameter lists give the same text: the names are fixed for a processor, and what may hold any character is
-    /// written with its length by `text`.
+    /// No two parameter lists give the same text: the names are fixed for a processor, and what may hold any character
+    /// is written with its length by `text`.
     static func identifier(_ name: String, _ parameters: KeyValuePairs<String, String> = [:]) -> String {
         let list = parameters.map { "\($0.key)=\($0.value)" }.joined(separator: ",")
         return list.isEmpty ? "megaton/\(name)" : "megaton/\(name)?\(list)"

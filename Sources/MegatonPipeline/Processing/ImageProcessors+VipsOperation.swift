@@ -1,9 +1,9 @@
 extension ImageProcessors {
     /// An operation of libvips by its name, in the place of Nuke's Core Image filters.
     ///
-    /// Only operations that make one picture of one, and not a larger one, can be named: `VipsOperation.names`. Those that
-    /// run programs, open files or draw text are out of reach. Arguments have ranges of our own, checked before libvips
-    /// sees them. Alpha stays as it is unless the operation moves pixels.
+    /// Only operations that make one picture of one, and not a larger one, can be named: `VipsOperation.names`. Those
+    /// that run programs, open files or draw text are out of reach. Arguments have ranges of our own, checked before
+    /// libvips sees them. Alpha stays as it is unless the operation moves pixels.
     public struct VipsOperation: ImageProcessing, Hashable {
         private let name: String
         private let arguments: [String: Argument]
