@@ -135,6 +135,7 @@ let package = Package(
                 "CVips", "MegatonPipeline", "MegatonPipelineTesting", "MegatonTestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
+            exclude: ["Golden"],
             swiftSettings: settings
         ),
         // Other people's libraries in the places of our loader and cache: what the seams are for.

@@ -8,8 +8,8 @@ public protocol ImageProcessing: Sendable {
     /// For those who need to know more than the pixels, or who can say why it cannot be done.
     func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer
 
-    /// Stands for everything that changes a pixel: two processors with the same identifier make the same picture, also in
-    /// caches, and in other processes.
+    /// Stands for everything that changes a pixel: two processors with the same identifier make the same picture, also
+    /// in caches, and in other processes.
     var identifier: String { get }
 
     /// For comparing within the process; the identifier unless it is expensive.

@@ -1,0 +1,32 @@
+extension ImageProcessors {
+    /// Cuts the largest circle out of a picture's middle. What is outside of it is transparent.
+    public struct Circle: ImageProcessing, Hashable {
+        private let border: ImageProcessingOptions.Border?
+
+        public init(border: ImageProcessingOptions.Border? = nil) { self.border = border }
+
+        public var identifier: String { ImageProcessors.identifier("circle", ["border": border.name]) }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? circle(image) }
+
+        /// - Throws: `.processingFailed` for a border that is none, `.outputTooLarge`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(circle)
+        }
+
+        private func circle(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            let side = min(image.size.width, image.size.height)
+            let square = PixelSize(width: side, height: side)
+            let shape = RoundedRectangle(size: square, radius: Double(side) / 2)
+            let (left, top) = ((image.size.width - side) / 2, (image.size.height - side) / 2)
+            return try shape.cut(identifier, image, border) { picture throws(VipsError) in
+                square == image.size ? picture : try picture.extract(left, top, square)
+            }
+        }
+    }
+}
+
+extension Optional where Wrapped == ImageProcessingOptions.Border {
+    /// For identifiers.
+    var name: String { map { "\($0.color):\($0.width)" } ?? "none" }
+}

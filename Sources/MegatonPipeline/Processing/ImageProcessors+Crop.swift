@@ -1,0 +1,79 @@
+extension ImageProcessors {
+    /// Cuts a part out of a picture, without scaling it. Where the picture is smaller, that side stays as it is.
+    public struct Crop: ImageProcessing, Hashable {
+        private enum Place: Hashable {
+            case gravity(Rendition.Gravity)
+            case focus(Rendition.FocalPoint)
+
+            var name: String {
+                switch self {
+                case .gravity(let gravity): gravity.rawValue
+                case .focus(let point): "\(point.x):\(point.y)"
+                }
+            }
+        }
+
+        private let size: PixelSize
+        private let place: Place
+
+        /// - Parameters:
+        ///   - size: pixels.
+        ///   - gravity: which part stays: at a side or corner, or what catches the eye or has the most detail.
+        public init(size: PixelSize, gravity: Rendition.Gravity = .centre) {
+            self.size = size
+            place = .gravity(gravity)
+        }
+
+        /// - Parameters:
+        ///   - size: pixels.
+        ///   - focus: is in the middle of what stays, as far as the picture's edges let it.
+        public init(size: PixelSize, focus: Rendition.FocalPoint) {
+            self.size = size
+            place = .focus(focus)
+        }
+
+        public var identifier: String {
+            ImageProcessors.identifier("crop", ["s": "\(size)", "place": place.name])
+        }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? cropped(image) }
+
+        /// - Throws: `.processingFailed` for a size or point that is none, `.outputTooLarge`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(cropped)
+        }
+
+        private func cropped(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            guard size.width > 0, size.height > 0 else {
+                throw ImageProcessors.failure(identifier, "the sides must be over 0")
+            }
+            if case .focus(let point) = place, !(0...1).contains(point.x) || !(0...1).contains(point.y) {
+                throw ImageProcessors.failure(identifier, "the focal point's parts are 0 to 1")
+            }
+            let part = PixelSize(
+                width: min(size.width, image.size.width),
+                height: min(size.height, image.size.height)
+            )
+            if part == image.size { return image }
+            return try image.changed(by: identifier) { picture throws(VipsError) in
+                let (left, top) = try origin(of: part, in: picture)
+                return try picture.extract(left, top, part)
+            }
+        }
+
+        private func origin(of part: PixelSize, in picture: VipsImage) throws(VipsError) -> (left: Int, top: Int) {
+            let free = (width: picture.width - part.width, height: picture.height - part.height)
+            switch place {
+            case .focus(let point):
+                let x = Int((point.x * Double(picture.width) - Double(part.width) / 2).rounded())
+                let y = Int((point.y * Double(picture.height) - Double(part.height) / 2).rounded())
+                return (min(max(0, x), free.width), min(max(0, y), free.height))
+            case .gravity(let gravity):
+                guard let halves = gravity.halves else {
+                    return try picture.interestingPlace(part, byEntropy: gravity == .entropy)
+                }
+                return (free.width * halves.horizontal / 2, free.height * halves.vertical / 2)
+            }
+        }
+    }
+}

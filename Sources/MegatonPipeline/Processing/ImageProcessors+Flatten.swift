@@ -1,0 +1,27 @@
+extension ImageProcessors {
+    /// Puts a picture on a colour, so that nothing of it is transparent. An opaque one stays as it is.
+    public struct Flatten: ImageProcessing, Hashable {
+        private let background: Color
+
+        public init(background: Color = .white) { self.background = background }
+
+        public var identifier: String {
+            ImageProcessors.identifier("flatten", ["background": background.description])
+        }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? flattened(image) }
+
+        /// - Throws: `.outputTooLarge`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(flattened)
+        }
+
+        private func flattened(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            guard image.hasAlpha else { return image }
+            return try image.changed(by: identifier) { picture throws(VipsError) in
+                let base = background.isGrey ? picture : try picture.coloured()
+                return try base.flatten(background: background.channels(grey: base.bands <= 2))
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+extension ImageProcessors {
+    /// Mirrors a picture.
+    public struct Flip: ImageProcessing, Hashable {
+        public enum Direction: String, Sendable, Codable, CaseIterable {
+            /// Left and right change places.
+            case horizontal
+            /// Top and bottom change places.
+            case vertical
+        }
+
+        private let direction: Direction
+
+        public init(_ direction: Direction) { self.direction = direction }
+
+        public var identifier: String { ImageProcessors.identifier("flip", ["direction": direction.rawValue]) }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? flipped(image) }
+
+        /// - Throws: `.outputTooLarge`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(flipped)
+        }
+
+        private func flipped(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            try image.changed(by: identifier) { picture throws(VipsError) in
+                try picture.flipped(vertically: direction == .vertical)
+            }
+        }
+    }
+}

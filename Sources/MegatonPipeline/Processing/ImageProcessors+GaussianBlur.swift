@@ -1,0 +1,33 @@
+extension ImageProcessors {
+    /// Blurs a picture. Its size stays, and what is opaque stays so: beyond the edges the pixels are those of the
+    /// edges.
+    public struct GaussianBlur: ImageProcessing, Hashable {
+        /// The largest radius, in pixels: the work grows with it.
+        static let most = 250
+
+        private let radius: Int
+
+        /// - Parameter radius: the Gaussian's standard deviation in pixels, as Nuke's three boxes approximate it. 0 and
+        ///   less leave the picture as it is; more than 250 is refused.
+        public init(radius: Int = 8) { self.radius = max(0, radius) }
+
+        public var identifier: String { ImageProcessors.identifier("gaussian_blur", ["radius": "\(radius)"]) }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? blurred(image) }
+
+        /// - Throws: `.processingFailed` for a radius that is too large, `.outputTooLarge`, `.renderTimedOut`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(blurred)
+        }
+
+        private func blurred(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            if radius == 0 { return image }
+            guard radius <= Self.most else {
+                throw ImageProcessors.failure(identifier, "the radius may be \(Self.most) pixels")
+            }
+            return try image.changed(by: identifier) { picture throws(VipsError) in
+                try picture.premultiplied { colours throws(VipsError) in try colours.blurred(Double(radius)) }
+            }
+        }
+    }
+}

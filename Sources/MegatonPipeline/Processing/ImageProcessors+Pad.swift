@@ -1,0 +1,65 @@
+extension ImageProcessors {
+    /// Puts a picture on a larger canvas. A side that is longer than the canvas stays: nothing is cut off.
+    public struct Pad: ImageProcessing, Hashable {
+        private let size: PixelSize
+        private let gravity: Rendition.Gravity
+        private let background: Color?
+
+        /// - Parameters:
+        ///   - size: of the canvas, pixels.
+        ///   - gravity: where on it the picture is: the middle, a side or a corner.
+        ///   - background: of what is around the picture; nil is transparent.
+        public init(size: PixelSize, gravity: Rendition.Gravity = .centre, background: Color? = nil) {
+            self.size = size
+            self.gravity = gravity
+            self.background = background
+        }
+
+        public var identifier: String {
+            ImageProcessors.identifier(
+                "pad",
+                ["s": "\(size)", "gravity": gravity.rawValue, "background": background.name]
+            )
+        }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? padded(image) }
+
+        /// - Throws: `.processingFailed` for a size or place that is none, `.outputTooLarge`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(padded)
+        }
+
+        private func padded(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            guard size.width > 0, size.height > 0 else {
+                throw ImageProcessors.failure(identifier, "the sides must be over 0")
+            }
+            guard let halves = gravity.halves else {
+                throw ImageProcessors.failure(identifier, "on an empty canvas there is no \(gravity.rawValue)")
+            }
+            let canvas = PixelSize(
+                width: max(size.width, image.size.width),
+                height: max(size.height, image.size.height)
+            )
+            try ImageProcessors.checkOutput(Double(canvas.width), Double(canvas.height), identifier)
+            if canvas == image.size { return image }
+            let left = (canvas.width - image.size.width) * halves.horizontal / 2
+            let top = (canvas.height - image.size.height) * halves.vertical / 2
+            return try image.changed(by: identifier) { picture throws(VipsError) in
+                let (base, values) = try picture.ready(for: background)
+                return try base.placed(left, top, on: canvas, values)
+            }
+        }
+    }
+}
+
+extension VipsImage {
+    /// A picture that can have the colour beside it, and the colour in its bands; nil is transparent.
+    func ready(for background: Color?) throws(VipsError) -> (VipsImage, [Double]) {
+        guard let background else {
+            let picture = try withAlpha()
+            return (picture, [Double](repeating: 0, count: picture.bands))
+        }
+        let picture = background.isGrey ? self : try coloured()
+        return (picture, background.channels(grey: picture.bands <= 2) + (picture.hasAlpha ? [255] : []))
+    }
+}

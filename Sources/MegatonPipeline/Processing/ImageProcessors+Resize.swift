@@ -1,0 +1,115 @@
+public import Foundation
+
+extension ImageProcessors {
+    /// Scales a picture, and cuts it where it is told to: Nuke's rules.
+    ///
+    /// A side may be given as very large, like Nuke's 9999, to leave it to the other; what comes out has the limits of
+    /// `RenderLimits`.
+    public struct Resize: ImageProcessing, Hashable {
+        /// Pixels.
+        private let width: Double
+        private let height: Double
+        private let contentMode: ContentMode
+        private let crop: Bool
+        private let upscale: Bool
+
+        /// - Parameters:
+        ///   - size: to be met, in `unit`.
+        ///   - contentMode: covers the size, or fits within it.
+        ///   - crop: cuts the middle out of what covers the size, so that it has the size exactly. Of a picture that is
+        ///     too small, and must not be enlarged, the largest part of the same aspect. Without effect for
+        ///     `.aspectFit`.
+        ///   - upscale: whether a smaller picture is enlarged.
+        public init(
+            size: CGSize,
+            unit: ImageProcessingOptions.Unit = .pixels,
+            contentMode: ContentMode = .aspectFill,
+            crop: Bool = false,
+            upscale: Bool = false
+        ) {
+            width = unit.pixels(Double(size.width))
+            height = unit.pixels(Double(size.height))
+            self.contentMode = contentMode
+            self.crop = crop
+            self.upscale = upscale
+        }
+
+        /// To a width; the aspect stays.
+        public init(width: Double, unit: ImageProcessingOptions.Unit = .pixels, upscale: Bool = false) {
+            self.init(pixels: unit.pixels(width), Self.open, upscale)
+        }
+
+        /// To a height; the aspect stays.
+        public init(height: Double, unit: ImageProcessingOptions.Unit = .pixels, upscale: Bool = false) {
+            self.init(pixels: Self.open, unit.pixels(height), upscale)
+        }
+
+        /// The side that the other decides of: Nuke's number.
+        private static let open = 9999.0
+
+        private init(pixels width: Double, _ height: Double, _ upscale: Bool) {
+            self.width = width
+            self.height = height
+            contentMode = .aspectFit
+            crop = false
+            self.upscale = upscale
+        }
+
+        public var identifier: String {
+            ImageProcessors.identifier(
+                "resize",
+                [
+                    "s": "\(width)x\(height)", "cm": contentMode.rawValue, "crop": "\(crop)", "upscale": "\(upscale)",
+                ]
+            )
+        }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? resized(image) }
+
+        /// - Throws: `.processingFailed` for a size that is none, `.outputTooLarge`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(resized)
+        }
+
+        private func resized(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            guard width.isFinite, height.isFinite, width > 0, height > 0 else {
+                throw ImageProcessors.failure(identifier, "a side must be a number over 0")
+            }
+            let source = (width: Double(image.size.width), height: Double(image.size.height))
+            let ratios = (width / source.width, height / source.height)
+            let scale = contentMode == .aspectFill ? max(ratios.0, ratios.1) : min(ratios.0, ratios.1)
+            if crop && contentMode == .aspectFill { return try cropped(image, scale) }
+            if scale == 1 || (scale > 1 && !upscale) { return image }
+            let scaled = try size(source.width * scale, source.height * scale)
+            if scaled == image.size { return image }
+            return try image.changed(by: identifier) { picture throws(VipsError) in try picture.thumbnail(scaled) }
+        }
+
+        /// The part that stays is cut out first: a picture far from the wanted aspect would become huge on the way.
+        private func cropped(_ image: PlatformImage, _ scale: Double) throws(ImagePipeline.Error) -> PlatformImage {
+            let source = image.size
+            let isScaled = scale < 1 || upscale
+            let factor = isScaled ? scale : max(width / Double(source.width), height / Double(source.height))
+            // Of the source's pixels.
+            let part = PixelSize(
+                width: min(source.width, max(1, Int((width / factor).rounded()))),
+                height: min(source.height, max(1, Int((height / factor).rounded())))
+            )
+            let target = isScaled ? try size(width, height) : part
+            if part == source && target == source { return image }
+            return try image.changed(by: identifier) { picture throws(VipsError) in
+                let middle = try picture.extract(
+                    (source.width - part.width) / 2,
+                    (source.height - part.height) / 2,
+                    part
+                )
+                return target == part ? middle : try middle.thumbnail(target)
+            }
+        }
+
+        private func size(_ width: Double, _ height: Double) throws(ImagePipeline.Error) -> PixelSize {
+            try ImageProcessors.checkOutput(width.rounded(), height.rounded(), identifier)
+            return PixelSize(width: max(1, Int(width.rounded())), height: max(1, Int(height.rounded())))
+        }
+    }
+}

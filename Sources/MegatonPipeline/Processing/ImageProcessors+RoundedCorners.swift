@@ -1,0 +1,36 @@
+extension ImageProcessors {
+    /// Rounds a picture's corners. What is outside of them is transparent; the size stays.
+    public struct RoundedCorners: ImageProcessing, Hashable {
+        /// Pixels.
+        private let radius: Double
+        private let border: ImageProcessingOptions.Border?
+
+        /// - Parameter radius: in `unit`; no more than half of the shorter side counts.
+        public init(
+            radius: Double,
+            unit: ImageProcessingOptions.Unit = .pixels,
+            border: ImageProcessingOptions.Border? = nil
+        ) {
+            self.radius = unit.pixels(radius)
+            self.border = border
+        }
+
+        public var identifier: String {
+            ImageProcessors.identifier("rounded_corners", ["radius": "\(radius)", "border": border.name])
+        }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? rounded(image) }
+
+        /// - Throws: `.processingFailed` for a radius or border that is none, `.outputTooLarge`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(rounded)
+        }
+
+        private func rounded(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            guard radius.isFinite, radius >= 0 else {
+                throw ImageProcessors.failure(identifier, "the radius must be a number, 0 or more")
+            }
+            return try RoundedRectangle(size: image.size, radius: radius).cut(identifier, image, border)
+        }
+    }
+}

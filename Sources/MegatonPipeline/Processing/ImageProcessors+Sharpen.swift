@@ -1,0 +1,38 @@
+extension ImageProcessors {
+    /// Sharpens lightness, not colours.
+    public struct Sharpen: ImageProcessing, Hashable {
+        private let sigma: Double
+        private let flat: Double
+        private let jagged: Double
+
+        /// - Parameters:
+        ///   - sigma: of the Gaussian that finds the edges, pixels: 0.01 to 10.
+        ///   - flat: how much what is almost flat is sharpened, 0 to 100: noise becomes visible.
+        ///   - jagged: how much edges are sharpened, 0 to 100.
+        public init(sigma: Double = 0.5, flat: Double = 0, jagged: Double = 3) {
+            self.sigma = sigma
+            self.flat = flat
+            self.jagged = jagged
+        }
+
+        public var identifier: String {
+            ImageProcessors.identifier("sharpen", ["sigma": "\(sigma)", "flat": "\(flat)", "jagged": "\(jagged)"])
+        }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? sharpened(image) }
+
+        /// - Throws: `.processingFailed` for values out of their ranges, `.outputTooLarge`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(sharpened)
+        }
+
+        private func sharpened(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            guard (0.01...10).contains(sigma), (0...100).contains(flat), (0...100).contains(jagged) else {
+                throw ImageProcessors.failure(identifier, "sigma is 0.01 to 10, flat and jagged are 0 to 100")
+            }
+            return try image.changed(by: identifier) { picture throws(VipsError) in
+                try picture.sharpened(sigma, flat: flat, jagged: jagged).rounded()
+            }
+        }
+    }
+}

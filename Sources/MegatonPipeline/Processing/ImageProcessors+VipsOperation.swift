@@ -1,0 +1,66 @@
+extension ImageProcessors {
+    /// An operation of libvips by its name, in the place of Nuke's Core Image filters.
+    ///
+    /// Only operations that make one picture of one, and not a larger one, can be named: `VipsOperation.names`. Those
+    /// that run programs, open files or draw text are out of reach. Arguments have ranges of our own, checked before
+    /// libvips sees them. Alpha stays as it is unless the operation moves pixels.
+    public struct VipsOperation: ImageProcessing, Hashable {
+        private let name: String
+        private let arguments: [String: Argument]
+
+        /// - Parameters:
+        ///   - name: libvips' own: `invert`, `gaussblur`, `linear`.
+        ///   - arguments: by libvips' own names, with hyphens: `min-ampl`.
+        public init(name: String, arguments: [String: Argument] = [:]) {
+            self.name = name
+            self.arguments = arguments
+        }
+
+        /// What can be named.
+        public static var names: Set<String> { Set(Rule.all.keys) }
+
+        public var identifier: String {
+            let list = arguments.sorted { $0.key < $1.key }.map {
+                ImageProcessors.text($0.key) + "=" + ImageProcessors.text("\($0.value)")
+            }
+            return ImageProcessors.identifier(
+                "vips",
+                ["name": ImageProcessors.text(name), "arguments": list.joined(separator: ";")]
+            )
+        }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? operated(image) }
+
+        /// - Throws: `.processingFailed` for what is not allowed or what libvips refuses, `.outputTooLarge`,
+        ///   `.renderTimedOut`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(operated)
+        }
+
+        private func operated(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            guard let rule = Rule.all[name] else {
+                throw ImageProcessors.failure(
+                    identifier,
+                    "allowed are \(Self.names.sorted().joined(separator: ", "))"
+                )
+            }
+            let arguments: [String: Argument]
+            switch rule.checked(self.arguments) {
+            case .success(let checked): arguments = checked
+            case .failure(let complaint): throw ImageProcessors.failure(identifier, complaint.text)
+            }
+            return try image.changed(by: identifier) { picture throws(VipsError) in
+                switch rule.alpha {
+                case .moves: return try picture.operation(name, arguments).asPicture()
+                case .blends:
+                    return try picture.premultiplied { colours throws(VipsError) in
+                        try colours.operation(name, arguments)
+                    }
+                case .stays:
+                    let result = try picture.opaque().operation(name, arguments).asPicture()
+                    return picture.hasAlpha ? try result.joined(picture.alpha()).asPicture() : result
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+internal import Crypto
+
+extension ImageProcessors {
+    /// Puts a picture on another.
+    public struct Watermark: ImageProcessing, Hashable {
+        private let overlay: PlatformImage
+        private let id: String
+        private let gravity: Rendition.Gravity
+        private let opacity: Double
+        private let tile: Bool
+
+        /// - Parameters:
+        ///   - overlay: is made smaller where it is larger than the picture.
+        ///   - id: stands for the overlay in keys; nil is a checksum of its pixels.
+        ///   - gravity: where it lies: the middle, a side or a corner.
+        ///   - opacity: 0 to 1.
+        ///   - tile: whether it is repeated all over the picture, from the left top.
+        public init(
+            overlay: PlatformImage,
+            id: String? = nil,
+            gravity: Rendition.Gravity = .southEast,
+            opacity: Double = 1,
+            tile: Bool = false
+        ) {
+            self.overlay = overlay
+            self.id = id.map { "id:" + $0 } ?? Self.checksum(overlay)
+            self.gravity = gravity
+            self.opacity = opacity
+            self.tile = tile
+        }
+
+        public var identifier: String {
+            ImageProcessors.identifier(
+                "watermark",
+                [
+                    "overlay": ImageProcessors.text(id), "gravity": gravity.rawValue, "opacity": "\(opacity)",
+                    "tile": "\(tile)",
+                ]
+            )
+        }
+
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? marked(image) }
+
+        /// - Throws: `.processingFailed` for a place or an opacity that is none, `.outputTooLarge`.
+        public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+            try container.map(marked)
+        }
+
+        public static func == (one: Watermark, other: Watermark) -> Bool { one.identifier == other.identifier }
+
+        public func hash(into hasher: inout Hasher) { hasher.combine(identifier) }
+
+        private static func checksum(_ image: PlatformImage) -> String {
+            "\(image.size),\(image.bands)," + SHA256.hash(data: image.pixels()).hexDigits
+        }
+
+        private func marked(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+            guard (0...1).contains(opacity) else {
+                throw ImageProcessors.failure(identifier, "the opacity is 0 to 1")
+            }
+            guard let halves = gravity.halves else {
+                throw ImageProcessors.failure(identifier, "an overlay cannot be put by \(gravity.rawValue)")
+            }
+            if opacity == 0 { return image }
+            let size = fitting(image.size)
+            let left = (image.size.width - size.width) * halves.horizontal / 2
+            let top = (image.size.height - size.height) * halves.vertical / 2
+            return try image.changed(by: identifier) { picture throws(VipsError) in
+                let isGrey = picture.bands <= 2 && overlay.bands <= 2
+                var mark = size == overlay.size ? overlay.picture : try overlay.picture.thumbnail(size)
+                mark = try (isGrey ? mark : mark.coloured()).withAlpha().faded(opacity)
+                let base = try (isGrey ? picture : picture.coloured()).withAlpha()
+                let result =
+                    tile
+                    ? try base.covered(by: mark.tiled(image.size), at: 0, 0)
+                    : try base.covered(by: mark, at: left, top)
+                // What was opaque is still, and has no channel that says so.
+                return image.hasAlpha ? result : try result.opaque()
+            }
+        }
+
+        private func fitting(_ size: PixelSize) -> PixelSize {
+            let scale = min(
+                1,
+                Double(size.width) / Double(overlay.size.width),
+                Double(size.height) / Double(overlay.size.height)
+            )
+            return PixelSize(
+                width: max(1, Int((Double(overlay.size.width) * scale).rounded())),
+                height: max(1, Int((Double(overlay.size.height) * scale).rounded()))
+            )
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import Foundation
+import MegatonPipeline
+import Testing
+
+/// `Golden/hashes.txt`: what each picture of the golden tests looked like when somebody had looked at it.
+enum GoldenHashes {
+    private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+    private static let file = folder.appendingPathComponent("Golden/hashes.txt")
+
+    /// Set by scripts/record-hashes.
+    static var isRecording: Bool { ProcessInfo.processInfo.environment["MEGATON_RECORD"] == "1" }
+
+    static func read() throws -> [String: ImageHash] {
+        guard FileManager.default.fileExists(atPath: file.path) else { return [:] }
+        var hashes: [String: ImageHash] = [:]
+        for line in try String(contentsOf: file, encoding: .utf8).split(separator: "\n") {
+            guard let space = line.firstIndex(of: " ") else { continue }
+            hashes[String(line[..<space])] = ImageHash(String(line[space...]))
+        }
+        return hashes
+    }
+
+    /// Compares with what is kept, or keeps it. What does not look the same is left as a PNG.
+    static func check(_ images: [(name: String, image: PlatformImage)]) throws {
+        var hashes = try read()
+        if isRecording {
+            for (name, image) in images { hashes[name] = ImageHash(image) }
+            let lines = hashes.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)\n" }
+            try Data(lines.joined().utf8).write(to: file)
+            return
+        }
+        for (name, image) in images {
+            let hash = ImageHash(image)
+            if let expected = hashes[name], hash.looksLike(expected) { continue }
+            let expected = hashes[name].map(\.description) ?? "nothing: ./scripts/record-hashes keeps it"
+            let path = try keepFailed(name, image)
+            Issue.record("\(name) is \(hash), expected was \(expected). The picture: \(path)")
+        }
+    }
+
+    private static func keepFailed(_ name: String, _ image: PlatformImage) throws -> String {
+        let root = folder.deletingLastPathComponent().deletingLastPathComponent()
+        let url = root.appendingPathComponent(".build/failed-images/\(name).png")
+        try FileManager.default.createDirectory(
+            at: url.deletingLastPathComponent(),
+            withIntermediateDirectories: true
+        )
+        try #require(ImageEncoders.Vips(format: .png).encode(image)).write(to: url)
+        return url.path
+    }
+}
