@@ -237,7 +237,8 @@ import Testing
             let part = probe.request(origin.url("/a"), ["1"])
             let picture = try ImageDecoders.Default().decode(image).image
             probe.pipeline.cache[part] = ImageContainer(image: picture, userInfo: ["steps": ["memory"]])
-            let response = try await probe.pipeline.imageTask(with: probe.request(origin.url("/a"), ["1", "2"])).response
+            let response = try await probe.pipeline.imageTask(with: probe.request(origin.url("/a"), ["1", "2"]))
+                .response
             #expect(response.container.steps == ["memory", "2"])
             #expect(response.cacheType == .memory)
             #expect(probe.steps == ["2": 1])
@@ -251,7 +252,8 @@ import Testing
             let probe = PipelineProbe()
             let part = probe.request(origin.url("/a"), ["1"])
             await probe.keep(image, for: .image(of: part))
-            let response = try await probe.pipeline.imageTask(with: probe.request(origin.url("/a"), ["1", "2"])).response
+            let response = try await probe.pipeline.imageTask(with: probe.request(origin.url("/a"), ["1", "2"]))
+                .response
             #expect(response.cacheType == .disk)
             #expect(probe.steps == ["2": 1])
             #expect(origin.total == 0)
@@ -377,11 +379,12 @@ import Testing
     @Test func closuresAreCalledOnce() async throws {
         let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
         let (gate, calls) = (TaskTestGate(), TaskTestBox(0))
-        let request = ImageRequest(id: "closure") { [image] in
+        let fetch: @Sendable () async throws -> Data = { [image] in
             calls.withLock { $0 += 1 }
             await gate.pass()
             return image
         }
+        let request = ImageRequest(id: "closure", data: fetch)
         let task = probe.pipeline.imageTask(with: request)
         async let data = probe.pipeline.data(for: request)
         await probe.waitForOriginals(2)

@@ -18,7 +18,8 @@ final class OriginalKeeping: Sendable {
     /// - Parameters:
     ///   - lead: nil where no flight was begun, as the caches were not to be asked.
     ///   - isWanted: whether somebody wants the entry kept.
-    init(_ flights: any FlightCoordinating, _ key: CacheKey, _ lead: FlightLead?, _ entry: CachedData?, isWanted: Bool) {
+    init(_ flights: any FlightCoordinating, _ key: CacheKey, _ lead: FlightLead?, _ entry: CachedData?, isWanted: Bool)
+    {
         self.flights = flights
         self.key = key
         self.entry = entry

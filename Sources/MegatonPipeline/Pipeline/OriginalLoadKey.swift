@@ -15,6 +15,10 @@ struct OriginalLoadKey: Hashable, Sendable {
 
     init(_ source: Source) {
         original = source.key
-        if case .remote(let request) = source.place { cachePolicy = request.cachePolicy.rawValue } else { cachePolicy = 0 }
+        if case .remote(let request) = source.place {
+            cachePolicy = request.cachePolicy.rawValue
+        } else {
+            cachePolicy = 0
+        }
     }
 }
