@@ -16,6 +16,19 @@ struct Source: Sendable, CustomStringConvertible {
     let key: CacheKey
     /// For messages.
     let description: String
+
+    /// Header fields of the request to the origin.
+    var sentFields: [String: String] {
+        if case .remote(let request) = place { request.allHTTPHeaderFields ?? [:] } else { [:] }
+    }
+
+    /// Whether it may be in a cache: what is at hand anyway is not put there.
+    var isKept: Bool {
+        switch place {
+        case .remote, .closure: true
+        case .file, .inline: false
+        }
+    }
 }
 
 extension RenditionResponse {

@@ -1,0 +1,407 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+@Suite(.timeLimit(.minutes(2))) struct DataCachePolicyTests {
+    typealias Policy = ImagePipeline.DataCachePolicy
+
+    /// Which requests are made, and what they are to leave in the cache.
+    struct Case: Sendable, CustomTestStringConvertible {
+        let policy: Policy
+        /// The processors of each request.
+        let requests: [[String]]
+        let keepsOriginal: Bool
+        /// The processors of each image that is kept.
+        let images: [[String]]
+
+        init(_ policy: Policy, _ requests: [[String]], original: Bool, images: [[String]] = []) {
+            self.policy = policy
+            self.requests = requests
+            keepsOriginal = original
+            self.images = images
+        }
+
+        var testDescription: String { "\(policy) \(requests)" }
+    }
+
+    private let image = TestImage.quarters(width: 64, height: 64)
+
+    private func run(_ body: (OriginServer) async throws -> Void) async throws {
+        try await OriginServer.run(answer: { [image] _ in .image(image) }, body)
+    }
+
+    private func code<Value>(_ body: () async throws(ImagePipeline.Error) -> Value) async -> ImagePipeline.Error.Code? {
+        do throws(ImagePipeline.Error) {
+            _ = try await body()
+            return nil
+        } catch {
+            return error.code
+        }
+    }
+
+    private func check(_ test: Case, _ probe: PipelineProbe, _ url: URL) {
+        let original = test.keepsOriginal ? [probe.original(probe.request(url))] : []
+        let images = test.images.map { probe.image(probe.request(url, $0)) }
+        #expect(probe.cache.writes.sorted() == (original + images).sorted())
+        #expect(probe.encodes == images.count)
+    }
+
+    // B 49: what images leave in the data cache, with exact counts of writes and encodings.
+    @Test(arguments: [
+        Case(.storeOriginalData, [["1"]], original: true),
+        Case(.storeOriginalData, [[]], original: true),
+        Case(.storeOriginalData, [["1"], []], original: true),
+        Case(.automatic, [["1"]], original: false, images: [["1"]]),
+        Case(.automatic, [[]], original: true),
+        Case(.automatic, [["1"], []], original: true, images: [["1"]]),
+        Case(.storeEncodedImages, [["1"]], original: false, images: [["1"]]),
+        Case(.storeEncodedImages, [[]], original: false, images: [[]]),
+        Case(.storeEncodedImages, [["1"], []], original: false, images: [["1"], []]),
+        Case(.storeAll, [["1"]], original: true, images: [["1"]]),
+        Case(.storeAll, [[]], original: true),
+        Case(.storeAll, [["1"], []], original: true, images: [["1"]]),
+        Case(.storeNothing, [["1"], []], original: false),
+        Case(.storeAll, [["1"], ["1"]], original: true, images: [["1"]]),
+    ]) func imagesAreKeptByThePolicy(test: Case) async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = test.policy }
+            origin.hold()
+            let tasks = test.requests.map { probe.pipeline.imageTask(with: probe.request(origin.url("/a"), $0)) }
+            // Each task, and each distinct step that waits for the one before it.
+            let steps = Set(test.requests.filter { !$0.isEmpty }).count
+            await probe.waitForImages(tasks.count + steps)
+            await origin.waitForRequests("/a", count: 1)
+            origin.release()
+            for task in tasks { _ = try await task.response }
+            await probe.settle()
+            check(test, probe, origin.url("/a"))
+            #expect(origin.total == 1)
+        }
+    }
+
+    // B 50: and bytes, which are never encoded.
+    @Test(arguments: [
+        Case(.storeOriginalData, [["1"]], original: true),
+        Case(.storeOriginalData, [[]], original: true),
+        Case(.storeOriginalData, [["1"], []], original: true),
+        Case(.automatic, [["1"]], original: false),
+        Case(.automatic, [[]], original: true),
+        Case(.automatic, [["1"], []], original: true),
+        Case(.storeEncodedImages, [["1"]], original: false),
+        Case(.storeEncodedImages, [[]], original: false),
+        Case(.storeEncodedImages, [["1"], []], original: false),
+        Case(.storeAll, [["1"]], original: true),
+        Case(.storeAll, [[]], original: true),
+        Case(.storeAll, [["1"], []], original: true),
+    ]) func dataAreKeptByThePolicy(test: Case) async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = test.policy }
+            origin.hold()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for steps in test.requests {
+                    group.addTask { _ = try await probe.pipeline.data(for: probe.request(origin.url("/a"), steps)) }
+                }
+                await probe.waitForOriginals(test.requests.count)
+                await origin.waitForRequests("/a", count: 1)
+                origin.release()
+                try await group.waitForAll()
+            }
+            check(test, probe, origin.url("/a"))
+            #expect(origin.total == 1 && probe.decodes == 0)
+        }
+    }
+
+    // B 49: prefetching keeps the original where the policy keeps it for a request without processors.
+    @Test(arguments: Policy.allCases) func prefetchingKeepsTheOriginal(policy: Policy) async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = policy }
+            let request = probe.request(origin.url("/a"))
+            try await probe.pipeline.prefetch(request)
+            let keeps = [.automatic, .storeAll, .storeOriginalData].contains(policy)
+            #expect(probe.cache.writes == (keeps ? [probe.original(request)] : []))
+        }
+    }
+
+    // B 51: a result that is made of an image in memory is kept without a download.
+    @Test func aResultOfAnImageInMemoryIsKept() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = .automatic }
+            let picture = try ImageDecoders.Default().decode(image).image
+            probe.pipeline.cache[origin.url("/a")] = ImageContainer(image: picture)
+            _ = try await probe.pipeline.image(for: probe.request(origin.url("/a"), ["1"]))
+            await probe.settle()
+            check(Case(.automatic, [], original: false, images: [["1"]]), probe, origin.url("/a"))
+            #expect(origin.total == 0)
+        }
+    }
+
+    // B 51: but not what the origin forbids to keep, nor for longer than the original holds.
+    @Test func aResultOfAnImageInMemoryHoldsNoLongerThanItsOriginal() async throws {
+        try await OriginServer.run(answer: { [image] path in
+            .image(image, headers: [("Cache-Control", path == "/a" ? "max-age=100" : "no-store")])
+        }) { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = .automatic }
+            for path in ["/a", "/b"] {
+                _ = try await probe.pipeline.image(for: probe.request(origin.url(path)))
+                _ = try await probe.pipeline.image(for: probe.request(origin.url(path), ["1"]))
+            }
+            await probe.settle()
+            let (plain, made) = (probe.request(origin.url("/a")), probe.request(origin.url("/a"), ["1"]))
+            #expect(probe.cache.writes == [probe.original(plain), probe.image(made)])
+            let entry = await probe.pipeline.configuration.flights.lookUp([.image(of: made)])[0]
+            #expect(try #require(entry).metadata.lifetime <= 100)
+            #expect(origin.total == 2)
+        }
+    }
+
+    // B 52: a thumbnail is made of the original that is kept.
+    @Test func thumbnailsAreMadeOfTheKeptOriginal() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            await probe.keepOriginal(image, of: probe.request(origin.url("/a")))
+            var request = probe.request(origin.url("/a"))
+            request.thumbnail = .init(maxPixelSize: 16)
+            let response = try await probe.pipeline.imageTask(with: request).response
+            #expect(response.image.size == PixelSize(width: 16, height: 16))
+            #expect(response.cacheType == .disk)
+            #expect(origin.total == 0)
+        }
+    }
+
+    // B 53: what is at hand is not kept as an original, what is made of it is.
+    @Test(arguments: Policy.allCases) func localOriginalsAreNotKept(policy: Policy) async throws {
+        let directory = try TestDirectory()
+        let url = URL(fileURLWithPath: try directory.write(image, to: "a.png"))
+        let probe = PipelineProbe {
+            $0.dataCachePolicy = policy
+            $0.fileAccess = FileAccess(roots: [directory.path])
+        }
+        _ = try await probe.pipeline.image(for: probe.request(url, ["1"]))
+        _ = try await probe.pipeline.data(for: probe.request(url))
+        await probe.settle()
+        let keeps = [.automatic, .storeAll, .storeEncodedImages].contains(policy)
+        #expect(probe.cache.writes == (keeps ? [probe.image(probe.request(url, ["1"]))] : []))
+    }
+
+    // B 54: a reload asks the origin, and keeps what it says.
+    @Test func reloadingIgnoresWhatIsKept() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let request = probe.request(origin.url("/a"), ["1"], options: .reloadIgnoringCachedData)
+            for count in 1...2 {
+                let response = try await probe.pipeline.imageTask(with: request).response
+                #expect(response.cacheType == nil)
+                await probe.settle()
+                #expect(origin.total == count && probe.steps == ["1": count])
+                #expect(probe.cache.writes.count == 2 * count && probe.memory.writes.count == count)
+                _ = try await probe.pipeline.data(for: probe.request(origin.url("/a")))
+                #expect(origin.total == count, "it was kept")
+            }
+            #expect(probe.memory.reads == 0)
+        }
+    }
+
+    // B 54: only what is in a cache, of any kind.
+    @Test(arguments: ["memory", "image", "original", "part"]) func onlyWhatIsKept(place: String) async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let request = probe.request(origin.url("/a"), ["1"], options: .returnCacheDataDontLoad)
+            let picture = try ImageDecoders.Default().decode(image).image
+            switch place {
+            case "memory": probe.pipeline.cache[request] = ImageContainer(image: picture)
+            case "part": probe.pipeline.cache[origin.url("/a")] = ImageContainer(image: picture)
+            case "image": await probe.keep(image, for: .image(of: request))
+            default: await probe.keepOriginal(image, of: request)
+            }
+            #expect(try await probe.pipeline.image(for: request).size == PixelSize(width: 64, height: 64))
+            #expect(origin.total == 0)
+        }
+    }
+
+    // B 54: and an error where there is nothing.
+    @Test func whatIsNotKeptIsNotLoaded() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let pipeline = probe.pipeline
+            let request = probe.request(origin.url("/a"), ["1"], options: .returnCacheDataDontLoad)
+            let expected = ImagePipeline.Error.Code.dataMissingInCache
+            #expect(
+                await code { () async throws(ImagePipeline.Error) in try await pipeline.image(for: request) }
+                    == expected
+            )
+            #expect(
+                await code { () async throws(ImagePipeline.Error) in try await pipeline.data(for: request) } == expected
+            )
+            #expect(origin.total == 0 && probe.decodes == 0)
+            await probe.keepOriginal(image, of: request)
+            #expect(try await pipeline.data(for: request).data == image)
+            var reload = request
+            reload.options.insert(.disableDiskCacheReads)
+            #expect(
+                await code { () async throws(ImagePipeline.Error) in try await pipeline.data(for: reload) } == expected
+            )
+        }
+    }
+
+    // K 5: who wants nothing kept leaves nothing, whatever the policy.
+    @Test(arguments: Policy.allCases) func nothingIsKeptForWhoWantsNothingKept(policy: Policy) async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = policy }
+            for (number, steps) in [[], ["1"]].enumerated() {
+                let request = probe.request(origin.url("/\(number)"), steps, options: .disableDiskCacheWrites)
+                _ = try await probe.pipeline.image(for: request)
+                _ = try await probe.pipeline.data(for: request)
+                try await probe.pipeline.prefetch(request)
+            }
+            await probe.settle()
+            #expect(probe.cache.writes.isEmpty && probe.encodes == 0)
+        }
+    }
+
+    // K 5: but what another one wants kept is, though the download was begun for the first.
+    @Test func whoJoinsMayHaveItKept() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
+            let (first, second) = (
+                probe.request(origin.url("/a"), options: .disableDiskCacheWrites), probe.request(origin.url("/a"))
+            )
+            origin.hold()
+            let task = probe.pipeline.imageTask(with: first)
+            await origin.waitForRequests("/a", count: 1)
+            async let data = probe.pipeline.data(for: second)
+            await probe.waitForOriginals(2)
+            origin.release()
+            _ = try await (task.response, data)
+            #expect(probe.cache.writes == [probe.original(second)])
+            #expect(origin.total == 1)
+        }
+    }
+
+    // A late one is no exception: it has the bytes in hand.
+    @Test func whoComesLateMayHaveItKept() async throws {
+        let cache = CountingDataCache()
+        let flights = LocalFlights(cache: cache)
+        let request = ImageRequest(url: URL(string: "http://example.com/a")!)
+        let key = CacheKey.original(of: request)
+        let entry = CachedData(data: image, metadata: .init(lifetime: 100))
+        let keeping = OriginalKeeping(flights, key, FlightLead(key: key, token: nil), entry, isWanted: false)
+        await keeping.ended()
+        #expect(cache.writes.isEmpty)
+        for _ in 0..<2 { keeping.keep() }
+        await keeping.ended()
+        #expect(cache.writes == [key.description])
+    }
+
+    // A claim ends once, however often that is said, and with who has made it.
+    @Test func claimsEndOnce() {
+        let demand = OriginalDemand()
+        let key = OriginalLoadKey(ImageRequest(url: URL(string: "http://example.com/a")!))
+        #expect(demand.claim(key, if: false) == nil)
+        let first = demand.claim(key, if: true)
+        var second = demand.claim(key, if: true)
+        first?.end()
+        first?.end()
+        #expect(second != nil && demand.contains(key))
+        second = nil
+        #expect(!demand.contains(key))
+    }
+
+    // B 55: two processors, the original in a data cache: a look at memory for each step, and one for all at the cache.
+    @Test func theOriginalIsFoundInOneLook() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let request = probe.request(origin.url("/a"), ["1", "2"], options: .disableDiskCacheWrites)
+            await probe.keepOriginal(image, of: request)
+            _ = try await probe.pipeline.image(for: request)
+            let keys = [["1", "2"], ["1"], []].map { probe.image(probe.request(origin.url("/a"), $0)) }
+            #expect(probe.cache.lookups == [keys + [probe.original(request)]])
+            #expect(probe.memory.reads == 3)
+            #expect(probe.memory.writes == [ImageCacheKey(request: request)])
+            #expect(origin.total == 0 && probe.decodes == 1 && probe.cache.writes.isEmpty)
+        }
+    }
+
+    // B 55, K 4: a miss is one look for all, and one more where the right to fetch is taken.
+    @Test func aMissIsOneLookForAll() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
+            let request = probe.request(origin.url("/a"), ["1", "2"])
+            _ = try await probe.pipeline.image(for: request)
+            await probe.settle()
+            #expect(probe.cache.lookups.map(\.count) == [4, 1])
+            #expect(probe.memory.reads == 3 && probe.memory.writes.count == 1)
+            #expect(probe.cache.writes == [probe.original(request)])
+            #expect(origin.total == 1)
+        }
+    }
+
+    // B 55: what is in memory is not looked for anywhere else.
+    @Test func aHitInMemoryIsOneLook() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let request = probe.request(origin.url("/a"), ["1"])
+            _ = try await probe.pipeline.image(for: request)
+            await probe.settle()
+            probe.memory.forgetCounts()
+            probe.cache.forgetCounts()
+            #expect(try await probe.pipeline.imageTask(with: request).response.cacheType == .memory)
+            await probe.settle()
+            #expect(probe.memory.reads == 1 && probe.memory.writes.isEmpty)
+            #expect(probe.cache.lookups.isEmpty && probe.cache.writes.isEmpty)
+            #expect(probe.encodes == 1)
+        }
+    }
+
+    // B 55: who does not want a cache asked has none asked.
+    @Test func noCacheIsAskedForWhoWantsNone() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let request = probe.request(
+                origin.url("/a"),
+                ["1"],
+                options: [.disableMemoryCache, .disableDiskCacheReads]
+            )
+            _ = try await probe.pipeline.image(for: request)
+            await probe.settle()
+            #expect(probe.cache.lookups.isEmpty)
+            #expect(probe.memory.reads == 0 && probe.memory.writes.isEmpty)
+            #expect(probe.cache.writes.count == 2, "writing was not forbidden")
+        }
+    }
+
+    // B 56: what the cache had is not encoded once more, nor is what is made of it.
+    @Test(arguments: [Policy.automatic, .storeEncodedImages, .storeAll])
+    func whatWasKeptIsNotEncodedAgain(policy: Policy) async throws {
+        try await run { (origin) async throws in
+            let first = PipelineProbe { $0.dataCachePolicy = policy }
+            _ = try await first.pipeline.image(for: first.request(origin.url("/a"), ["1"]))
+            await first.settle()
+            first.cache.forgetCounts()
+            let probe = PipelineProbe(first.cache) { $0.dataCachePolicy = policy }
+            let request = probe.request(origin.url("/a"), ["1"])
+            #expect(try await probe.pipeline.imageTask(with: request).response.cacheType == .disk)
+            _ = try await probe.pipeline.image(for: probe.request(origin.url("/a"), ["1", "2"]))
+            await probe.settle()
+            #expect(probe.encodes == 0 && probe.cache.writes.isEmpty)
+            #expect(probe.steps == ["2": 1])
+            #expect(origin.total == 1)
+        }
+    }
+
+    // B 49: what is made of a kept original is kept, so that it is made once.
+    @Test func whatIsMadeOfAKeptOriginalIsKept() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe(memory: CountingImageCache()) { $0.imageCache = nil }
+            let request = probe.request(origin.url("/a"), ["1"])
+            await probe.keepOriginal(image, of: request)
+            for _ in 0..<2 {
+                _ = try await probe.pipeline.image(for: request)
+                await probe.settle()
+            }
+            #expect(probe.cache.writes == [probe.image(request)])
+            #expect(probe.steps == ["1": 1] && origin.total == 0)
+        }
+    }
+}
