@@ -36,10 +36,10 @@ import Testing
             Rendition(name: "page", width: 400),
         ]
         for response in try await pipeline.renditions(renditions, for: ImageRequest(url: url)) {
-            let name = "\(response.rendition.name).\(response.rendition.format.rawValue)"
+            let name = "\(response.rendition.name).\(response.rendition.format.fileExtension)"
             try response.data.write(to: output.appending(path: name))
         }
-        #expect(directory.files == ["card.webp", "cat.png", "page.jpeg"])
+        #expect(directory.files == ["card.webp", "cat.png", "page.jpg"])
     }
 
     @Test func aTaskTellsWhatHappens() async throws {
