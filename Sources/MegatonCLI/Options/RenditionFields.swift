@@ -68,7 +68,11 @@ struct RenditionFields {
     private func focus(_ text: String) throws -> Rendition.FocalPoint {
         let parts = text.split(omittingEmptySubsequences: false) { $0 == "," || $0 == ":" }
         guard parts.count == 2, let x = Double(parts[0]), let y = Double(parts[1]) else {
-            throw wrong("focus", text, "looks like 0.5:0.3, parts of width and height from the left top")
+            throw wrong(
+                "focus",
+                text,
+                "looks like 0.5,0.3 (0.5:0.3 in --rendition): parts of width and height from the left top"
+            )
         }
         return Rendition.FocalPoint(x: x, y: y)
     }
