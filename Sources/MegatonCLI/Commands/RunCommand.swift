@@ -48,11 +48,18 @@ struct RunCommand: AsyncParsableCommand {
         if redis.cacheURL != nil && redis.controlURL == nil {
             throw ValidationError("--cache-redis goes with --redis.")
         }
+        // Workers of a cluster may have it switched on.
+        let writesJXL = try batch.renditions.renditions().contains { $0.format == .jxl }
+        if writesJXL && !worker.additionalTypes.contains(.jxl) && redis.controlURL == nil {
+            throw ValidationError("The format jxl has to be switched on with --allow-type jxl.")
+        }
     }
 
     func run() async throws {
         try await reportingFailures {
             try batch.check()
+            // Its workers read it for themselves, and would die of it one after the other.
+            _ = try worker.credentialsFile()
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
                 let places = try RunPlaces(batch, output: output)

@@ -91,15 +91,9 @@ struct WorkerCommand: AsyncParsableCommand {
                 configuration.sweepInterval = .seconds(sweepInterval)
                 configuration.flightLease = .seconds(flightLease)
                 configuration.drainTimeout = .seconds(drainTimeout)
-                configuration.roots = worker.roots
-                configuration.addressPolicy = worker.addressPolicy
-                configuration.cachePolicy = worker.policy
-                configuration.hostLimits = worker.hostLimits
                 configuration.history = try history.map { try HistoryFile($0) }
                 let logger = log.logger("megaton.worker")
-                if worker.allowPrivate {
-                    logger.warning("sources on loopback, private and link-local addresses are fetched too")
-                }
+                try worker.apply(to: &configuration, logger: logger)
                 let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
                 let worker = try Worker(
                     configuration,

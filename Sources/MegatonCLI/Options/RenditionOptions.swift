@@ -2,7 +2,7 @@ import ArgumentParser
 import MegatonCluster
 import MegatonPipeline
 
-/// What is made of each image.
+/// What is made of each image. `--size` makes renditions with the options beside it, and `--rendition` starts with them.
 struct RenditionOptions: ParsableArguments {
     @Option(
         name: .long,
@@ -13,36 +13,69 @@ struct RenditionOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "name=small,width=256,height=256,fit=cover,format=webp,quality=75,background=#ffffff; repeatable. "
-                + "fit: inside, cover, contain, fill, outside.",
+            "name=small,width=256,height=256,fit=cover,format=webp,quality=75,background=#ffffff; repeatable. The other "
+                + "fields are those of the options: gravity, focus=0.5:0.3, dpr, enlarge=true, progressive, effort, "
+                + "lossless, animated, keepMetadata, profile.",
             valueName: "fields"
         )
     )
     var rendition: [String] = []
 
-    @Option(name: .long, help: "Format of --size: jpeg, png, webp or avif.")
-    var format = "jpeg"
+    @Option(name: .long, help: "jpeg, png, webp, avif, gif or jxl, which workers only write with --allow-type jxl.")
+    var format = Rendition.Format.jpeg.rawValue
 
-    @Option(name: .long, help: "Quality of --size, 1 to 100.")
+    @Option(name: .long, help: "1 to 100.")
     var quality = 80
+
+    @Option(name: .long, help: "How it fits: inside, cover, contain, fill or outside.")
+    var fit = Rendition.Fit.inside.rawValue
+
+    @Option(
+        name: .long,
+        help: "What stays where cover cuts: centre, north, northeast, east, …, northwest, attention or entropy."
+    )
+    var gravity = Rendition.Gravity.centre.rawValue
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("What stays in the middle where cover cuts, 0 to 1 from the left top.", valueName: "X,Y")
+    )
+    var focus: String?
+
+    @Option(name: .long, help: "Pixels of the screen for one of the page, 1 to 4: multiplies the sizes.")
+    var dpr = 1.0
+
+    @Flag(name: .long, help: "Enlarge what is too small.")
+    var enlarge = false
+
+    @Flag(name: .long, help: "JPEG with several scans, or interlaced PNG.")
+    var progressive = false
+
+    @Option(
+        name: .long,
+        help: "How hard the encoder tries: png and avif 0 to 9, webp 0 to 6, gif 1 to 10, jxl 3 to 9."
+    )
+    var effort: Int?
+
+    @Flag(name: .long, help: "WebP and JPEG XL without loss.")
+    var lossless = false
+
+    @Flag(name: .long, help: "Keep the frames of animations: gif and webp.")
+    var animated = false
+
+    @Option(name: .customLong("keep-metadata"), help: "none, or copyright: EXIF's Copyright and Artist.")
+    var keepMetadata = Rendition.KeptMetadata.none.rawValue
+
+    @Option(name: .long, help: "srgb, or keep: the source's own colours and profile.")
+    var profile = Rendition.ColorProfile.srgb.rawValue
 
     mutating func validate() throws { _ = try renditions() }
 
     /// - Throws: `ValidationError` with what is wrong with which option.
     func renditions() throws -> [Rendition] {
-        guard let format = Rendition.Format(rawValue: format) else {
-            throw ValidationError("--format is jpeg, png, webp or avif, not \"\(self.format)\".")
-        }
-        let sizes = size.isEmpty && rendition.isEmpty ? ["256x256"] : size
-        var all: [Rendition] = []
-        for text in sizes {
-            let sides = text.lowercased().split(separator: "x", omittingEmptySubsequences: false)
-            guard sides.count == 2, let width = Int(sides[0]), let height = Int(sides[1]) else {
-                throw ValidationError("--size looks like 256x256, not \"\(text)\".")
-            }
-            all.append(Rendition(width: width, height: height, format: format, quality: quality))
-        }
-        all += try rendition.map { try Self.parse($0, format: format, quality: quality) }
+        let template = try template()
+        var all = try (size.isEmpty && rendition.isEmpty ? ["256x256"] : size).map { try Self.sized($0, template) }
+        all += try rendition.map { try Self.parse($0, template) }
         for rendition in all {
             if let complaint = rendition.complaint { throw ValidationError("\(rendition.name): \(complaint).") }
         }
@@ -53,50 +86,56 @@ struct RenditionOptions: ParsableArguments {
         return all
     }
 
-    private static func parse(_ text: String, format: Rendition.Format, quality: Int) throws -> Rendition {
-        var rendition = Rendition(format: format, quality: quality)
-        var name: String?
+    /// All but name and size.
+    private func template() throws -> Rendition {
+        let rendition = Rendition(
+            quality: quality,
+            dpr: dpr,
+            enlarge: enlarge,
+            progressive: progressive,
+            effort: effort,
+            lossless: lossless,
+            animated: animated
+        )
+        let texts = [
+            ("--format", "format", format), ("--fit", "fit", fit), ("--gravity", "gravity", gravity),
+            ("--keep-metadata", "keepMetadata", keepMetadata), ("--profile", "profile", profile),
+        ]
+        let all = texts + (focus.map { [("--focus", "focus", $0)] } ?? [])
+        return try all.reduce(rendition) { rendition, text in
+            var fields = RenditionFields(rendition, of: text.0)
+            try fields.set(text.1, to: text.2)
+            return fields.rendition
+        }
+    }
+
+    private static func sized(_ text: String, _ template: Rendition) throws -> Rendition {
+        let sides = text.lowercased().split(separator: "x", omittingEmptySubsequences: false)
+        guard sides.count == 2, let width = Int(sides[0]), let height = Int(sides[1]) else {
+            throw ValidationError("--size looks like 256x256, not \"\(text)\".")
+        }
+        var rendition = template
+        rendition.name = "\(width)x\(height)"
+        rendition.width = width
+        rendition.height = height
+        return rendition
+    }
+
+    private static func parse(_ text: String, _ template: Rendition) throws -> Rendition {
+        var fields = RenditionFields(template, of: "--rendition")
+        var hasName = false
         for part in text.split(separator: ",") {
             let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
             guard pair.count == 2 else {
                 throw ValidationError("--rendition is a list of field=value, not \"\(part)\".")
             }
-            func number() throws -> Int {
-                guard let number = Int(pair[1]) else {
-                    throw ValidationError("--rendition: \(pair[0]) is a number, not \"\(pair[1])\".")
-                }
-                return number
-            }
-            switch pair[0] {
-            case "name": name = pair[1]
-            case "width": rendition.width = try number()
-            case "height": rendition.height = try number()
-            case "quality": rendition.quality = try number()
-            case "fit": rendition.fit = try choice(pair)
-            case "format": rendition.format = try choice(pair)
-            case "background":
-                guard let color = Color(hex: pair[1]) else {
-                    throw ValidationError("--rendition: background looks like #ffffff, not \"\(pair[1])\".")
-                }
-                rendition.background = color
-            default:
-                throw ValidationError(
-                    "--rendition has no field \"\(pair[0])\"; it has name, width, height, fit, format, quality and "
-                        + "background."
-                )
-            }
+            try fields.set(pair[0], to: pair[1])
+            if pair[0] == "name" { hasName = true }
         }
-        rendition.name =
-            name ?? "\(rendition.width.map(String.init) ?? "")x\(rendition.height.map(String.init) ?? "")"
+        var rendition = fields.rendition
+        if !hasName {
+            rendition.name = "\(rendition.width.map(String.init) ?? "")x\(rendition.height.map(String.init) ?? "")"
+        }
         return rendition
-    }
-
-    private static func choice<Value: RawRepresentable & CaseIterable>(_ pair: [String]) throws -> Value
-    where Value.RawValue == String {
-        guard let value = Value(rawValue: pair[1]) else {
-            let known = Value.allCases.map(\.rawValue).joined(separator: ", ")
-            throw ValidationError("--rendition: \(pair[0]) is one of \(known), not \"\(pair[1])\".")
-        }
-        return value
     }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import Logging
 import MegatonCluster
 import MegatonPipeline
 
@@ -25,6 +26,35 @@ struct WorkerOptions: ParsableArguments {
         )
     )
     var allowPort: [Int] = []
+
+    @Option(
+        name: .customLong("allow-source"),
+        help: ArgumentHelp(
+            "Fetch from there only: [scheme://]host[:port][/path], *.host for all beneath it, host:* for any port; "
+                + "repeatable. From everywhere unless given.",
+            valueName: "rule"
+        )
+    )
+    var allowSource: [String] = []
+
+    @Option(
+        name: .customLong("allow-type"),
+        help: ArgumentHelp(
+            "Decode tiff, svg or jxl too, and write jxl: codecs that have had more holes than the others; repeatable.",
+            valueName: "type"
+        )
+    )
+    var allowType: [String] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "JSON with what is shown to which sources: {\"credentials\": [{\"sources\": [\"example.com\"], "
+                + "\"bearer\": \"…\"}]}, or basic, headers, s3. Nobody else should be able to read it.",
+            valueName: "file"
+        )
+    )
+    var credentials: String?
 
     @Option(
         name: .customLong("cache-policy"),
@@ -57,6 +87,14 @@ struct WorkerOptions: ParsableArguments {
         for port in allowPort where !(1...65535).contains(port) {
             throw ValidationError("--allow-port is 1 to 65535, not \(port).")
         }
+        do {
+            _ = try sources()
+        } catch {
+            throw ValidationError("--allow-source: \(error.message)")
+        }
+        for type in allowType where Self.switches[type] == nil {
+            throw ValidationError("--allow-type is tiff, svg or jxl, not \"\(type)\".")
+        }
         for root in allowRoot {
             var isDirectory: ObjCBool = false
             guard FileManager.default.fileExists(atPath: root, isDirectory: &isDirectory), isDirectory.boolValue else {
@@ -67,6 +105,52 @@ struct WorkerOptions: ParsableArguments {
 
     var addressPolicy: AddressPolicy {
         AddressPolicy(allowsPrivate: allowPrivate, ports: Set(allowPort).union([80, 443]))
+    }
+
+    private static let switches: [String: AssetType] = ["tiff": .tiff, "svg": .svg, "jxl": .jxl]
+
+    /// What is decoded beside the usual.
+    var additionalTypes: Set<AssetType> { Set(allowType.compactMap { Self.switches[$0] }) }
+
+    /// - Throws: `.invalidURL` for what is no rule.
+    func sources() throws(ImagePipeline.Error) -> [SourceRule] {
+        var rules: [SourceRule] = []
+        for text in allowSource { rules.append(try SourceRule(text)) }
+        return rules
+    }
+
+    /// Nil where there is none.
+    ///
+    /// - Throws: `Failure`.
+    func credentialsFile() throws -> CredentialsFile? { try credentials.map { try CredentialsFile($0) } }
+
+    /// Sets what a worker may do, and says in the log what of it is more than usual. Types are switched on for the process.
+    ///
+    /// - Throws: `Failure` for the credentials; `ImagePipeline.Error` where libvips has no codec for a type.
+    func apply(to configuration: inout Worker.Configuration, logger: Logger) throws {
+        configuration.roots = roots
+        configuration.addressPolicy = addressPolicy
+        configuration.cachePolicy = policy
+        configuration.hostLimits = hostLimits
+        configuration.sources = try sources()
+        if allowPrivate {
+            logger.warning("sources on loopback, private and link-local addresses are fetched too")
+        }
+        let ports = Set(allowPort).subtracting([80, 443]).sorted()
+        if !ports.isEmpty {
+            logger.warning("sources on ports other than 80 and 443 are fetched too", metadata: ["ports": "\(ports)"])
+        }
+        if !additionalTypes.isEmpty {
+            try VipsRuntime.allow(additionalTypes, logger: logger)
+            configuration.types.formUnion(additionalTypes)
+        }
+        if let file = try credentialsFile() {
+            configuration.credentials = file.credentials
+            logger.info("sources are shown credentials", metadata: ["credentials": "\(file.credentials)"])
+            if file.isExposed {
+                logger.warning("the file of credentials is readable by others; chmod 600 it")
+            }
+        }
     }
 
     var hostLimits: HostLimits {
@@ -85,6 +169,8 @@ struct WorkerOptions: ParsableArguments {
         var arguments = allowRoot.flatMap { ["--allow-root", $0] }
         if allowPrivate { arguments.append("--allow-private") }
         for port in allowPort { arguments += ["--allow-port", String(port)] }
+        arguments += allowSource.flatMap { ["--allow-source", $0] } + allowType.flatMap { ["--allow-type", $0] }
+        if let credentials { arguments += ["--credentials", credentials] }
         arguments += ["--cache-policy", cachePolicy, "--host-concurrency", String(hostConcurrency)]
         if let hostRate { arguments += ["--host-rate", String(hostRate)] }
         return arguments

@@ -31,6 +31,12 @@ extension Worker {
         public var roots: [String] = []
         public var cachePolicy = ImagePipeline.DataCachePolicy.storeAll
         public var addressPolicy = AddressPolicy()
+        /// Hosts, ports and paths that may be asked; any if empty.
+        public var sources: [SourceRule] = []
+        /// What is decoded, by its content; what is not among `VipsRuntime.allowed` has to be switched on there too.
+        public var types = AssetType.supported
+        /// What sources are shown. `s3:` is among the schemes where one of them is for it.
+        public var credentials = Credentials()
         /// How hard the cluster may ask one host. All workers of a queue should have the same.
         public var hostLimits = HostLimits()
         /// Where each claim, end, fetch and flight is written down; nil nowhere.

@@ -37,19 +37,33 @@ extension Worker {
         statistics: StatisticsRecorder,
         logger: Logger
     ) throws -> ImagePipeline {
+        let urlPolicy = urlPolicy(configuration)
         var loader = DataLoader.Configuration()
+        loader.urlPolicy = urlPolicy
         loader.addressPolicy = configuration.addressPolicy
+        loader.credentials = configuration.credentials
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
         pipeline.originGate = gate
         pipeline.didRefresh = { url, cost in statistics.add(cost, of: url) }
         if let flights { pipeline.flights = flights }
         pipeline.fileAccess = FileAccess(roots: configuration.roots)
+        pipeline.urlPolicy = urlPolicy
+        pipeline.types = configuration.types
         pipeline.renderLimits = configuration.renderLimits
         pipeline.dataCachePolicy = configuration.cachePolicy
         pipeline.fetchConcurrency = max(32, configuration.concurrency)
         if let count = configuration.renderConcurrency { pipeline.renderConcurrency = count }
         pipeline.logger = logger
         return ImagePipeline(configuration: pipeline)
+    }
+
+    private static func urlPolicy(_ configuration: Configuration) -> URLPolicy {
+        var policy = URLPolicy(sources: configuration.sources)
+        let hasS3 = configuration.credentials.credentials.contains { credential in
+            if case .s3 = credential.method { true } else { false }
+        }
+        if hasS3 { policy.schemes.insert("s3") }
+        return policy
     }
 
     /// About the worker, for `megaton status`.

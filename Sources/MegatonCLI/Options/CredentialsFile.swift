@@ -1,0 +1,39 @@
+import Foundation
+import MegatonPipeline
+
+/// The file of `--credentials`: secrets stand in no argument, which any `ps` shows.
+struct CredentialsFile {
+    let credentials: Credentials
+    /// Whether its group or everybody may read it too.
+    let isExposed: Bool
+
+    /// Bytes.
+    private static let maximumSize = 1024 * 1024
+
+    /// Reads it: once, as it may be a pipe.
+    ///
+    /// - Throws: `Failure` where it cannot be read or makes no sense; never with a secret in it.
+    init(_ path: String) throws {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            throw Failure.usage("--credentials \(path) cannot be read: \(String(cString: strerror(errno))).")
+        }
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        var info = stat()
+        isExposed = fstat(descriptor, &info) == 0 && info.st_mode & (S_IRGRP | S_IROTH) != 0
+        let data: Data
+        do {
+            data = try file.read(upToCount: Self.maximumSize + 1) ?? Data()
+        } catch {
+            throw Failure.usage("--credentials \(path) cannot be read: \(error.localizedDescription)")
+        }
+        guard data.count <= Self.maximumSize else {
+            throw Failure.usage("--credentials \(path) is larger than \(Self.maximumSize) bytes.")
+        }
+        do {
+            credentials = try Credentials(json: data)
+        } catch {
+            throw Failure.usage("--credentials \(path): \(error.message)")
+        }
+    }
+}

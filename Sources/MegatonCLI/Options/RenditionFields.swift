@@ -1,0 +1,92 @@
+import ArgumentParser
+import MegatonPipeline
+
+/// Sets the fields of a rendition from text, by the names of the JSON.
+struct RenditionFields {
+    private(set) var rendition: Rendition
+    /// The option that the text stands in, for messages.
+    let option: String
+
+    init(_ rendition: Rendition, of option: String) {
+        self.rendition = rendition
+        self.option = option
+    }
+
+    static let names = [
+        "name", "width", "height", "fit", "format", "quality", "background", "gravity", "focus", "dpr", "enlarge",
+        "progressive", "effort", "lossless", "animated", "keepMetadata", "profile",
+    ]
+
+    /// - Throws: `ValidationError` for a field that there is not, or a value that it cannot have.
+    mutating func set(_ field: String, to text: String) throws {
+        switch field {
+        case "name": rendition.name = text
+        case "width": rendition.width = try number(field, text)
+        case "height": rendition.height = try number(field, text)
+        case "fit": rendition.fit = try choice(field, text)
+        case "format": rendition.format = try choice(field, text)
+        case "quality": rendition.quality = try number(field, text)
+        case "background": rendition.background = try color(text)
+        case "gravity": rendition.gravity = try choice(field, text)
+        case "focus": rendition.focus = try focus(text)
+        case "dpr": rendition.dpr = try fraction(field, text)
+        case "enlarge": rendition.enlarge = try truth(field, text)
+        case "progressive": rendition.progressive = try truth(field, text)
+        case "effort": rendition.effort = try number(field, text)
+        case "lossless": rendition.lossless = try truth(field, text)
+        case "animated": rendition.animated = try truth(field, text)
+        case "keepMetadata": rendition.keepMetadata = try choice(field, text)
+        case "profile": rendition.profile = try choice(field, text)
+        default:
+            throw ValidationError(
+                "\(option) has no field \"\(field)\"; it has \(Self.names.joined(separator: ", "))."
+            )
+        }
+    }
+
+    private func number(_ field: String, _ text: String) throws -> Int {
+        guard let number = Int(text) else { throw wrong(field, text, "is a number") }
+        return number
+    }
+
+    private func fraction(_ field: String, _ text: String) throws -> Double {
+        guard let number = Double(text) else { throw wrong(field, text, "is a number") }
+        return number
+    }
+
+    private func truth(_ field: String, _ text: String) throws -> Bool {
+        guard let truth = Bool(text) else { throw wrong(field, text, "is true or false") }
+        return truth
+    }
+
+    private func color(_ text: String) throws -> Color {
+        guard let color = Color(hex: text) else { throw wrong("background", text, "looks like #ffffff") }
+        return color
+    }
+
+    /// A comma ends a field of `--rendition`, so that a colon may stand in its place.
+    private func focus(_ text: String) throws -> Rendition.FocalPoint {
+        let parts = text.split(omittingEmptySubsequences: false) { $0 == "," || $0 == ":" }
+        guard parts.count == 2, let x = Double(parts[0]), let y = Double(parts[1]) else {
+            throw wrong(
+                "focus",
+                text,
+                "looks like 0.5,0.3 (0.5:0.3 in --rendition): parts of width and height from the left top"
+            )
+        }
+        return Rendition.FocalPoint(x: x, y: y)
+    }
+
+    private func choice<Value: RawRepresentable & CaseIterable>(_ field: String, _ text: String) throws -> Value
+    where Value.RawValue == String {
+        guard let value = Value(rawValue: text) else {
+            let known = Value.allCases.map(\.rawValue).joined(separator: ", ")
+            throw wrong(field, text, "is one of \(known)")
+        }
+        return value
+    }
+
+    private func wrong(_ field: String, _ text: String, _ rule: String) -> ValidationError {
+        ValidationError("\(option): \(field) \(rule), not \"\(text)\".")
+    }
+}

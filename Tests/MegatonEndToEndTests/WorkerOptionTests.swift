@@ -1,0 +1,129 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import NIOCore
+import Testing
+
+/// What a worker may do is said on its command line, and what of it is more than usual in its log.
+@Suite(.timeLimit(.minutes(3))) struct WorkerOptionTests {
+    private static let svg = Data(
+        #"<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>"#.utf8
+    )
+
+    @Test func sourcesOutsideOfTheAllowListAreForbidden() async throws {
+        let home = try RunTests.Home()
+        let image = TestImage.quarters(width: 32, height: 32)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            let (inside, outside) = (origin.url("/in/a.png").absoluteString, origin.url("/other/b.png").absoluteString)
+            let rule = "127.0.0.1:\(origin.port)/in"
+            let ending = try await home.run([
+                inside, outside, "--allow-private", "--allow-source", "example.com", "--allow-source", rule,
+                "--workers", "1",
+            ])
+            #expect(ending.code == 2, "\(ending.errors)")
+            let ledger = try home.ledger()
+            #expect(ledger.first { $0.source == inside }?.status == .done)
+            #expect(ledger.first { $0.source == outside }?.error?.code == "forbidden")
+            #expect(origin.total == 1, "what is forbidden is not asked for")
+        }
+    }
+
+    @Test func redirectsOutOfTheAllowListAreForbidden() async throws {
+        let home = try RunTests.Home()
+        let answer: @Sendable (String) -> OriginServer.Answer = { path in
+            path == "/in/a.png" ? .init(status: 302, headers: [("Location", "/other/b.png")]) : .init(status: 404)
+        }
+        try await OriginServer.run(answer: answer) { (origin) async throws in
+            let ending = try await home.run([
+                origin.url("/in/a.png").absoluteString, "--allow-private", "--allow-source",
+                "127.0.0.1:\(origin.port)/in", "--workers", "1",
+            ])
+            #expect(ending.code == 2, "\(ending.errors)")
+            #expect(try home.ledger().map { $0.error?.code } == ["forbidden"])
+            #expect(origin.count("/other/b.png") == 0)
+        }
+    }
+
+    @Test func svgIsRefusedUnlessItIsSwitchedOn() async throws {
+        for isAllowed in [false, true] {
+            let home = try RunTests.Home()
+            let path = try home.directory.write(Self.svg, to: "in/a.svg")
+            let options = isAllowed ? ["--allow-type", "svg", "--verbose"] : []
+            let ending = try await home.run([path, "--workers", "1", "--format", "png"] + options)
+            let outcome = try #require(try home.ledger().first, "\(ending.errors)")
+            #expect(ending.code == (isAllowed ? 0 : 2), "\(ending.errors)")
+            #expect(outcome.error?.code == (isAllowed ? nil : "unsupported_format"), "\(outcome)")
+            #expect(home.outputs == (isAllowed ? ["a-256x256.png"] : []))
+            #expect(ending.errors.contains("switched on for this process") == isAllowed, "\(ending.errors)")
+        }
+    }
+
+    @Test func credentialsComeOutOfAFileAndStandInNoLog() async throws {
+        let home = try RunTests.Home()
+        let image = TestImage.quarters(width: 32, height: 32)
+        let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
+            request.headers["authorization"] == "Bearer sesame-8471" ? .image(image) : .init(status: 401)
+        }
+        try await OriginServer.run(responding: answer) { (origin) async throws in
+            let url = origin.url("/a.png").absoluteString
+            let json = #"{"credentials": [{"sources": ["http://127.0.0.1:*"], "bearer": "sesame-8471"}]}"#
+            let file = try home.directory.write(Data(json.utf8), to: "credentials.json")
+            try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
+            let ending = try await home.run([
+                url, "--allow-private", "--workers", "1", "--credentials", file, "--verbose",
+            ])
+            #expect(ending.code == 0, "\(ending.errors)")
+            #expect(ending.errors.contains("readable by others"), "\(ending.errors)")
+            let ledger = try String(contentsOfFile: home.output + "/megaton-ledger.jsonl", encoding: .utf8)
+            for text in [ending.errors, ending.output, ledger] { #expect(!text.contains("sesame")) }
+            let broken = try home.directory.write(Data(#"{"credentials": [{"bearer": "sesame-8471"}]}"#.utf8), to: "b")
+            let refused = try await home.run([url, "--allow-private", "--credentials", broken])
+            #expect(refused.code == 64 && refused.errors.contains("sources"), "\(refused.errors)")
+            #expect(!refused.errors.contains("sesame"))
+        }
+    }
+
+    @Test func whatWeakensSafetyIsLoggedAtTheStart() async throws {
+        try await FaultCluster.run { (cluster) async throws in
+            let worker = try await cluster.start(workers: [["--allow-port", "8080", "--allow-type", "tiff"]])[0]
+            #expect(worker.errors.contains("private and link-local addresses are fetched too"), "\(worker.errors)")
+            #expect(worker.errors.contains("8080"), "\(worker.errors)")
+            #expect(worker.errors.contains("tiff"), "\(worker.errors)")
+        }
+    }
+
+    @Test func renditionsHaveTheOptionsOfTheCommandLine() async throws {
+        let home = try RunTests.Home()
+        let path = try home.directory.write(TestImage.quarters(width: 100, height: 50), to: "in/a.png")
+        let ending = try await home.run([
+            path, "--workers", "1", "--format", "gif", "--fit", "cover", "--gravity", "west", "--effort", "3", "--dpr",
+            "2", "--size", "20x20", "--rendition",
+            "name=big,width=300,height=300,format=webp,fit=inside,gravity=centre,enlarge=true,lossless=true,dpr=1",
+        ])
+        #expect(ending.code == 0, "\(ending.errors)")
+        #expect(home.outputs == ["a-20x20.gif", "a-big.webp"])
+        let gif = try #require(FileManager.default.contents(atPath: home.output + "/a-20x20.gif"))
+        #expect(gif.prefix(4) == Data("GIF8".utf8))
+        let outputs = try #require(try home.ledger().first?.outputs)
+        let sizes = Dictionary(uniqueKeysWithValues: outputs.map { ($0.name, [$0.width, $0.height]) })
+        #expect(sizes == ["20x20": [40, 40], "big": [300, 150]])
+    }
+
+    @Test(arguments: [
+        (["--fit", "round"], "inside"), (["--gravity", "north"], "fit cover"), (["--gravity", "up"], "--gravity"),
+        (["--focus", "1"], "--focus"), (["--fit", "cover", "--focus", "2,0.5"], "0 to 1"), (["--dpr", "9"], "dpr"),
+        (["--lossless"], "lossless"), (["--animated"], "animated"), (["--effort", "3"], "no effort"),
+        (["--format", "webp", "--effort", "7"], "0 to 6"), (["--format", "avif", "--progressive"], "progressive"),
+        (["--format", "gif", "--keep-metadata", "copyright"], "no metadata"), (["--profile", "mine"], "--profile"),
+        (["--rendition", "width=1,enlarge=perhaps"], "true or false"), (["--format", "jxl"], "--allow-type jxl"),
+        (["--allow-type", "pdf"], "--allow-type"), (["--allow-source", "ftp://example.com"], "--allow-source"),
+        (["--credentials", "/no/such"], "/no/such"),
+    ])
+    func whatCannotBeIsWrongUsage(_ options: [String], _ word: String) async throws {
+        let home = try RunTests.Home()
+        let ending = await (try home.megaton(["run", "/tmp", "--output", home.output] + options)).ending()
+        #expect(ending.code == 64, "\(ending.errors)")
+        #expect(ending.errors.contains(word), "\(ending.errors)")
+        #expect(!FileManager.default.fileExists(atPath: home.output))
+    }
+}
