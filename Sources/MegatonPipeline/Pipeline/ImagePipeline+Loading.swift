@@ -233,7 +233,7 @@ extension ImagePipeline {
         _ metrics: PipelineMetrics,
         _ context: LoadContext? = nil
     ) async throws(Error) -> Original {
-        let source = try await originals.source(of: request)
+        let source = try await source(of: request)
         return try await originals.original(source, metrics, for: context)
     }
 

@@ -8,6 +8,8 @@ struct Original: Sendable {
     let metadata: CachedData.Metadata?
     /// What the origin said; nil where a cache had them.
     let response: URLResponse?
+    /// Whether a cache had them.
+    let isFromCache: Bool
     /// Ends when what was fetched is kept, or is not to be.
     private let stored: Task<Void, Never>?
 
@@ -17,11 +19,13 @@ struct Original: Sendable {
         data: Data,
         metadata: CachedData.Metadata?,
         response: URLResponse? = nil,
+        isFromCache: Bool = false,
         store: (@Sendable () async -> Void)? = nil
     ) {
         self.data = data
         self.metadata = metadata
         self.response = response
+        self.isFromCache = isFromCache
         // Unstructured, as it belongs to all who want these bytes. It ends by itself, within the cache's own time-outs.
         stored = store.map { store in Task { await store() } }
     }
@@ -30,12 +34,10 @@ struct Original: Sendable {
     init(_ cached: CachedData) {
         self.init(
             data: cached.data,
-            metadata: cached.staleness.map { cached.metadata.aged(by: $0) } ?? cached.metadata
+            metadata: cached.staleness.map { cached.metadata.aged(by: $0) } ?? cached.metadata,
+            isFromCache: true
         )
     }
-
-    /// Whether a cache had them.
-    var isFromCache: Bool { response == nil }
 
     /// Returns when they are kept, or are not to be.
     func isStored() async { await stored?.value }

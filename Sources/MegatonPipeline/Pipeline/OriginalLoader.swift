@@ -41,7 +41,7 @@ final class OriginalLoader: Sendable {
         case .inline(let data):
             return Original(data: data, metadata: localMetadata)
         case .closure(let fetch):
-            return Original(data: try await bytes(of: source, fetch), metadata: localMetadata)
+            return try await closureOriginal(source, fetch, parent)
         case .remote(let request):
             return try await remoteOriginal(source, request, metrics, parent)
         }
@@ -69,6 +69,33 @@ final class OriginalLoader: Sendable {
 
     private var limit: Int { configuration.maximumDataSize }
 
+    /// Called once for all who want the same at the same time, in a place of the fetches unless the request skips them.
+    private func closureOriginal(
+        _ source: Source,
+        _ fetch: @escaping @Sendable () async throws -> Data,
+        _ parent: WorkContext<ImageResponse>?
+    ) async throws(Error) -> Original {
+        let job = WorkJob<Original>.running { [self] context throws(Error) in
+            let load = { @Sendable [self] () async throws(Error) in try await bytes(of: source, fetch) }
+            let isQueued = !source.request.options.contains(.skipDataLoadingQueue)
+            let data = isQueued ? try await context.perform(on: fetches, load) : try await load()
+            let metadata = CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds)
+            return Original(data: data, metadata: metadata)
+        }
+        return try await sharedOutcome(source, job, parent).result.get()
+    }
+
+    private func sharedOutcome(
+        _ source: Source,
+        _ job: WorkJob<Original>,
+        _ parent: WorkContext<ImageResponse>?
+    ) async -> WorkOutcome<Original> {
+        guard let parent else {
+            return await shared.outcome(for: source.key, priority: source.request.priority, job: job)
+        }
+        return await parent.outcome(of: shared, key: source.key, job: job)
+    }
+
     // MARK: - Flights
 
     private func remoteOriginal(
@@ -80,12 +107,7 @@ final class OriginalLoader: Sendable {
         let job = WorkJob<Original>.running { [self] context throws(Error) in
             try await lead(source, request, metrics, context).get()
         }
-        let outcome =
-            if let parent {
-                await parent.outcome(of: shared, key: source.key, job: job)
-            } else {
-                await shared.outcome(for: source.key, job: job)
-            }
+        let outcome = await sharedOutcome(source, job, parent)
         let original = try outcome.result.get()
         if outcome.wasCoalesced {
             metrics.update {
@@ -116,7 +138,7 @@ final class OriginalLoader: Sendable {
                 return .success(Original(cached))
             case .stale(let cached, nil): return .success(stale(cached, metrics))
             // The asker may be here to refresh what was made of the stale one: it wants to know.
-            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, request, metrics, context)
+            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, source, request, metrics, context)
             case .failed(let error): return .failure(error)
             case .wait(let flight):
                 guard ContinuousClock.now < deadline else {
@@ -146,6 +168,7 @@ final class OriginalLoader: Sendable {
     /// Asks the origin, about a stale entry if there is one. A failure ends the flight; what came ends it once stored.
     private func fetch(
         _ lead: FlightLead,
+        _ source: Source,
         _ request: URLRequest,
         _ metrics: PipelineMetrics,
         _ context: WorkContext<Original>
@@ -154,7 +177,7 @@ final class OriginalLoader: Sendable {
         // RFC 9111 section 4.3.1: only what could have been the answer is asked about.
         let known = lead.stale.flatMap { $0.metadata.matches(request: sent) ? $0 : nil }
         do throws(Error) {
-            let exchange = try await exchange(request, known, metrics, context)
+            let exchange = try await exchange(source, request, known, metrics, context)
             metrics.update { $0.bytesIn += exchange.data.count }
             return .success(try received(exchange, known, lead, metrics))
         } catch {
@@ -175,19 +198,21 @@ final class OriginalLoader: Sendable {
 
     /// Asks about what is known; and once more without that where the answer is that something else has not changed.
     private func exchange(
+        _ source: Source,
         _ request: URLRequest,
         _ known: CachedData?,
         _ metrics: PipelineMetrics,
         _ context: WorkContext<Original>
     ) async throws(Error) -> Exchange {
-        let first = try await exchange(request.revalidating(known), metrics, context)
+        let first = try await exchange(source, request.revalidating(known), metrics, context)
         guard let http = first.response as? HTTPURLResponse, http.statusCode == 304, let known,
             !known.metadata.isConfirmed(by: http.lowercasedHeaders)
         else { return first }
-        return try await exchange(request, metrics, context)
+        return try await exchange(source, request, metrics, context)
     }
 
     private func exchange(
+        _ source: Source,
         _ request: URLRequest,
         _ metrics: PipelineMetrics,
         _ context: WorkContext<Original>
@@ -196,22 +221,25 @@ final class OriginalLoader: Sendable {
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
         return try await context.perform(on: fetches) { [self] () throws(Error) in
             let requested = Date()
-            let (data, response) = try await ask(request, metrics, context)
+            let (data, response) = try await ask(source, request, metrics, context)
             return Exchange(request: request, requested: requested, data: data, response: response)
         }
     }
 
     /// Asks the origin if the gate lets us, and tells the gate how it went.
     private func ask(
+        _ source: Source,
         _ request: URLRequest,
         _ metrics: PipelineMetrics,
         _ context: WorkContext<Original>
     ) async throws(Error) -> (data: Data, response: URLResponse?) {
+        let request = try await prepared(request, source)
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
+        let loader = source.hooks?.dataLoader() ?? configuration.dataLoader
         let pass = try await configuration.originGate.enter(url)
         metrics.update { $0.originFetches += 1 }
         do throws(Error) {
-            let answer = try await configuration.dataLoader.data(for: request, limit: limit) { completed, total in
+            let answer = try await loader.data(for: request, limit: limit) { completed, total in
                 context.send(completed: completed, total: total)
             }
             await configuration.originGate.leave(pass, .answered)
@@ -220,6 +248,22 @@ final class OriginalLoader: Sendable {
             await configuration.originGate.leave(pass, OriginOutcome(error))
             throw error
         }
+    }
+
+    /// The request as the delegate wants it to be sent.
+    private func prepared(_ request: URLRequest, _ source: Source) async throws(Error) -> URLRequest {
+        guard let hooks = source.hooks else { return request }
+        let prepared: URLRequest
+        do {
+            prepared = try await hooks.willLoadData(request)
+        } catch is CancellationError {
+            throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load)
+        } catch {
+            throw Error(.dataLoadingFailed, "willLoadData for \(source): \(error)", stage: .load)
+        }
+        if Task.isCancelled { throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load) }
+        if let url = prepared.url, url != request.url { try configuration.urlPolicy.check(url) }
+        return prepared
     }
 
     private func received(
