@@ -7,7 +7,7 @@ final class OriginalLoader: Sendable {
 
     let configuration: ImagePipeline.Configuration
     private let files: ThreadPool
-    private let fetches: TaskQueue
+    let fetches: TaskQueue
     private let shared: WorkPool<CacheKey, Original>
 
     /// Threads that read local files.
@@ -21,6 +21,9 @@ final class OriginalLoader: Sendable {
     }
 
     deinit { files.stop() }
+
+    /// Who waits for a fetch.
+    var subscriberCount: Int { shared.subscriberCount }
 
     /// The bytes of a source.
     ///
