@@ -12,6 +12,8 @@ public struct ImageContainer: Sendable {
     public var data: Data?
     /// For decoders and processors.
     public var userInfo: [String: any Sendable]
+    /// Nil where a program has made it.
+    var provenance: ImageProvenance?
 
     public init(
         image: PlatformImage,
@@ -25,6 +27,13 @@ public struct ImageContainer: Sendable {
         self.isPreview = isPreview
         self.data = data
         self.userInfo = userInfo
+    }
+
+    /// The same, with what it was made of.
+    func made(of provenance: ImageProvenance?) -> ImageContainer {
+        var container = self
+        container.provenance = provenance
+        return container
     }
 
     /// The same with another picture.

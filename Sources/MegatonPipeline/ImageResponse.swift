@@ -16,6 +16,8 @@ public struct ImageResponse: Sendable {
     public var urlResponse: URLResponse?
     /// Nil where it was fetched. Also told of an intermediate result that was used.
     public var cacheType: CacheType?
+    /// Nil where it is in memory as it is.
+    var keeper: ImageKeeper?
 
     public init(
         container: ImageContainer,

@@ -37,16 +37,18 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension CacheKey {
-    /// The key of what a request fetches: its method, name, whose credentials, and all header fields.
+    /// The key of what a request fetches: its method and body, name, whose credentials, and all header fields.
     ///
     /// - Parameter revision: what a local file looked like (size and modification time): it has no validators.
     static func original(of request: ImageRequest, revision: String = "") -> CacheKey {
         let urlRequest = request.urlRequest
         var fields = urlRequest?.allHTTPHeaderFields ?? [:]
         fields.merge(request.headers) { _, new in new }
+        // No method has a blank in it.
+        let body = urlRequest?.httpBody.map { " " + SHA256.hash(data: $0).hexDigits } ?? ""
         return CacheKey(
             .original,
-            [urlRequest?.httpMethod ?? "GET", request.imageID ?? "", request.credentialScope ?? "", revision]
+            [(urlRequest?.httpMethod ?? "GET") + body, request.imageID ?? "", request.credentialScope ?? "", revision]
                 + VaryKey.lines(fields)
         )
     }

@@ -15,6 +15,9 @@ final class Refreshes: Sendable {
     /// - Parameter limit: tasks at a time.
     init(limit: Int) { self.limit = limit }
 
+    /// Keys that are being worked on.
+    var count: Int { state.withLock { $0.keys.count } }
+
     /// Starts work on those of the keys that nobody works on yet.
     ///
     /// - Returns: these keys; none where too much is under way already.

@@ -41,11 +41,14 @@ extension ImagePipeline {
         public func cachedImage(for request: ImageRequest, caches: Caches = .all) async -> ImageContainer? {
             if caches.contains(.memory), let container = self[request] { return container }
             guard caches.contains(.disk), let data = await cachedData(for: request) else { return nil }
-            let context = ImageDecodingContext(request: request, data: data, cacheType: .disk)
+            // What is kept of a thumbnail is the thumbnail.
+            var plain = request
+            plain.thumbnail = nil
+            let context = ImageDecodingContext(request: plain, data: data, cacheType: .disk)
             guard let decoder = pipeline.decoder(for: context) else { return nil }
             // One that cannot be decoded is none.
-            return try? await pipeline.renderer.run { () throws(Error) in
-                try ImagePipeline.decode(data, decoder, request)
+            return try? await pipeline.renderer.run { [plain] () throws(Error) in
+                try ImagePipeline.decode(data, decoder, plain)
             }
         }
 
@@ -73,6 +76,12 @@ extension ImagePipeline {
         public func removeCachedImage(for request: ImageRequest, caches: Caches = .all) async {
             if caches.contains(.memory) { self[request] = nil }
             if caches.contains(.disk) { await removeCachedData(for: request) }
+        }
+
+        /// Empties the pipeline's own caches. Those of a delegate, and a cluster's, are not its to empty.
+        public func removeAll(caches: Caches = .all) async {
+            if caches.contains(.memory) { pipeline.configuration.imageCache?.removeAll() }
+            if caches.contains(.disk) { await pipeline.configuration.dataCache?.removeAll() }
         }
 
         // MARK: Data

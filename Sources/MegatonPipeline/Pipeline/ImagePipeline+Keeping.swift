@@ -1,5 +1,4 @@
 internal import Foundation
-internal import FoundationNetworking
 internal import Logging
 
 // What a finished image leaves in the caches: its pixels in memory, and, by the policy, its bytes in a data cache.
@@ -26,30 +25,31 @@ extension ImagePipeline {
         return .image(of: request)
     }
 
-    /// Keeps an image that somebody asked for; what was only a step on the way is not.
+    /// Keeps an image that somebody asked for, once for all who have the same one; what was only a step on the way is not.
     func keep(_ response: ImageResponse) {
         let request = response.request
-        if !request.options.contains(.disableMemoryCacheWrites), response.cacheType != .memory {
+        guard let keeper = response.keeper, keeper.isFirst() else { return }
+        if !request.options.contains(.disableMemoryCacheWrites) {
             imageCache(for: request)?[imageCacheKey(for: request)] = response.container
         }
         if keepsEncoded(response) { encode(response) }
     }
 
-    /// Nuke's table. What a data cache had is not encoded once more: each time would cost quality.
+    /// Nuke's table. What a data cache had is not encoded once more, nor is what is made of an encoded image: each time
+    /// would cost quality. What is made of a kept original is kept (Nuke makes it anew each time).
     private func keepsEncoded(_ response: ImageResponse) -> Bool {
         let request = response.request
-        guard response.cacheType == nil, !response.isPreview, !request.options.contains(.disableDiskCacheWrites) else {
-            return false
-        }
+        guard !response.isPreview, !request.options.contains(.disableDiskCacheWrites) else { return false }
+        if let provenance = response.container.provenance, !provenance.allowsEncoding { return false }
         let isMade = !request.processors.isEmpty || request.thumbnail != nil
         return switch configuration.dataCachePolicy {
         case .automatic, .storeAll: isMade
-        case .storeEncodedImages: true
+        case .storeEncodedImages: isMade || response.cacheType == nil
         case .storeOriginalData, .storeNothing: false
         }
     }
 
-    /// Behind the answer, once for all who have the same one, and only so many at a time.
+    /// Behind the answer, and only so many at a time.
     private func encode(_ response: ImageResponse) {
         let key = dataCacheKey(for: response.request)
         let started = refreshes.start([key]) { [self] _ in
@@ -86,11 +86,8 @@ extension ImagePipeline {
             kept = await delegate.willCache(data: encoded, image: container, for: request, pipeline: self)
         }
         guard let data = kept else { return }
-        var metadata = CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds)
-        if let http = response.urlResponse as? HTTPURLResponse {
-            guard let fetched = CachedData.Metadata(headers: http.lowercasedHeaders) else { return }
-            metadata = fetched
-        }
+        let known = container.provenance.map { $0.metadata() } ?? originals.localMetadata
+        guard var metadata = known else { return }
         metadata.type = AssetType(data)?.mediaType
         metadata.width = container.image.size.width
         metadata.height = container.image.size.height

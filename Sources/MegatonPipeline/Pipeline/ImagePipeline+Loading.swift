@@ -17,10 +17,15 @@ extension ImagePipeline {
     func load(_ task: ImageTask) {
         let request = task.request
         let metrics = task.recorder
+        // By `automatic` the original is kept where somebody wants nothing but that.
+        let claim = originals.demand.claim(
+            OriginalLoadKey(request),
+            if: configuration.dataCachePolicy.keepsOriginal(of: request)
+        )
         let subscription = images.subscribe(
             to: ImageLoadKey(request),
             priority: task.priority,
-            job: job(for: request, [:], metrics)
+            job: job(for: request, nil, metrics)
         ) { [self] event, wasCoalesced in
             switch event {
             case .progress(let completed, let total): task.send(ImageTask.Progress(completed: completed, total: total))
@@ -28,22 +33,27 @@ extension ImagePipeline {
             case .value(let response, isCompleted: true):
                 let response = response.for(request)
                 keep(response)
+                claim?.end()
                 metrics.end(wasCoalesced: wasCoalesced)
                 task.finish(.success(response))
             case .failure(let error):
+                claim?.end()
                 metrics.end(wasCoalesced: wasCoalesced)
                 task.finish(.failure(error))
             }
         }
         task.attach(
             ImageTask.Control(
-                cancel: { subscription?.cancel() },
+                cancel: {
+                    claim?.end()
+                    subscription?.cancel()
+                },
                 setPriority: { subscription?.setPriority($0) }
             )
         )
     }
 
-    /// - Parameter found: what the data caches had of this image and of what comes before it.
+    /// - Parameter found: what the data caches had of this image and of what comes before it; nil if nobody has looked.
     private func job(
         for request: ImageRequest,
         _ found: [CacheKey: CachedData]?,
@@ -51,9 +61,9 @@ extension ImagePipeline {
     ) -> WorkJob<ImageResponse> {
         .starting { [self] context in
             if let container = cachedInMemory(request) {
-                return context.finish(
-                    ImageResponse(container: container, request: request, cacheType: .memory)
-                )
+                let response = ImageResponse(container: container, request: request, cacheType: .memory)
+                if !container.isPreview { return context.finish(response) }
+                context.send(partial: response)
             }
             context.run { [self] context throws(Error) in try await load(request, found, metrics, context) }
         }
@@ -68,7 +78,7 @@ extension ImagePipeline {
         _ context: LoadContext
     ) async throws(Error) -> ImageResponse {
         let found: [CacheKey: CachedData]
-        if let known, !known.isEmpty { found = known } else { found = await lookUp(request) }
+        if let known { found = known } else { found = await lookUp(request) }
         if let response = await cached(request, found, metrics, context) { return response }
         if let last = request.processors.last {
             var rest = request
@@ -93,7 +103,7 @@ extension ImagePipeline {
             if part.processors.isEmpty { break }
             part.processors.removeLast()
         }
-        if !request.isLocal { keys.append(.original(of: request)) }
+        if request.hasOriginal { keys.append(.original(of: request)) }
         var found: [CacheKey: CachedData] = [:]
         for (key, entry) in zip(keys, await configuration.flights.lookUp(keys)) {
             if let entry, entry.staleness == nil { found[key] = entry }
@@ -115,7 +125,8 @@ extension ImagePipeline {
         plain.thumbnail = nil
         do throws(Error) {
             let container = try await decode(entry.data, plain, .disk, metrics, context)
-            return ImageResponse(container: container, request: request, cacheType: .disk)
+                .made(of: ImageProvenance(entry.metadata, isReencoded: true))
+            return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
         } catch {
             configuration.logger.debug("a kept image could not be decoded", metadata: ["error": "\(error)"])
             await configuration.flights.discard(key)
@@ -138,11 +149,11 @@ extension ImagePipeline {
             }
         }
         return ImageResponse(
-            container: container,
+            container: container.made(of: input.container.provenance),
             request: request,
             urlResponse: input.urlResponse,
             cacheType: input.cacheType
-        )
+        ).toKeep()
     }
 
     private static func apply(
@@ -189,12 +200,16 @@ extension ImagePipeline {
         _ context: LoadContext
     ) async throws(Error) -> ImageResponse {
         if case .image(let id, let make) = request.resource {
-            return ImageResponse(container: try await container(id, make, metrics), request: request)
+            if request.options.contains(.returnCacheDataDontLoad) {
+                throw Error(.dataMissingInCache, "\(id) is in no cache, and is not to be made.", stage: .load)
+            }
+            return ImageResponse(container: try await container(id, make, metrics), request: request).toKeep()
         }
         if let entry = found[.original(of: request)] {
             do throws(Error) {
                 let container = try await decode(entry.data, request, .disk, metrics, context)
-                return ImageResponse(container: container, request: request, cacheType: .disk)
+                    .made(of: ImageProvenance(entry.metadata))
+                return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
             } catch {
                 configuration.logger.debug("a kept original could not be decoded", metadata: ["error": "\(error)"])
                 await configuration.flights.discard(.original(of: request))
@@ -203,14 +218,14 @@ extension ImagePipeline {
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
             try await self.original(for: request, metrics.counts, context)
         }
-        let cacheType = original.isFromCache && !request.isLocal ? ImageResponse.CacheType.disk : nil
+        let cacheType = original.isFromCache ? ImageResponse.CacheType.disk : nil
         let container = try await decode(original.data, request, cacheType, metrics, context)
         return ImageResponse(
-            container: container,
+            container: container.made(of: ImageProvenance(original.metadata)),
             request: request,
             urlResponse: original.response,
             cacheType: cacheType
-        )
+        ).toKeep()
     }
 
     private func container(
@@ -227,14 +242,17 @@ extension ImagePipeline {
         }
     }
 
-    /// The bytes, from whichever cache or origin has them. Progress goes to the context.
+    /// The bytes, from whichever cache or origin has them.
+    ///
+    /// - Parameter context: work that needs them; the tasks behind it say whether they are kept. Progress goes to it.
     func original(
         for request: ImageRequest,
         _ metrics: PipelineMetrics,
         _ context: LoadContext? = nil
     ) async throws(Error) -> Original {
         let source = try await source(of: request)
-        return try await originals.original(source, metrics, for: context)
+        let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
+        return try await originals.original(source, OriginalWish(request, keeps: keeps), metrics, for: context)
     }
 
     private func decode(
@@ -281,6 +299,11 @@ extension ImagePipeline {
 extension ImageRequest {
     /// Whether its bytes are at hand: they are never kept as originals.
     var isLocal: Bool { ["file", "data"].contains(url?.scheme?.lowercased()) }
+
+    /// Whether a cache may have its original.
+    var hasOriginal: Bool {
+        if case .image = resource { false } else { !isLocal }
+    }
 }
 
 extension ImageResponse {

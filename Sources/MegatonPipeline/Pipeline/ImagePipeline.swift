@@ -122,7 +122,7 @@ extension ImagePipeline {
     /// - Throws: what went wrong with the fetch.
     public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
         try checkIsOpen(for: request)
-        let original = try await originals.original(try await source(of: request), metrics)
+        let original = try await original(for: request, metrics)
         await original.isStored()
     }
 }

@@ -10,24 +10,22 @@ struct Original: Sendable {
     let response: URLResponse?
     /// Whether a cache had them.
     let isFromCache: Bool
-    /// Ends when what was fetched is kept, or is not to be.
-    private let stored: Task<Void, Never>?
+    /// Nil where there is nothing to be kept.
+    private let keeping: OriginalKeeping?
 
-    /// - Parameter store: keeps the bytes and ends the flight that fetched them. It begins at once, and ends whoever is
-    ///   cancelled meanwhile: others wait for that flight.
+    /// - Parameter keeping: keeps the bytes that have been fetched.
     init(
         data: Data,
         metadata: CachedData.Metadata?,
         response: URLResponse? = nil,
         isFromCache: Bool = false,
-        store: (@Sendable () async -> Void)? = nil
+        keeping: OriginalKeeping? = nil
     ) {
         self.data = data
         self.metadata = metadata
         self.response = response
         self.isFromCache = isFromCache
-        // Unstructured, as it belongs to all who want these bytes. It ends by itself, within the cache's own time-outs.
-        stored = store.map { store in Task { await store() } }
+        self.keeping = keeping
     }
 
     /// An entry of a cache, fresh or stale.
@@ -39,8 +37,11 @@ struct Original: Sendable {
         )
     }
 
+    /// Keeps them, if nobody has wanted that before.
+    func keep() { keeping?.keep() }
+
     /// Returns when they are kept, or are not to be.
-    func isStored() async { await stored?.value }
+    func isStored() async { await keeping?.ended() }
 
     /// Whether a rendition was made from these bytes: the origin still calls them the same (RFC 9110 section 8.8).
     func isSource(of rendition: CachedData?) -> Bool {

@@ -19,6 +19,19 @@ struct Source: Sendable, CustomStringConvertible {
     let request: ImageRequest
     /// What a delegate has to say about the load; nil without one.
     var hooks: LoadHooks?
+
+    /// Header fields of the request to the origin.
+    var sentFields: [String: String] {
+        if case .remote(let request) = place { request.allHTTPHeaderFields ?? [:] } else { [:] }
+    }
+
+    /// Whether it may be in a cache: what is at hand anyway is not put there.
+    var isKept: Bool {
+        switch place {
+        case .remote, .closure: true
+        case .file, .inline: false
+        }
+    }
 }
 
 extension RenditionResponse {

@@ -1,0 +1,54 @@
+import Synchronization
+
+/// Puts what was fetched into the caches: at once where somebody wants it by then, and later where one comes who does.
+final class OriginalKeeping: Sendable {
+    private struct State {
+        var isKept: Bool
+        var task: Task<Void, Never>
+    }
+
+    private let flights: any FlightCoordinating
+    private let key: CacheKey
+    /// Nil where the bytes must not be kept.
+    private let entry: CachedData?
+    private let state: Mutex<State>
+
+    /// Ends the flight at once, whoever is cancelled meanwhile: others wait for it.
+    ///
+    /// - Parameters:
+    ///   - lead: nil where no flight was begun, as the caches were not to be asked.
+    ///   - isWanted: whether somebody wants the entry kept.
+    init(_ flights: any FlightCoordinating, _ key: CacheKey, _ lead: FlightLead?, _ entry: CachedData?, isWanted: Bool)
+    {
+        self.flights = flights
+        self.key = key
+        self.entry = entry
+        let kept = isWanted ? entry : nil
+        // Unstructured, as it belongs to all who want these bytes. It ends by itself, within the cache's own time-outs.
+        let task = Task {
+            if let lead {
+                await flights.finish([(lead, kept)])
+            } else if let kept {
+                await flights.store(kept, for: key)
+            }
+        }
+        state = Mutex(State(isKept: kept != nil, task: task))
+    }
+
+    /// Keeps the entry, if nobody has wanted that before.
+    func keep() {
+        guard let entry else { return }
+        state.withLock { state in
+            if state.isKept { return }
+            state.isKept = true
+            // Unstructured, as the one before, which it follows: that may forget what was there.
+            state.task = Task { [flights, key, before = state.task] in
+                await before.value
+                await flights.store(entry, for: key)
+            }
+        }
+    }
+
+    /// Returns when everything that was wanted so far is kept.
+    func ended() async { await state.withLock { $0.task }.value }
+}

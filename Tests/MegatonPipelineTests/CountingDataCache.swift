@@ -1,0 +1,67 @@
+import Foundation
+
+@testable import MegatonPipeline
+
+/// A cache in memory that notes each call.
+final class CountingDataCache: DataCaching {
+    private struct State {
+        var entries: [String: Data] = [:]
+        var lookups: [[String]] = []
+        var writes: [String] = []
+        var held: Set<String> = []
+        var isOpen: [OneShot<Void>] = []
+    }
+
+    private let state = TaskTestBox(State())
+
+    var entries: [String: Data] { state.value.entries }
+    /// The keys of each lookup.
+    var lookups: [[String]] { state.value.lookups }
+    var writes: [String] { state.value.writes }
+
+    func forgetCounts() {
+        state.withLock { state in
+            state.lookups = []
+            state.writes = []
+        }
+    }
+
+    /// Lookups of these keys wait from now on.
+    func hold(_ keys: [String]) { state.withLock { $0.held.formUnion(keys) } }
+
+    func release() {
+        let waiting = state.withLock { state in
+            state.held = []
+            defer { state.isOpen = [] }
+            return state.isOpen
+        }
+        for gate in waiting { gate.resolve(()) }
+    }
+
+    func corrupt(_ key: String, _ data: Data) { state.withLock { $0.entries[key] = data } }
+
+    func cachedData(for key: String) async -> Data? { await cachedData(for: [key])[0] }
+
+    func cachedData(for keys: [String]) async -> [Data?] {
+        let gate = state.withLock { state -> OneShot<Void>? in
+            state.lookups.append(keys)
+            if state.held.isDisjoint(with: keys) { return nil }
+            let gate = OneShot<Void>()
+            state.isOpen.append(gate)
+            return gate
+        }
+        await gate?.value
+        return state.withLock { state in keys.map { state.entries[$0] } }
+    }
+
+    func storeData(_ data: Data, for key: String) async {
+        state.withLock { state in
+            state.writes.append(key)
+            state.entries[key] = data
+        }
+    }
+
+    func removeData(for key: String) async { state.withLock { $0.entries[key] = nil } }
+
+    func removeAll() async { state.withLock { $0.entries = [:] } }
+}

@@ -1,0 +1,436 @@
+import Foundation
+import FoundationNetworking
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+@Suite(.timeLimit(.minutes(2))) struct PipelineCoalescingTests {
+    private let image = TestImage.quarters(width: 64, height: 64)
+
+    private func run(_ body: (OriginServer) async throws -> Void) async throws {
+        try await OriginServer.run(answer: { [image] _ in .image(image) }, body)
+    }
+
+    private func code<Value>(_ body: () async throws(ImagePipeline.Error) -> Value) async -> ImagePipeline.Error.Code? {
+        do throws(ImagePipeline.Error) {
+            _ = try await body()
+            return nil
+        } catch {
+            return error.code
+        }
+    }
+
+    /// Begins tasks while the origin holds its answers, until so many wait for them and their steps.
+    private func responses(
+        _ requests: [ImageRequest],
+        _ probe: PipelineProbe,
+        _ origin: OriginServer,
+        subscribers: Int
+    ) async throws -> [ImageResponse] {
+        origin.hold()
+        let tasks = requests.map { probe.pipeline.imageTask(with: $0) }
+        await probe.waitForImages(subscribers)
+        origin.release()
+        var responses: [ImageResponse] = []
+        for task in tasks { responses.append(try await task.response) }
+        return responses
+    }
+
+    // B 1: equal requests are one download, and each processor is applied once.
+    @Test func equalRequestsAreOneDownload() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let requests = (0..<2).map { _ in probe.request(origin.url("/a"), ["1"]) }
+            let responses = try await responses(requests, probe, origin, subscribers: 3)
+            #expect(origin.total == 1 && probe.decodes == 1)
+            #expect(probe.steps == ["1": 1])
+            #expect(responses.map(\.container.steps) == [["1"], ["1"]])
+            #expect(probe.memory.writes.count == 1, "what they share is kept once")
+        }
+    }
+
+    // B 2: one download, and each has what its own processor makes.
+    @Test func differentProcessorsShareTheDownload() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let requests = ["1", "2"].map { probe.request(origin.url("/a"), [$0]) }
+            let responses = try await responses(requests, probe, origin, subscribers: 4)
+            #expect(origin.total == 1 && probe.decodes == 1)
+            #expect(responses.map(\.container.steps) == [["1"], ["2"]])
+        }
+    }
+
+    // B 3: what the origin may answer in another way is downloaded on its own.
+    @Test func requestsThatAreNotEquivalentAreDownloadedEach() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let plain = URLRequest(url: origin.url("/a"))
+            var (uncached, method, body, field) = (plain, plain, plain, plain)
+            uncached.cachePolicy = .reloadIgnoringLocalCacheData
+            method.httpMethod = "POST"
+            body.httpMethod = "POST"
+            body.httpBody = Data("x".utf8)
+            field.setValue("de", forHTTPHeaderField: "Accept-Language")
+            let all = [plain, uncached, method, body, field]
+            origin.hold()
+            let tasks = all.map { probe.pipeline.imageTask(with: ImageRequest(urlRequest: $0)) }
+            await origin.waitForRequests("/a", count: all.count)
+            origin.release()
+            for task in tasks { _ = try await task.response }
+            #expect(origin.total == all.count)
+        }
+    }
+
+    // K 2: nobody is handed what another one's credentials have fetched.
+    @Test func twoWhoTellWhoTheyAreGetEachTheirOwn() async throws {
+        let (mine, yours) = (image, TestImage.quarters(width: 32, height: 32))
+        try await OriginServer.run(responding: { request in
+            .image(request.headers["authorization"] == "mine" ? mine : yours)
+        }) { (origin) async throws in
+            let probe = PipelineProbe()
+            origin.hold()
+            let tasks = ["mine", "yours"].map { name in
+                var request = probe.request(origin.url("/a"))
+                request.headers = ["Authorization": name]
+                return probe.pipeline.imageTask(with: request)
+            }
+            await origin.waitForRequests("/a", count: 2)
+            origin.release()
+            #expect(try await tasks[0].image.size == PixelSize(width: 64, height: 64))
+            #expect(try await tasks[1].image.size == PixelSize(width: 32, height: 32))
+        }
+    }
+
+    // K 3: two presigned URLs of one image are one download.
+    @Test func whatHasOneNameIsOneDownload() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let requests = (1...2).map { number in
+                var request = probe.request(origin.url("/a?signature=\(number)"))
+                request.imageID = "a"
+                return request
+            }
+            _ = try await responses(requests, probe, origin, subscribers: 2)
+            #expect(origin.total == 1)
+        }
+    }
+
+    // B 4: different thumbnails are one download, and a decode each.
+    @Test(arguments: [[32, 16], [16, 32]]) func thumbnailsShareTheDownload(sides: [Int]) async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            origin.hold()
+            let tasks = sides.map { side in
+                var request = probe.request(origin.url("/a"))
+                request.thumbnail = .init(maxPixelSize: side)
+                return probe.pipeline.imageTask(with: request)
+            }
+            await probe.waitForOriginals(2)
+            origin.release()
+            for (task, side) in zip(tasks, sides) {
+                #expect(try await task.image.size == PixelSize(width: side, height: side))
+            }
+            #expect(origin.total == 1 && probe.decodes == 2)
+        }
+    }
+
+    // B 5: three requests, two of them equal: two operations.
+    @Test func processorsAreAppliedOnce() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let requests = ["1", "2", "1"].map { probe.request(origin.url("/a"), [$0]) }
+            _ = try await responses(requests, probe, origin, subscribers: 5)
+            #expect(probe.steps == ["1": 1, "2": 1])
+            #expect(origin.total == 1)
+        }
+    }
+
+    // B 6: when nobody wants it any more the download is cancelled.
+    @Test func theLastOneToLeaveEndsTheDownload() async throws {
+        let loader = ScriptedLoader([.init(chunks: [image.prefix(10)], isEndless: true)])
+        let probe = PipelineProbe { $0.dataLoader = loader }
+        let request = probe.request(URL(string: "http://example.com/a")!)
+        let tasks = (0..<2).map { _ in probe.pipeline.imageTask(with: request) }
+        while loader.requests.isEmpty { await Task.yield() }
+        tasks[0].cancel()
+        #expect(loader.cancelled == 0)
+        tasks[1].cancel()
+        await loader.waitForCancel()
+        #expect(loader.requests.count == 1)
+        #expect(await code { () async throws(ImagePipeline.Error) in try await tasks[1].response } == .cancelled)
+    }
+
+    // B 7: one who leaves takes nothing from the other.
+    @Test func cancellingOneLeavesTheOther() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            origin.hold()
+            let request = probe.request(origin.url("/a"), ["1"])
+            let tasks = (0..<2).map { _ in probe.pipeline.imageTask(with: request) }
+            await origin.waitForRequests("/a", count: 1)
+            tasks[0].cancel()
+            origin.release()
+            #expect(try await tasks[1].response.container.steps == ["1"])
+            #expect(tasks[0].status.isCancelled)
+            #expect(origin.total == 1)
+        }
+    }
+
+    // B 8: bytes and an image of one URL are one download.
+    @Test func dataAndImageShareTheDownload() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let request = probe.request(origin.url("/a"))
+            origin.hold()
+            async let data = probe.pipeline.data(for: request)
+            let task = probe.pipeline.imageTask(with: request)
+            await probe.waitForOriginals(2)
+            origin.release()
+            #expect(try await data.data == image)
+            #expect(try await task.image.size == PixelSize(width: 64, height: 64))
+            #expect(origin.total == 1 && probe.decodes == 1)
+        }
+    }
+
+    // B 9: without coalescing each does everything on its own.
+    @Test func coalescingCanBeDisabled() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.isTaskCoalescingEnabled = false }
+            origin.hold()
+            let request = probe.request(origin.url("/a"), ["1"])
+            let tasks = (0..<2).map { _ in probe.pipeline.imageTask(with: request) }
+            await origin.waitForRequests("/a", count: 2)
+            origin.release()
+            for task in tasks { _ = try await task.response }
+            #expect(origin.total == 2)
+            #expect(probe.steps == ["1": 2])
+        }
+    }
+
+    // B 10: a step that several results have in common is taken once.
+    @Test func eachStepIsTakenOnce() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let requests = [["1"], ["1", "2"]].map { probe.request(origin.url("/a"), $0) }
+            let responses = try await responses(requests, probe, origin, subscribers: 4)
+            #expect(probe.steps == ["1": 1, "2": 1])
+            #expect(responses.map(\.container.steps) == [["1"], ["1", "2"]])
+        }
+    }
+
+    // B 11: in memory is what was asked for, and nothing that was only on the way.
+    @Test func onlyResultsAreKeptInMemory() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let request = probe.request(origin.url("/a"), ["1", "2"])
+            _ = try await probe.pipeline.image(for: request)
+            #expect(probe.memory.keys == [ImageCacheKey(request: request)])
+            #expect(probe.memory.writes.count == 1)
+        }
+    }
+
+    // B 12: what the first processors have made is taken from memory.
+    @Test func intermediateImagesInMemoryAreUsed() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let part = probe.request(origin.url("/a"), ["1"])
+            let picture = try ImageDecoders.Default().decode(image).image
+            probe.pipeline.cache[part] = ImageContainer(image: picture, userInfo: ["steps": ["memory"]])
+            let response = try await probe.pipeline.imageTask(with: probe.request(origin.url("/a"), ["1", "2"]))
+                .response
+            #expect(response.container.steps == ["memory", "2"])
+            #expect(response.cacheType == .memory)
+            #expect(probe.steps == ["2": 1])
+            #expect(origin.total == 0)
+        }
+    }
+
+    // B 13: and from a data cache.
+    @Test func intermediateImagesInADataCacheAreUsed() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let part = probe.request(origin.url("/a"), ["1"])
+            await probe.keep(image, for: .image(of: part))
+            let response = try await probe.pipeline.imageTask(with: probe.request(origin.url("/a"), ["1", "2"]))
+                .response
+            #expect(response.cacheType == .disk)
+            #expect(probe.steps == ["2": 1])
+            #expect(origin.total == 0)
+        }
+    }
+
+    /// Which paths an origin is asked for, where one download at a time is allowed and the first one takes long.
+    private func order(
+        _ start: (PipelineProbe, OriginServer) async throws -> [@Sendable () async throws -> Void]
+    ) async throws -> [String] {
+        let paths = TaskTestBox<[String]>([])
+        try await OriginServer.run(answer: { [image] path in
+            paths.withLock { $0.append(path) }
+            return .image(image)
+        }) { (origin) async throws in
+            let probe = PipelineProbe { $0.fetchConcurrency = 1 }
+            origin.hold()
+            let first = probe.pipeline.imageTask(with: origin.url("/first"))
+            await origin.waitForRequests("/first", count: 1)
+            let ends = try await start(probe, origin)
+            origin.release()
+            _ = try await first.response
+            for end in ends { try await end() }
+        }
+        return paths.value
+    }
+
+    private func task(_ probe: PipelineProbe, _ url: URL, _ priority: ImageRequest.Priority) -> ImageTask {
+        var request = probe.request(url)
+        request.priority = priority
+        return probe.pipeline.imageTask(with: request)
+    }
+
+    // B 14: what one of low priority waits for is hurried by one of high priority that joins.
+    @Test func whoJoinsHurriesTheDownload() async throws {
+        let paths = try await order { probe, origin in
+            let queue = probe.pipeline.originals.fetches
+            let low = task(probe, origin.url("/a"), .low)
+            while queue.pendingCount < 1 { await Task.yield() }
+            let normal = task(probe, origin.url("/b"), .normal)
+            while queue.pendingCount < 2 { await Task.yield() }
+            let high = task(probe, origin.url("/a"), .high)
+            return [low, normal, high].map { task in { _ = try await task.response } }
+        }
+        #expect(paths == ["/first", "/a", "/b"])
+    }
+
+    @Test func thePriorityOfDataAndOfPrefetchingCounts() async throws {
+        let paths = try await order { probe, origin in
+            let queue = probe.pipeline.originals.fetches
+            let normal = task(probe, origin.url("/a"), .normal)
+            while queue.pendingCount < 1 { await Task.yield() }
+            var (data, prefetch) = (probe.request(origin.url("/b")), probe.request(origin.url("/c")))
+            data.priority = .high
+            prefetch.priority = .veryHigh
+            // Both are awaited below.
+            let dataTask = Task { [data] in _ = try await probe.pipeline.data(for: data) }
+            while queue.pendingCount < 2 { await Task.yield() }
+            let prefetchTask = Task { [prefetch] in try await probe.pipeline.prefetch(prefetch) }
+            while queue.pendingCount < 3 { await Task.yield() }
+            return [
+                { _ = try await normal.response }, { try await dataTask.value }, { try await prefetchTask.value },
+            ]
+        }
+        #expect(paths == ["/first", "/c", "/b", "/a"])
+    }
+
+    // B 15: who reloads shares the download with who does not.
+    @Test(arguments: [false, true]) func optionsDoNotSplitTheDownload(isReloadFirst: Bool) async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let all: [ImageRequest.Options] = [[], .reloadIgnoringCachedData, .disableDiskCacheWrites]
+            let requests = (isReloadFirst ? all.reversed() : all).map {
+                probe.request(origin.url("/a"), options: $0)
+            }
+            origin.hold()
+            let tasks = requests.map { probe.pipeline.imageTask(with: $0) }
+            await probe.waitForOriginals(3)
+            origin.release()
+            for task in tasks { _ = try await task.response }
+            #expect(origin.total == 1)
+            await probe.settle()
+            #expect(probe.cache.writes == [probe.original(requests[0])])
+        }
+    }
+
+    // B 15: and yet does not get what the other finds in a cache.
+    @Test func whoReloadsIsNotContentWithTheCache() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let (plain, reload) = (
+                probe.request(origin.url("/a")), probe.request(origin.url("/a"), options: .reloadIgnoringCachedData)
+            )
+            await probe.keepOriginal(image, of: plain)
+            probe.cache.hold([probe.original(plain)])
+            async let kept = probe.pipeline.data(for: plain)
+            await probe.waitForOriginals(1)
+            async let reloaded = probe.pipeline.data(for: reload)
+            await probe.waitForOriginals(2)
+            probe.cache.release()
+            #expect(try await kept.response == nil)
+            #expect(try await reloaded.response != nil)
+            #expect(origin.total == 1)
+        }
+    }
+
+    // B 16: all who share a download share its error.
+    @Test func errorsReachAll() async throws {
+        try await OriginServer.run(answer: { _ in .init(status: 404) }) { (origin) async throws in
+            let probe = PipelineProbe()
+            origin.hold()
+            let tasks = [[], ["1"]].map { probe.pipeline.imageTask(with: probe.request(origin.url("/a"), $0)) }
+            await probe.waitForImages(3)
+            origin.release()
+            for task in tasks {
+                #expect(await code { () async throws(ImagePipeline.Error) in try await task.response } == .notFound)
+            }
+            #expect(origin.total == 1)
+        }
+    }
+
+    // B 43: the closure of several requests with one id is called once, and its bytes are kept as others are.
+    @Test func closuresAreCalledOnce() async throws {
+        let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
+        let (gate, calls) = (TaskTestGate(), TaskTestBox(0))
+        let request = ImageRequest(id: "closure") { [image] in
+            calls.withLock { $0 += 1 }
+            await gate.pass()
+            return image
+        }
+        let task = probe.pipeline.imageTask(with: request)
+        async let data = probe.pipeline.data(for: request)
+        await probe.waitForOriginals(2)
+        gate.open.resolve(())
+        #expect(try await data.data == image)
+        #expect(try await task.response.cacheType == nil)
+        #expect(calls.value == 1)
+        await probe.settle()
+        #expect(probe.cache.writes == [probe.original(request)])
+        _ = try await probe.pipeline.data(for: request)
+        #expect(calls.value == 1)
+    }
+
+    // K 4: a cache that takes long for one holds up nobody else.
+    @Test func aSlowLookupHoldsUpNobodyElse() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let slow = probe.request(origin.url("/slow"))
+            probe.cache.hold([probe.original(slow)])
+            let task = probe.pipeline.imageTask(with: slow)
+            while probe.cache.lookups.isEmpty { await Task.yield() }
+            _ = try await probe.pipeline.image(for: probe.request(origin.url("/other"), ["1"]))
+            #expect(origin.count("/slow") == 0)
+            probe.cache.release()
+            _ = try await task.response
+        }
+    }
+
+    // K 8, K 9: neither another pipeline's work nor one picture of this one holds up the rest.
+    @Test func picturesAreWorkedOnSideBySide() async throws {
+        try await run { (origin) async throws in
+            let meeting = Meeting(2)
+            let probes = (0..<2).map { _ in PipelineProbe { $0.renderConcurrency = 1 } }
+            let tasks = probes.map { probe in
+                probe.pipeline.imageTask(
+                    with: ImageRequest(url: origin.url("/a"), processors: [MeetingProcessor(meeting: meeting)])
+                )
+            }
+            for task in tasks { _ = try await task.response }
+            let inside = Meeting(2)
+            let wide = PipelineProbe { $0.renderConcurrency = 2 }
+            let pair = ["/a", "/b"].map { path in
+                wide.pipeline.imageTask(
+                    with: ImageRequest(url: origin.url(path), processors: [MeetingProcessor(meeting: inside)])
+                )
+            }
+            for task in pair { _ = try await task.response }
+        }
+    }
+}
