@@ -18,10 +18,16 @@ public final class ImagePrefetcher: Sendable {
 
     private struct State {
         var priority = ImageRequest.Priority.low
-        var operations: [ImageLoadKey: TaskQueue.Operation] = [:]
-        /// What was started again since it was stopped is another life of the same key.
-        var lives: [ImageLoadKey: Int] = [:]
+        var items: [ImageLoadKey: Item] = [:]
         var lastLife = 0
+    }
+
+    private struct Item {
+        /// What was started again since it was stopped is another life of the same key.
+        let life: Int
+        let operation: TaskQueue.Operation
+        /// Once it has begun.
+        var task: ImageTask?
     }
 
     private let pipeline: ImagePipeline
@@ -33,7 +39,7 @@ public final class ImagePrefetcher: Sendable {
 
     /// - Parameters:
     ///   - maxConcurrentRequestCount: requests at a time.
-    ///   - didFinish: told of each request that was not stopped.
+    ///   - didFinish: told of each request that was not stopped; at once of one that is in memory already.
     ///   - didComplete: told each time when nothing is left to do.
     public init(
         pipeline: ImagePipeline,
@@ -53,13 +59,16 @@ public final class ImagePrefetcher: Sendable {
 
     // MARK: - Steering
 
-    /// Of all requests, in the place of their own. A change reaches what has not begun.
+    /// Of all requests, in the place of their own. A change reaches what has not begun, and images under way.
     public var priority: ImageRequest.Priority {
         get { state.withLock { $0.priority } }
         set {
             state.withLock { state in
                 state.priority = newValue
-                for operation in state.operations.values { operation.setPriority(newValue) }
+                for item in state.items.values {
+                    item.operation.setPriority(newValue)
+                    item.task?.priority = newValue
+                }
             }
         }
     }
@@ -71,7 +80,7 @@ public final class ImagePrefetcher: Sendable {
     }
 
     /// What has not ended.
-    public var count: Int { state.withLock { $0.operations.count } }
+    public var count: Int { state.withLock { $0.items.count } }
 
     // MARK: - Starting and stopping
 
@@ -79,49 +88,61 @@ public final class ImagePrefetcher: Sendable {
 
     /// What is in memory already is not started.
     public func startPrefetching(with requests: [ImageRequest]) {
-        for request in requests { start(request) }
-    }
-
-    private func start(_ request: ImageRequest) {
-        let key = ImageLoadKey(request)
-        if destination == .memoryCache, pipeline.cachedInMemory(request) != nil { return }
-        state.withLock { state in
-            guard state.operations[key] == nil else { return }
-            state.lastLife += 1
-            let life = state.lastLife
-            state.lives[key] = life
-            var request = request
-            request.priority = state.priority
-            state.operations[key] = queue.enqueue(priority: state.priority) {
-                [weak self, pipeline, destination, request] in
-                let result = await Self.load(request, pipeline, destination)
-                self?.ended(key, life, (request, result))
+        let isInMemory = requests.map { destination == .memoryCache && pipeline.cachedInMemory($0) != nil }
+        // All at once: it is not complete before the last of them.
+        let isIdle = state.withLock { state in
+            var hasStarted = false
+            for (request, isInMemory) in zip(requests, isInMemory) where !isInMemory {
+                if start(request, &state) { hasStarted = true }
             }
+            return !hasStarted && state.items.isEmpty
         }
+        for (request, isInMemory) in zip(requests, isInMemory) where isInMemory { didFinish((request, .success(()))) }
+        if isIdle { didComplete() }
     }
 
-    private static func load(
-        _ request: ImageRequest,
-        _ pipeline: ImagePipeline,
-        _ destination: Destination
-    ) async -> Result<Void, ImagePipeline.Error> {
-        do throws(ImagePipeline.Error) {
-            switch destination {
-            case .memoryCache: _ = try await pipeline.imageTask(with: request).response
-            case .diskCache: try await pipeline.prefetch(request)
+    private func start(_ request: ImageRequest, _ state: inout State) -> Bool {
+        let key = ImageLoadKey(request)
+        guard state.items[key] == nil else { return false }
+        state.lastLife += 1
+        let life = state.lastLife
+        // Weak: what is under way ends with the prefetcher.
+        let operation = queue.enqueue(priority: state.priority) { [weak self, pipeline, destination] in
+            guard let priority = self?.priority else { return }
+            var request = request
+            request.priority = priority
+            let result: Result<Void, ImagePipeline.Error>
+            do throws(ImagePipeline.Error) {
+                switch destination {
+                case .memoryCache:
+                    let task = pipeline.imageTask(with: request)
+                    self?.begun(key, life, task)
+                    _ = try await task.response
+                case .diskCache: try await pipeline.prefetch(request)
+                }
+                result = .success(())
+            } catch {
+                result = .failure(error)
             }
-            return .success(())
-        } catch {
-            return .failure(error)
+            self?.ended(key, life, (request, result))
+        }
+        state.items[key] = Item(life: life, operation: operation)
+        return true
+    }
+
+    private func begun(_ key: ImageLoadKey, _ life: Int, _ task: ImageTask) {
+        state.withLock { state in
+            guard state.items[key]?.life == life else { return }
+            state.items[key]?.task = task
+            if task.priority != state.priority { task.priority = state.priority }
         }
     }
 
     private func ended(_ key: ImageLoadKey, _ life: Int, _ outcome: Outcome) {
         let (isOurs, isEmpty) = state.withLock { state in
-            guard state.lives[key] == life else { return (false, false) }
-            state.lives[key] = nil
-            state.operations[key] = nil
-            return (true, state.operations.isEmpty)
+            guard state.items[key]?.life == life else { return (false, false) }
+            state.items[key] = nil
+            return (true, state.items.isEmpty)
         }
         guard isOurs else { return }
         didFinish(outcome)
@@ -134,15 +155,12 @@ public final class ImagePrefetcher: Sendable {
     public func stopPrefetching(with requests: [ImageRequest]) { stop(requests.map(ImageLoadKey.init)) }
 
     /// Stops everything.
-    public func stopPrefetching() { stop(state.withLock { Array($0.operations.keys) }) }
+    public func stopPrefetching() { stop(state.withLock { Array($0.items.keys) }) }
 
     private func stop(_ keys: [ImageLoadKey]) {
         let (stopped, isEmpty) = state.withLock { state in
-            let stopped = keys.compactMap { key -> TaskQueue.Operation? in
-                state.lives[key] = nil
-                return state.operations.removeValue(forKey: key)
-            }
-            return (stopped, state.operations.isEmpty)
+            let stopped = keys.compactMap { state.items.removeValue(forKey: $0)?.operation }
+            return (stopped, state.items.isEmpty)
         }
         for operation in stopped { operation.cancel() }
         if !stopped.isEmpty && isEmpty { didComplete() }

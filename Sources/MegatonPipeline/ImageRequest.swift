@@ -138,6 +138,6 @@ extension ImageRequest: ExpressibleByStringLiteral {
 
 extension ImageRequest: CustomStringConvertible {
     public var description: String {
-        "ImageRequest(\(imageID ?? "no URL"), processors: \(processors.map(\.identifier)), priority: \(priority))"
+        "ImageRequest(\(customID ?? url?.redacted ?? originalID ?? "no URL"), processors: \(processors.map(\.identifier)), priority: \(priority))"
     }
 }

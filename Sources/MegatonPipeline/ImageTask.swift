@@ -54,7 +54,32 @@ public final class ImageTask: Sendable, Identifiable {
         var hasStarted = false
         var streams: [Int: AsyncStream<Event>.Continuation] = [:]
         var nextStream = 0
+        /// Resumed when the observer has been told the end.
         var waiting: [CheckedContinuation<Result<ImageResponse, Error>, Never>] = []
+        var isEndTold = false
+        /// What the observer has not been told yet, and whether somebody is telling it.
+        var untold: [Event] = []
+        var isTelling = false
+
+        /// - Returns: whether nobody is telling the observer.
+        mutating func note(_ event: Event) -> Bool {
+            // News of the same kind take the place of the older ones.
+            switch (untold.last, event) {
+            case (.progress, .progress), (.preview, .preview): untold.removeLast()
+            default: break
+            }
+            untold.append(event)
+            defer { isTelling = true }
+            return !isTelling
+        }
+
+        mutating func nextUntold() -> Event? {
+            if untold.isEmpty {
+                isTelling = false
+                return nil
+            }
+            return untold.removeFirst()
+        }
     }
 
     /// Different for all tasks of a pipeline.
@@ -113,8 +138,8 @@ public final class ImageTask: Sendable, Identifiable {
             let result = await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
                     let result = state.withLock { state -> Result<ImageResponse, Error>? in
-                        if state.status.result == nil { state.waiting.append(continuation) }
-                        return state.status.result
+                        if !state.isEndTold { state.waiting.append(continuation) }
+                        return state.isEndTold ? state.status.result : nil
                     }
                     if let result { continuation.resume(returning: result) }
                 }
@@ -183,11 +208,13 @@ public final class ImageTask: Sendable, Identifiable {
 
     /// Hands over what steers the work. It hears of what has happened meanwhile.
     func attach(_ control: Control) {
-        let (isOver, priority) = state.withLock { state in
-            if state.status.result == nil { state.control = control }
-            return (state.status.result != nil, state.status.priority)
+        let isOver = state.withLock { state in
+            if state.status.result != nil { return true }
+            state.control = control
+            if state.status.priority != request.priority { control.setPriority(state.status.priority) }
+            return false
         }
-        if isOver { control.cancel() } else if priority != request.priority { control.setPriority(priority) }
+        if isOver { control.cancel() }
     }
 
     func start() { tell(.started) { $0.hasStarted = true } }
@@ -198,34 +225,47 @@ public final class ImageTask: Sendable, Identifiable {
 
     /// The first end counts.
     func finish(_ result: Result<ImageResponse, Error>) {
-        let ended = state.withLock { state -> State? in
+        recorder.end()
+        let ended = state.withLock { state -> (streams: [AsyncStream<Event>.Continuation], mustTell: Bool)? in
             guard state.status.result == nil else { return nil }
             state.status.result = result
             defer {
                 state.control = nil
                 state.streams = [:]
-                state.waiting = []
             }
-            return state
+            return (Array(state.streams.values), state.note(.finished(result)))
         }
         guard let ended else { return }
         // Not under the lock: the end of a stream calls back.
-        for stream in ended.streams.values {
+        for stream in ended.streams {
             stream.yield(.finished(result))
             stream.finish()
         }
-        observer?(self, .finished(result))
-        for continuation in ended.waiting { continuation.resume(returning: result) }
+        if ended.mustTell { tellObserver() }
     }
 
     private func tell(_ event: Event, _ change: (inout State) -> Void) {
-        let isNews = state.withLock { state in
+        let mustTell = state.withLock { state in
             guard state.status.result == nil else { return false }
             change(&state)
             for stream in state.streams.values { stream.yield(event) }
-            return true
+            return state.note(event)
         }
-        if isNews { observer?(self, event) }
+        if mustTell { tellObserver() }
+    }
+
+    /// One event at a time, in their order, whichever threads they come from. What the observer causes itself follows.
+    private func tellObserver() {
+        while let event = state.withLock({ $0.nextUntold() }) {
+            observer?(self, event)
+            guard case .finished(let result) = event else { continue }
+            let waiting = state.withLock { state in
+                state.isEndTold = true
+                defer { state.waiting = [] }
+                return state.waiting
+            }
+            for continuation in waiting { continuation.resume(returning: result) }
+        }
     }
 }
 

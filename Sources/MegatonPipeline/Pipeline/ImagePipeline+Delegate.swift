@@ -16,8 +16,9 @@ extension ImagePipeline {
 
         // MARK: Loading
 
-        /// The last look at a request before it is sent: the place for a token. It comes after the fields of a resumed
-        /// download, and is not called for closures and for what is local. What it throws is `.dataLoadingFailed`.
+        /// The last look at a request before the loader has it: the place for a token, which is in no key. Conditions of
+        /// a revalidation are in it. It holds one of the places for fetches, is called once for all who want the same at
+        /// the same time, and not for closures and for what is local. What it throws is `.dataLoadingFailed`.
         func willLoadData(
             for request: ImageRequest,
             urlRequest: URLRequest,
@@ -42,6 +43,25 @@ extension ImagePipeline {
         func imageTaskCreated(_ task: ImageTask, pipeline: ImagePipeline)
         /// All events, in their order.
         func imageTask(_ task: ImageTask, didReceiveEvent event: ImageTask.Event, pipeline: ImagePipeline)
+    }
+}
+
+extension ImagePipeline {
+    /// Looks at what a request asks for, with what the delegate has to say about loading it.
+    func source(of request: ImageRequest) async throws(Error) -> Source {
+        var source = try await originals.source(of: request)
+        guard let delegate else { return source }
+        // Weak, as a refresh behind an answer holds its source and must not hold the pipeline.
+        source.hooks = LoadHooks(
+            dataLoader: { [weak self, configuration] in
+                self.map { delegate.dataLoader(for: request, pipeline: $0) } ?? configuration.dataLoader
+            },
+            willLoadData: { [weak self] urlRequest in
+                guard let self else { throw CancellationError() }
+                return try await delegate.willLoadData(for: request, urlRequest: urlRequest, pipeline: self)
+            }
+        )
+        return source
     }
 }
 

@@ -250,7 +250,7 @@ extension ImagePipeline {
         _ metrics: PipelineMetrics,
         _ context: LoadContext? = nil
     ) async throws(Error) -> Original {
-        let source = try await originals.source(of: request)
+        let source = try await source(of: request)
         let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
         return try await originals.original(source, OriginalWish(request, keeps: keeps), metrics, for: context)
     }

@@ -15,8 +15,10 @@ extension ImagePipeline {
             delegate?.imageTask(task, didReceiveEvent: event, pipeline: self)
         }
         delegate?.imageTaskCreated(task, pipeline: self)
-        guard tasks.isOpen else {
-            task.finish(.failure(Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.")))
+        do throws(Error) {
+            try checkIsOpen(for: request)
+        } catch {
+            task.finish(.failure(error))
             return task
         }
         // A delegate may have thought better of it.
@@ -42,9 +44,7 @@ extension ImagePipeline {
     ///
     /// - Returns: the response is nil where a cache had them.
     public func data(for request: ImageRequest) async throws(Error) -> (data: Data, response: URLResponse?) {
-        guard tasks.isOpen else {
-            throw Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.")
-        }
+        try checkIsOpen(for: request)
         if !request.options.contains(.disableDiskCacheReads), !request.processors.isEmpty || request.thumbnail != nil,
             let cached = await configuration.flights.lookUp([dataCacheKey(for: request)]).first ?? nil,
             cached.staleness == nil
@@ -62,6 +62,11 @@ extension ImagePipeline {
     }
 
     // MARK: - Lifetime
+
+    func checkIsOpen(for request: ImageRequest) throws(Error) {
+        if tasks.isOpen { return }
+        throw Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.")
+    }
 
     /// Cancels all image tasks; whatever is asked for later fails with `.pipelineInvalidated`. Once is enough.
     public func invalidate() {

@@ -74,7 +74,7 @@ public final class ImagePipeline: Sendable {
         for request: ImageRequest,
         metrics: PipelineMetrics = PipelineMetrics()
     ) async throws(Error) -> [RenditionResponse] {
-        let source = try await originals.source(of: request)
+        let source = try await source(of: request)
         let keys = renditions.map { source.key.rendition($0) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
         var found: [CacheKey: RenditionResponse] = [:]
@@ -121,6 +121,7 @@ extension ImagePipeline {
     ///
     /// - Throws: what went wrong with the fetch.
     public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
+        try checkIsOpen(for: request)
         let original = try await original(for: request, metrics)
         await original.isStored()
     }

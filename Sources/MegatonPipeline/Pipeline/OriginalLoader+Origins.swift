@@ -14,7 +14,7 @@ extension OriginalLoader {
                 let data = try await bytes(fetch, load)
                 return .success(original(data, nil, localMetadata, nil, lead, load))
             case .remote(let request):
-                let exchange = try await exchange(request, known, load.metrics, load.context)
+                let exchange = try await exchange(request, known, load)
                 load.metrics.update { $0.bytesIn += exchange.data.count }
                 return .success(try received(exchange, known, lead, load))
             case .file, .inline: throw Error(.dataLoadingFailed, "\(load.source) is no matter of an origin.")
@@ -68,26 +68,21 @@ extension OriginalLoader {
     private func exchange(
         _ request: URLRequest,
         _ known: CachedData?,
-        _ metrics: PipelineMetrics,
-        _ context: WorkContext<Original>
+        _ load: Load
     ) async throws(Error) -> Exchange {
-        let first = try await exchange(request.revalidating(known), metrics, context)
+        let first = try await exchange(request.revalidating(known), load)
         guard let http = first.response as? HTTPURLResponse, http.statusCode == 304, let known,
             !known.metadata.isConfirmed(by: http.lowercasedHeaders)
         else { return first }
-        return try await exchange(request, metrics, context)
+        return try await exchange(request, load)
     }
 
-    private func exchange(
-        _ request: URLRequest,
-        _ metrics: PipelineMetrics,
-        _ context: WorkContext<Original>
-    ) async throws(Error) -> Exchange {
+    private func exchange(_ request: URLRequest, _ load: Load) async throws(Error) -> Exchange {
         // Before a place is taken, which those for other hosts can use meanwhile.
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
-        return try await context.perform(on: fetches) { [self] () throws(Error) in
+        return try await load.context.perform(on: fetches) { [self] () throws(Error) in
             let requested = Date()
-            let (data, response) = try await ask(request, metrics, context)
+            let (data, response) = try await ask(request, load)
             return Exchange(request: request, requested: requested, data: data, response: response)
         }
     }
@@ -95,15 +90,16 @@ extension OriginalLoader {
     /// Asks the origin if the gate lets us, and tells the gate how it went.
     private func ask(
         _ request: URLRequest,
-        _ metrics: PipelineMetrics,
-        _ context: WorkContext<Original>
+        _ load: Load
     ) async throws(Error) -> (data: Data, response: URLResponse?) {
+        let request = try await prepared(request, load.source)
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
+        let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let pass = try await configuration.originGate.enter(url)
-        metrics.update { $0.originFetches += 1 }
+        load.metrics.update { $0.originFetches += 1 }
         do throws(Error) {
-            let answer = try await configuration.dataLoader.data(for: request, limit: limit) { completed, total in
-                context.send(completed: completed, total: total)
+            let answer = try await loader.data(for: request, limit: limit) { completed, total in
+                load.context.send(completed: completed, total: total)
             }
             await configuration.originGate.leave(pass, .answered)
             return answer
@@ -111,6 +107,22 @@ extension OriginalLoader {
             await configuration.originGate.leave(pass, OriginOutcome(error))
             throw error
         }
+    }
+
+    /// The request as the delegate wants it to be sent.
+    private func prepared(_ request: URLRequest, _ source: Source) async throws(Error) -> URLRequest {
+        guard let hooks = source.hooks else { return request }
+        let prepared: URLRequest
+        do {
+            prepared = try await hooks.willLoadData(request)
+        } catch is CancellationError {
+            throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load)
+        } catch {
+            throw Error(.dataLoadingFailed, "willLoadData for \(source): \(error)", stage: .load)
+        }
+        if Task.isCancelled { throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load) }
+        if let url = prepared.url, url != request.url { try configuration.urlPolicy.check(url) }
+        return prepared
     }
 
     private func received(

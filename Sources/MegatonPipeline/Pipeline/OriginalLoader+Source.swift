@@ -5,7 +5,7 @@ extension OriginalLoader {
     /// Looks at what a request asks for: whether it is allowed, and what it is called.
     func source(of request: ImageRequest) async throws(Error) -> Source {
         if case .data(let id, let fetch) = request.resource {
-            return Source(place: .closure(fetch), key: .original(of: request), description: id)
+            return Source(place: .closure(fetch), key: .original(of: request), description: id, request: request)
         }
         guard let url = request.url, var urlRequest = request.urlRequest else {
             throw Error(.invalidURL, "\(request) has no URL to load bytes from.")
@@ -24,20 +24,23 @@ extension OriginalLoader {
             return Source(
                 place: .file(file),
                 key: .original(of: request, revision: "\(file.size) \(file.modified)"),
-                description: path
+                description: path,
+                request: request
             )
         case "data":
             return Source(
                 place: .inline(try DataURL.decode(url)),
                 key: .original(of: request),
-                description: "a data: URL"
+                description: "a data: URL",
+                request: request
             )
         default:
             for (name, value) in request.headers { urlRequest.setValue(value, forHTTPHeaderField: name) }
             return Source(
                 place: .remote(urlRequest),
                 key: .original(of: request),
-                description: url.absoluteString
+                description: url.absoluteString,
+                request: request
             )
         }
     }

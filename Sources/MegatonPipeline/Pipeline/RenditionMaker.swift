@@ -126,7 +126,8 @@ final class RenditionMaker: Sendable {
     /// Makes renditions whose flights are ours, and ends the flights whatever happens.
     private func make(_ led: [Led], _ source: Source, _ metrics: PipelineMetrics) async -> Settled {
         do throws(Error) {
-            let wish = OriginalWish(keeps: configuration.dataCachePolicy.keepsOriginals)
+            var wish = OriginalWish(keeps: configuration.dataCachePolicy.keepsOriginals)
+            wish.priority = source.request.priority
             let original = try await originals.original(source, wish, metrics)
             let new = led.filter { !original.isSource(of: $0.lead.stale) }
             let images: [EncodedImage]

@@ -16,6 +16,9 @@ struct Source: Sendable, CustomStringConvertible {
     let key: CacheKey
     /// For messages.
     let description: String
+    let request: ImageRequest
+    /// What a delegate has to say about the load; nil without one.
+    var hooks: LoadHooks?
 
     /// Header fields of the request to the origin.
     var sentFields: [String: String] {

@@ -39,9 +39,14 @@ final class TaskRecorder: Sendable {
     }
 
     func end(wasCoalesced: Bool) {
+        state.withLock { $0.isCoalesced = wasCoalesced }
+        end()
+    }
+
+    /// Notes the end of the task, however it came. The first one counts.
+    func end() {
         state.withLock { metrics in
-            metrics.total = start.duration(to: .now)
-            metrics.isCoalesced = wasCoalesced
+            if metrics.total == nil { metrics.total = start.duration(to: .now) }
         }
     }
 }

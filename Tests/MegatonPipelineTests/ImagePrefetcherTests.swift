@@ -1,0 +1,259 @@
+import Foundation
+import FoundationNetworking
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+@Suite(.timeLimit(.minutes(2))) struct ImagePrefetcherTests {
+    private let outcomes = TestLog<String>()
+    private let completions = TestLog<Void>()
+
+    private func urls(_ names: String...) -> [URL] { names.map { TestPipeline.url($0) } }
+
+    private func prefetcher(
+        _ pipeline: ImagePipeline,
+        _ destination: ImagePrefetcher.Destination = .memoryCache,
+        width: Int = 2
+    ) -> ImagePrefetcher {
+        ImagePrefetcher(
+            pipeline: pipeline,
+            destination: destination,
+            maxConcurrentRequestCount: width,
+            didFinish: { [outcomes] outcome in
+                let name = outcome.request.url?.lastPathComponent ?? ""
+                switch outcome.result {
+                case .success: outcomes.append("\(name) done")
+                case .failure(let error): outcomes.append("\(name) \(error.code.rawValue)")
+                }
+            },
+            didComplete: { [completions] in completions.append(()) }
+        )
+    }
+
+    // 1.8 basicScenario: a prefetched picture is there for who asks later.
+    @Test func whatIsPrefetchedIsInMemory() async throws {
+        let loader = HeldLoader(isHeld: false)
+        let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
+        let prefetcher = prefetcher(pipeline)
+        prefetcher.startPrefetching(with: urls("a", "b"))
+        await completions.wait(for: 1)
+        #expect(try await pipeline.imageTask(with: TestPipeline.url("a")).response.cacheType == .memory)
+        #expect(loader.requests.count == 2)
+        #expect(Set(outcomes.values) == ["a done", "b done"])
+        #expect(completions.count == 1)
+        #expect(prefetcher.count == 0)
+    }
+
+    // 1.8 basicScenario: one download together with a regular request.
+    @Test(arguments: [ImagePrefetcher.Destination.memoryCache, .diskCache])
+    func oneDownloadTogetherWithARegularRequest(_ destination: ImagePrefetcher.Destination) async throws {
+        let loader = HeldLoader()
+        let pipeline = TestPipeline.make(loader)
+        let prefetcher = prefetcher(pipeline, destination)
+        prefetcher.startPrefetching(with: urls("a"))
+        await loader.requests.wait(for: 1)
+        let task = pipeline.imageTask(with: TestPipeline.url("a"))
+        while pipeline.originals.subscriberCount + pipeline.images.subscriberCount < 3 { await Task.yield() }
+        loader.release()
+        _ = try await task.response
+        await completions.wait(for: 1)
+        #expect(loader.requests.count == 1)
+    }
+
+    // 1.8: what is in memory is skipped. It is told, and nothing is left to do.
+    @Test func whatIsInMemoryIsSkipped() async throws {
+        let loader = HeldLoader()
+        let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
+        pipeline.cache[TestPipeline.url("a")] = try TestPipeline.container()
+        let prefetcher = prefetcher(pipeline)
+        prefetcher.startPrefetching(with: urls("a"))
+        #expect(prefetcher.count == 0)
+        #expect(outcomes.values == ["a done"])
+        #expect(completions.count == 1)
+        #expect(loader.requests.count == 0)
+    }
+
+    // 1.8: start and stop need not balance.
+    @Test func oneStopEndsTwoStarts() async {
+        let loader = HeldLoader()
+        let pipeline = TestPipeline.make(loader)
+        let prefetcher = prefetcher(pipeline)
+        prefetcher.startPrefetching(with: urls("a"))
+        prefetcher.startPrefetching(with: urls("a", "a"))
+        await loader.requests.wait(for: 1)
+        #expect(prefetcher.count == 1)
+        prefetcher.stopPrefetching(with: urls("a", "unknown"))
+        prefetcher.stopPrefetching(with: urls("a"))
+        await loader.cancels.wait(for: 1)
+        #expect(loader.requests.count == 1)
+        #expect(completions.count == 1)
+        #expect(outcomes.count == 0)
+    }
+
+    // 1.8: a stop leaves what somebody else wants.
+    @Test func aStopLeavesOthersAlone() async throws {
+        let loader = HeldLoader()
+        let pipeline = TestPipeline.make(loader)
+        let prefetcher = prefetcher(pipeline)
+        prefetcher.startPrefetching(with: urls("a"))
+        await loader.requests.wait(for: 1)
+        let task = pipeline.imageTask(with: TestPipeline.url("a"))
+        prefetcher.stopPrefetching()
+        loader.release()
+        #expect(try await task.image.size.width == 16)
+        #expect(loader.cancels.count == 0)
+    }
+
+    // 1.8: stop before start means no work at all.
+    @Test func whatIsStoppedBeforeItBeginsDoesNoWork() async {
+        let delegate = TestDelegate()
+        let loader = HeldLoader(isHeld: false)
+        let pipeline = TestPipeline.make(loader, delegate: delegate)
+        let prefetcher = prefetcher(pipeline)
+        prefetcher.isPaused = true
+        prefetcher.startPrefetching(with: urls("a", "b"))
+        prefetcher.stopPrefetching(with: urls("a"))
+        #expect(completions.count == 0)
+        prefetcher.isPaused = false
+        await completions.wait(for: 1)
+        #expect(loader.paths == ["b"])
+        #expect(delegate.created.count == 1)
+        #expect(outcomes.values == ["b done"])
+    }
+
+    // What is started again after a stop is begun again.
+    @Test func aStopIsNotForEver() async {
+        let loader = HeldLoader()
+        let pipeline = TestPipeline.make(loader)
+        let prefetcher = prefetcher(pipeline)
+        prefetcher.startPrefetching(with: urls("a"))
+        await loader.requests.wait(for: 1)
+        prefetcher.stopPrefetching()
+        await loader.cancels.wait(for: 1)
+        prefetcher.startPrefetching(with: urls("a"))
+        await loader.requests.wait(for: 2)
+        loader.release()
+        await outcomes.wait(for: 1)
+        #expect(outcomes.values == ["a done"])
+    }
+
+    // 1.8: pause finishes what runs and holds the rest.
+    @Test func aPauseHoldsWhatHasNotBegun() async {
+        let loader = HeldLoader()
+        let pipeline = TestPipeline.make(loader)
+        let prefetcher = prefetcher(pipeline, width: 1)
+        prefetcher.startPrefetching(with: urls("a", "b"))
+        await loader.requests.wait(for: 1)
+        prefetcher.isPaused = true
+        #expect(prefetcher.isPaused)
+        loader.release()
+        await outcomes.wait(for: 1)
+        #expect(loader.paths == ["a"])
+        #expect(prefetcher.count == 1)
+        #expect(completions.count == 0)
+        prefetcher.isPaused = false
+        await completions.wait(for: 1)
+        #expect(loader.paths == ["a", "b"])
+    }
+
+    // 1.8: the prefetcher's priority takes the place of the request's.
+    @Test func requestsHaveThePrefetchersPriority() async {
+        let delegate = TestDelegate()
+        let pipeline = TestPipeline.make(HeldLoader(), delegate: delegate)
+        let prefetcher = prefetcher(pipeline)
+        prefetcher.startPrefetching(with: [ImageRequest(url: TestPipeline.url("a"), priority: .veryHigh)])
+        await delegate.created.wait(for: 1)
+        #expect(delegate.created.values[0].request.priority == .low)
+    }
+
+    // 1.8: a change of the priority reaches what has not begun.
+    @Test func aChangedPriorityReachesWhatHasNotBegun() async {
+        let delegate = TestDelegate()
+        let pipeline = TestPipeline.make(HeldLoader(isHeld: false), delegate: delegate)
+        let prefetcher = prefetcher(pipeline)
+        prefetcher.isPaused = true
+        prefetcher.startPrefetching(with: urls("a"))
+        prefetcher.priority = .high
+        prefetcher.isPaused = false
+        await completions.wait(for: 1)
+        #expect(delegate.created.values.map(\.request.priority) == [.high])
+    }
+
+    // 1.8: and what is under way.
+    @Test func aChangedPriorityReachesWhatIsUnderWay() async {
+        let delegate = TestDelegate()
+        let loader = HeldLoader()
+        let pipeline = TestPipeline.make(loader, delegate: delegate)
+        let prefetcher = prefetcher(pipeline)
+        prefetcher.startPrefetching(with: urls("a"))
+        await loader.requests.wait(for: 1)
+        prefetcher.priority = .veryHigh
+        while delegate.created.values[0].priority != .veryHigh { await Task.yield() }
+        loader.release()
+        await completions.wait(for: 1)
+    }
+
+    // 1.8: the disk is a destination where nothing is decoded; the bytes are there for who asks later.
+    @Test func theDataCacheIsFilledWithoutDecoding() async throws {
+        let decodes = TestLog<Void>()
+        let registry = ImageDecoderRegistry(limits: RenderLimits(), types: AssetType.supported)
+        let loader = HeldLoader(isHeld: false)
+        let pipeline = TestPipeline.make(loader) {
+            $0.imageCache = ImageCache()
+            $0.dataCache = MemoryDataCache()
+            $0.makeImageDecoder = { context in
+                decodes.append(())
+                return registry.decoder(for: context)
+            }
+        }
+        let prefetcher = prefetcher(pipeline, .diskCache)
+        prefetcher.startPrefetching(with: urls("a"))
+        await completions.wait(for: 1)
+        #expect(decodes.count == 0)
+        #expect(pipeline.cache[TestPipeline.url("a")] == nil)
+        #expect(await pipeline.cache.containsData(for: ImageRequest(url: TestPipeline.url("a"))))
+        #expect(try await pipeline.imageTask(with: TestPipeline.url("a")).response.cacheType == .disk)
+        #expect(loader.requests.count == 1)
+    }
+
+    // 1.8: didComplete is called once when nothing is left. #167: each item says how it went.
+    @Test func eachItemSaysHowItWent() async {
+        let loader = HeldLoader(isHeld: false)
+        let pipeline = TestPipeline.make(loader)
+        let prefetcher = prefetcher(pipeline)
+        let requests = urls("a", "b", "c").map { ImageRequest(url: $0) } + [ImageRequest(url: nil)]
+        prefetcher.startPrefetching(with: requests)
+        await completions.wait(for: 1)
+        #expect(outcomes.values.sorted() == [" invalid_url", "a done", "b done", "c done"])
+        #expect(completions.count == 1)
+        prefetcher.startPrefetching(with: urls("d"))
+        await completions.wait(for: 2)
+        #expect(outcomes.count == 5)
+    }
+
+    // B 36 for prefetchers.
+    @Test(arguments: [ImagePrefetcher.Destination.memoryCache, .diskCache])
+    func aPipelineThatHasEndedIsTold(_ destination: ImagePrefetcher.Destination) async {
+        let pipeline = TestPipeline.make(HeldLoader())
+        pipeline.invalidate()
+        let prefetcher = prefetcher(pipeline, destination)
+        prefetcher.startPrefetching(with: urls("a"))
+        await completions.wait(for: 1)
+        #expect(outcomes.values == ["a pipeline_invalidated"])
+    }
+
+    // 1.8: deinit cancels.
+    @Test(arguments: [ImagePrefetcher.Destination.memoryCache, .diskCache])
+    func everythingEndsWithThePrefetcher(_ destination: ImagePrefetcher.Destination) async {
+        let loader = HeldLoader()
+        let pipeline = TestPipeline.make(loader)
+        var prefetcher: ImagePrefetcher? = prefetcher(pipeline, destination, width: 1)
+        prefetcher?.startPrefetching(with: urls("a", "b"))
+        await loader.requests.wait(for: 1)
+        prefetcher = nil
+        await loader.cancels.wait(for: 1)
+        while pipeline.images.count > 0 { await Task.yield() }
+        #expect(loader.paths == ["a"])
+    }
+}

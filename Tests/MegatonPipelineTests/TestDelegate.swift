@@ -1,0 +1,85 @@
+import Foundation
+import FoundationNetworking
+
+@testable import MegatonPipeline
+
+/// A delegate that remembers what it is told, and does what a test says.
+final class TestDelegate: ImagePipeline.Delegate {
+    struct Actions: Sendable {
+        var created: @Sendable (ImageTask) -> Void = { _ in }
+        var willLoad: @Sendable (URLRequest, ImageRequest) async throws -> URLRequest = { request, _ in request }
+        var loader: @Sendable (ImageRequest) -> (any DataLoading)? = { _ in nil }
+        var takesBytes = true
+        var keepsInMemory = true
+        var cacheKey: String?
+        var willCache: @Sendable (Data) -> Data? = { $0 }
+    }
+
+    /// Events of all tasks, with the number of the task.
+    let events = TestLog<String>()
+    let created = TestLog<ImageTask>()
+    /// What was about to be loaded.
+    let loads = TestLog<URLRequest>()
+    private let actions: Actions
+
+    init(_ change: (inout Actions) -> Void = { _ in }) {
+        var actions = Actions()
+        change(&actions)
+        self.actions = actions
+    }
+
+    func imageDecoder(for context: ImageDecodingContext, pipeline: ImagePipeline) -> (any ImageDecoding)? {
+        actions.takesBytes ? pipeline.makeImageDecoder(context) : nil
+    }
+
+    func dataLoader(for request: ImageRequest, pipeline: ImagePipeline) -> any DataLoading {
+        actions.loader(request) ?? pipeline.configuration.dataLoader
+    }
+
+    func imageCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any ImageCaching)? {
+        actions.keepsInMemory ? pipeline.configuration.imageCache : nil
+    }
+
+    func willLoadData(
+        for request: ImageRequest,
+        urlRequest: URLRequest,
+        pipeline: ImagePipeline
+    ) async throws -> URLRequest {
+        loads.append(urlRequest)
+        return try await actions.willLoad(urlRequest, request)
+    }
+
+    func cacheKey(for request: ImageRequest, pipeline: ImagePipeline) -> String? { actions.cacheKey }
+
+    func willCache(
+        data: Data,
+        image: ImageContainer?,
+        for request: ImageRequest,
+        pipeline: ImagePipeline
+    ) async -> Data? {
+        actions.willCache(data)
+    }
+
+    func imageTaskCreated(_ task: ImageTask, pipeline: ImagePipeline) {
+        events.append("\(task.id) created")
+        created.append(task)
+        actions.created(task)
+    }
+
+    func imageTask(_ task: ImageTask, didReceiveEvent event: ImageTask.Event, pipeline: ImagePipeline) {
+        events.append("\(task.id) \(event.text)")
+    }
+}
+
+extension ImageTask.Event {
+    /// For comparing.
+    var text: String {
+        switch self {
+        case .started: "started"
+        case .progress(let progress): "\(progress.completed)/\(progress.total)"
+        case .preview: "preview"
+        case .finished(.success): "finished"
+        case .finished(.failure(let error)): error.code.rawValue
+        }
+    }
+}

@@ -1,0 +1,44 @@
+import Foundation
+import MegatonTestSupport
+
+@testable import MegatonPipeline
+
+/// Pipelines for tests of images, and what they are given.
+enum TestPipeline {
+    static let png = TestImage.quarters(width: 16, height: 8)
+    static let url = Self.url("a")
+
+    static func url(_ name: String) -> URL { URL(string: "http://example.com/\(name)")! }
+
+    static func make(
+        _ loader: any DataLoading,
+        delegate: (any ImagePipeline.Delegate)? = nil,
+        _ change: (inout ImagePipeline.Configuration) -> Void = { _ in }
+    ) -> ImagePipeline {
+        var configuration = ImagePipeline.Configuration(dataLoader: loader)
+        change(&configuration)
+        return ImagePipeline(configuration: configuration, delegate: delegate)
+    }
+
+    static func container() throws -> ImageContainer {
+        struct NoPicture: Error {}
+        guard let image = PlatformImage(width: 2, height: 2, bands: 3, pixels: Data(count: 12)) else {
+            throw NoPicture()
+        }
+        return ImageContainer(image: image)
+    }
+
+    /// The pipeline's error that is thrown, if one is.
+    static func failure<Value>(_ body: () async throws -> Value) async -> ImagePipeline.Error? {
+        do {
+            _ = try await body()
+            return nil
+        } catch {
+            return error as? ImagePipeline.Error
+        }
+    }
+
+    static func code<Value>(_ body: () async throws -> Value) async -> ImagePipeline.Error.Code? {
+        await failure(body)?.code
+    }
+}

@@ -1,0 +1,23 @@
+@testable import MegatonPipeline
+
+/// A processor of a test's own.
+struct TestProcessor: ImageProcessing {
+    let identifier: String
+    var work: @Sendable (PlatformImage) throws -> PlatformImage? = { $0 }
+
+    func process(_ image: PlatformImage) -> PlatformImage? { nil }
+
+    func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+        guard let image = try work(container.image) else {
+            return try PlainProcessor(identifier: identifier).process(container, context: context)
+        }
+        return container.map { _ in image }
+    }
+
+    /// One that only gives nothing.
+    private struct PlainProcessor: ImageProcessing {
+        let identifier: String
+
+        func process(_ image: PlatformImage) -> PlatformImage? { nil }
+    }
+}
