@@ -260,67 +260,6 @@ import Testing
         }
     }
 
-    /// Which paths an origin is asked for, where one download at a time is allowed and the first one takes long.
-    private func order(
-        _ start: (PipelineProbe, OriginServer) async throws -> [@Sendable () async throws -> Void]
-    ) async throws -> [String] {
-        let paths = TaskTestBox<[String]>([])
-        try await OriginServer.run(answer: { [image] path in
-            paths.withLock { $0.append(path) }
-            return .image(image)
-        }) { (origin) async throws in
-            let probe = PipelineProbe { $0.fetchConcurrency = 1 }
-            origin.hold()
-            let first = probe.pipeline.imageTask(with: origin.url("/first"))
-            await origin.waitForRequests("/first", count: 1)
-            let ends = try await start(probe, origin)
-            origin.release()
-            _ = try await first.response
-            for end in ends { try await end() }
-        }
-        return paths.value
-    }
-
-    private func task(_ probe: PipelineProbe, _ url: URL, _ priority: ImageRequest.Priority) -> ImageTask {
-        var request = probe.request(url)
-        request.priority = priority
-        return probe.pipeline.imageTask(with: request)
-    }
-
-    // B 14: what one of low priority waits for is hurried by one of high priority that joins.
-    @Test func whoJoinsHurriesTheDownload() async throws {
-        let paths = try await order { probe, origin in
-            let queue = probe.pipeline.originals.fetches
-            let low = task(probe, origin.url("/a"), .low)
-            while queue.pendingCount < 1 { await Task.yield() }
-            let normal = task(probe, origin.url("/b"), .normal)
-            while queue.pendingCount < 2 { await Task.yield() }
-            let high = task(probe, origin.url("/a"), .high)
-            return [low, normal, high].map { task in { _ = try await task.response } }
-        }
-        #expect(paths == ["/first", "/a", "/b"])
-    }
-
-    @Test func thePriorityOfDataAndOfPrefetchingCounts() async throws {
-        let paths = try await order { probe, origin in
-            let queue = probe.pipeline.originals.fetches
-            let normal = task(probe, origin.url("/a"), .normal)
-            while queue.pendingCount < 1 { await Task.yield() }
-            var (data, prefetch) = (probe.request(origin.url("/b")), probe.request(origin.url("/c")))
-            data.priority = .high
-            prefetch.priority = .veryHigh
-            // Both are awaited below.
-            let dataTask = Task { [data] in _ = try await probe.pipeline.data(for: data) }
-            while queue.pendingCount < 2 { await Task.yield() }
-            let prefetchTask = Task { [prefetch] in try await probe.pipeline.prefetch(prefetch) }
-            while queue.pendingCount < 3 { await Task.yield() }
-            return [
-                { _ = try await normal.response }, { try await dataTask.value }, { try await prefetchTask.value },
-            ]
-        }
-        #expect(paths == ["/first", "/c", "/b", "/a"])
-    }
-
     // B 15: who reloads shares the download with who does not.
     @Test(arguments: [false, true]) func optionsDoNotSplitTheDownload(isReloadFirst: Bool) async throws {
         try await run { (origin) async throws in

@@ -18,14 +18,15 @@ extension ImagePipeline {
             ?? ImageCacheKey(request: request)
     }
 
-    /// The name of an image's bytes in the data caches. Apart from the original's name, also where nothing is done to it:
+    /// The name of an image's bytes in the data caches. Apart from the original's, also where nothing is done to it:
     /// an encoded image is not what the origin sent.
     func dataCacheKey(for request: ImageRequest) -> CacheKey {
         if let key = delegate?.cacheKey(for: request, pipeline: self) { return CacheKey(.image, [key]) }
         return .image(of: request)
     }
 
-    /// Keeps an image that somebody asked for, once for all who have the same one; what was only a step on the way is not.
+    /// Keeps an image that somebody asked for, once for all who have the same one; what was only a step on the way is
+    /// not kept.
     func keep(_ response: ImageResponse) {
         let request = response.request
         guard let keeper = response.keeper, keeper.isFirst() else { return }

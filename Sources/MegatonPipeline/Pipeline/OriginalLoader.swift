@@ -29,7 +29,8 @@ final class OriginalLoader: Sendable {
 
     /// The bytes of a source.
     ///
-    /// - Parameter parent: work that needs them: it is told the progress, and gives its priority in place of the wish's.
+    /// - Parameter parent: work that needs them: it is told the progress, and gives its priority in place of the
+    ///   wish's.
     func original(
         _ source: Source,
         _ wish: OriginalWish,

@@ -22,8 +22,8 @@ struct OriginalWish: Sendable {
 }
 
 extension ImagePipeline.DataCachePolicy {
-    /// Nuke's table: whether the original of a request is kept. By `automatic` it is what was asked for where no processor
-    /// changes it.
+    /// Nuke's table: whether the original of a request is kept. By `automatic` it is what was asked for where no
+    /// processor changes it.
     func keepsOriginal(of request: ImageRequest) -> Bool {
         if request.options.contains(.disableDiskCacheWrites) || request.isLocal { return false }
         return switch self {
