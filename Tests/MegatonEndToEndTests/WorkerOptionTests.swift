@@ -48,8 +48,9 @@ import Testing
         for isAllowed in [false, true] {
             let home = try RunTests.Home()
             let path = try home.directory.write(Self.svg, to: "in/a.svg")
+            let folder = (path as NSString).deletingLastPathComponent
             let options = isAllowed ? ["--allow-type", "svg", "--verbose"] : []
-            let ending = try await home.run([path, "--workers", "1", "--format", "png"] + options)
+            let ending = try await home.run([isAllowed ? folder : path, "--workers", "1", "--format", "png"] + options)
             let outcome = try #require(try home.ledger().first, "\(ending.errors)")
             #expect(ending.code == (isAllowed ? 0 : 2), "\(ending.errors)")
             #expect(outcome.error?.code == (isAllowed ? nil : "unsupported_format"), "\(outcome)")

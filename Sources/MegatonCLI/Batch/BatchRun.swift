@@ -19,6 +19,7 @@ final class BatchRun: Sendable {
     private let options: BatchOptions
     private let batch: String
     private let output: String?
+    private let endings: Set<String>
     private let queue: JobQueue
     private let monitor: BatchMonitor
     private let waiting: RedisClient
@@ -41,10 +42,12 @@ final class BatchRun: Sendable {
     /// How long the last look at the counters is tried.
     private static let finalPatience: Duration = .seconds(60)
 
+    /// - Parameter endings: of the files that are taken from directories.
     init(
         _ options: BatchOptions,
         batch: String,
         output: String?,
+        endings: Set<String> = InputReader.usualEndings,
         control: RedisConfiguration,
         keys: QueueKeys,
         ledger: Ledger?,
@@ -53,6 +56,7 @@ final class BatchRun: Sendable {
         self.options = options
         self.batch = batch
         self.output = output
+        self.endings = endings
         self.ledger = ledger
         self.shutdown = shutdown
         let logger = LogOptions.logger("megaton.submit", level: .error)
@@ -144,7 +148,12 @@ final class BatchRun: Sendable {
             policy: options.policy(keepsLedger: ledger != nil),
             onDelay: { Terminal.error("megaton: a push waits for Redis, a minute at the most: \($0.message)") }
         )
-        let reader = try ReadingThread(options.inputs, retrying: options.retryFailed, excluding: output)
+        let reader = try ReadingThread(
+            options.inputs,
+            retrying: options.retryFailed,
+            excluding: output,
+            endings: endings
+        )
         defer { reader.stop() }
         var maker = try options.jobMaker(batch: batch, output: output)
         while shutdown.level == .none, let inputs = try await reader.next(Self.readAtOnce) {

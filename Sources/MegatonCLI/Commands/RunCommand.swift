@@ -112,6 +112,7 @@ struct RunCommand: AsyncParsableCommand {
             batch,
             batch: Identity.batch("run"),
             output: places.output,
+            endings: worker.endings,
             control: control,
             keys: redis.keys,
             ledger: ledger,

@@ -25,20 +25,28 @@ struct InputReader {
 
     private var stack: [Source]
     private let excluded: String
+    private let endings: Set<String>
     /// Files of directories that were left out, as their names are no image's.
     private(set) var skipped = 0
 
     /// What a directory's files must be called to be taken; a file that is named by itself always is.
-    static let endings: Set<String> = ["jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif"]
+    static let usualEndings: Set<String> = ["jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif"]
 
     /// - Parameters:
     ///   - retrying: a ledger whose failed jobs are inputs too.
     ///   - excluding: the output directory: what was made before is not taken as an input.
+    ///   - endings: those that a directory's files must have to be taken.
     /// - Throws: `Failure` where the ledger cannot be read.
-    init(_ arguments: [String], retrying ledger: String? = nil, excluding output: String?) throws {
+    init(
+        _ arguments: [String],
+        retrying ledger: String? = nil,
+        excluding output: String?,
+        endings: Set<String> = Self.usualEndings
+    ) throws {
         stack = [.arguments(arguments[...])]
         if let ledger { stack.append(.list(try Self.lines(of: ledger), .ledger)) }
         excluded = output ?? ""
+        self.endings = endings
     }
 
     /// Whether everything has been read.
@@ -123,7 +131,7 @@ struct InputReader {
                 // One corner that may not be read (lost+found, say) is no reason to leave the rest.
                 Terminal.error("megaton: left out: \(failure.message)")
             }
-        case .file where Self.endings.contains((name as NSString).pathExtension.lowercased()):
+        case .file where endings.contains((name as NSString).pathExtension.lowercased()):
             inputs.append(Self.file(path, components: components))
         case .file: skipped += 1
         case .other: break

@@ -7,8 +7,13 @@ final class ReadingThread: Sendable {
     private let reader: Mutex<InputReader>
     private let thread = ThreadPool(name: "megaton-input", count: 1)
 
-    init(_ arguments: [String], retrying ledger: String? = nil, excluding output: String?) throws {
-        reader = Mutex(try InputReader(arguments, retrying: ledger, excluding: output))
+    init(
+        _ arguments: [String],
+        retrying ledger: String? = nil,
+        excluding output: String?,
+        endings: Set<String>
+    ) throws {
+        reader = Mutex(try InputReader(arguments, retrying: ledger, excluding: output, endings: endings))
     }
 
     /// The next inputs, perhaps none: nil at the end.

@@ -107,10 +107,17 @@ struct WorkerOptions: ParsableArguments {
         AddressPolicy(allowsPrivate: allowPrivate, ports: Set(allowPort).union([80, 443]))
     }
 
-    private static let switches: [String: AssetType] = ["tiff": .tiff, "svg": .svg, "jxl": .jxl]
+    private static let switches: [String: (type: AssetType, endings: Set<String>)] = [
+        "tiff": (.tiff, ["tiff", "tif"]), "svg": (.svg, ["svg"]), "jxl": (.jxl, ["jxl"]),
+    ]
 
     /// What is decoded beside the usual.
-    var additionalTypes: Set<AssetType> { Set(allowType.compactMap { Self.switches[$0] }) }
+    var additionalTypes: Set<AssetType> { Set(allowType.compactMap { Self.switches[$0]?.type }) }
+
+    /// Endings of files that are taken from directories.
+    var endings: Set<String> {
+        allowType.reduce(InputReader.usualEndings) { $0.union(Self.switches[$1]?.endings ?? []) }
+    }
 
     /// - Throws: `.invalidURL` for what is no rule.
     func sources() throws(ImagePipeline.Error) -> [SourceRule] {
