@@ -120,6 +120,8 @@ import Testing
         let local: @Sendable () async throws -> Data = { Data("no picture".utf8) }
         _ = try await pipeline.image(for: url)
         _ = try await pipeline.image(for: url)
+        // It is kept behind the answer.
+        while await !pipeline.cache.containsData(for: ImageRequest(url: url)) { await Task.yield() }
         let fromDisk = ImageRequest(url: url, options: .disableMemoryCacheReads)
         #expect(try await pipeline.imageTask(with: fromDisk).response.cacheType == .disk)
         let failing: [(ImageRequest, ImagePipeline.Error.Code)] = [

@@ -106,6 +106,8 @@ import Testing
         await loader.requests.wait(for: 1)
         loader.release()
         for task in tasks { _ = try await task.response }
+        // It is kept behind the answer.
+        while await !pipeline.cache.containsData(for: ImageRequest(url: url)) { await Task.yield() }
         _ = try await pipeline.data(for: url)
         _ = try await pipeline.image(for: url)
         #expect(delegate.loads.count == 1)
