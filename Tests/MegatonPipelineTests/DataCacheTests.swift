@@ -285,7 +285,7 @@ import Testing
 
     /// Some thousand steps, with new objects now and then, against a dictionary.
     @Test(arguments: [1, 2] as [UInt64]) func itDoesWhatADictionaryDoes(seed: UInt64) async throws {
-        var random = RepeatableNumbers(seed: seed)
+        var random = SeededGenerator(seed: seed)
         var cache = try fixture.cache()
         var model: [String: Data] = [:]
         for step in 0..<3000 {

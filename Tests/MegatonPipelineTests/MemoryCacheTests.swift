@@ -1,4 +1,5 @@
 import Foundation
+import MegatonTestSupport
 import Testing
 
 @testable import MegatonPipeline
@@ -120,7 +121,7 @@ import Testing
 
     /// Thousands of steps against the same thing written down plainly.
     @Test(arguments: [1, 2, 3] as [UInt64]) func itDoesWhatClockSays(seed: UInt64) {
-        var random = RepeatableNumbers(seed: seed)
+        var random = SeededGenerator(seed: seed)
         let cache = Cache<Int, Int>(costLimit: 40, countLimit: 12, time: TimeSource(clock))
         cache.entryCostLimit = 0.5
         var model: [(key: Int, value: Int, cost: Int, isUsed: Bool)] = []

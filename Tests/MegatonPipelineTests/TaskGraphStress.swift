@@ -1,3 +1,5 @@
+import MegatonTestSupport
+
 @testable import MegatonPipeline
 
 /// Two levels of work and a queue beneath them, which threads use at random; and the books of it.
@@ -32,7 +34,7 @@ final class TaskGraphStress: Sendable {
 
     // MARK: - What threads do
 
-    func step(_ random: inout TaskTestRandom) {
+    func step(_ random: inout SeededGenerator) {
         let priority = WorkPriority.allCases[Int.random(in: 0..<5, using: &random)]
         switch Int.random(in: 0..<100, using: &random) {
         case 0..<50: subscribe(key: .random(in: 0..<40, using: &random), priority, .random(in: 0..<6, using: &random))
@@ -61,7 +63,7 @@ final class TaskGraphStress: Sendable {
         if let subscription { state.withLock { $0.subscriptions.append((number, subscription)) } }
     }
 
-    private func leave(_ random: inout TaskTestRandom) {
+    private func leave(_ random: inout SeededGenerator) {
         guard let (number, subscription) = pick(&random, { $0 }) else { return }
         state.withLock { $0.subscribers[number].hasLeft = true }
         subscription.cancel()
@@ -69,7 +71,7 @@ final class TaskGraphStress: Sendable {
 
     private typealias Entry = (subscriber: Int, subscription: WorkSubscription)
 
-    private func pick<Part: Sendable>(_ random: inout TaskTestRandom, _ part: (Entry) -> Part) -> Part? {
+    private func pick<Part: Sendable>(_ random: inout SeededGenerator, _ part: (Entry) -> Part) -> Part? {
         // Mostly those that have not ended yet.
         state.withLock { books in books.subscriptions.suffix(40).randomElement(using: &random).map(part) }
     }

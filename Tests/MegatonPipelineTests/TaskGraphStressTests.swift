@@ -1,4 +1,5 @@
 import Foundation
+import MegatonTestSupport
 import Testing
 
 @testable import MegatonPipeline
@@ -158,7 +159,7 @@ import Testing
         let stress = TaskGraphStress()
         // 8 × 125 operations, each thread with its own numbers.
         await onThreads(8) { thread in
-            var random = TaskTestRandom(seed: seed * 100 + UInt64(thread))
+            var random = SeededGenerator(seed: seed * 100 + UInt64(thread))
             for _ in 0..<125 { stress.step(&random) }
         }
         await stress.finish()

@@ -1,3 +1,4 @@
+import MegatonTestSupport
 import Synchronization
 import Testing
 
@@ -239,7 +240,7 @@ import Testing
 
     /// Buckets of arrays, which are slow and plain, must always say the same.
     @Test func bucketsBehaveAsTheirModel() {
-        var random = TaskTestRandom(seed: 7)
+        var random = SeededGenerator(seed: 7)
         var buckets = PriorityBuckets<Int>()
         var model = Array(repeating: [Int](), count: 5)
         var places: [Int: (place: Int, priority: WorkPriority)] = [:]
