@@ -124,6 +124,7 @@ public struct ChaosRun: Sendable {
         if let longest = nemesis.recoveries.max() {
             verdict.note("recoveries \(nemesis.recoveries.count), the longest \(Stage.seconds(longest))")
         }
+        verdict.note("processes that found no Redis when they started, and were started again: \(nemesis.startedAgain)")
         for (fault, count) in nemesis.counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
             verdict.note("\(count) x \(fault.rawValue)")
         }

@@ -76,6 +76,26 @@ final class Fleet {
     /// Starts a coordinator again that has ended.
     func restartCoordinator(_ index: Int) throws { coordinators[index] = try launch(["coordinator"] + redis) }
 
+    /// Does what the supervisor of each process does (`Restart=always`): those that found no Redis when they started, and
+    /// said so with 69, are started again. What ended otherwise stays for ``stop(within:)`` to complain of.
+    ///
+    /// - Returns: how many it started.
+    func supervise() throws -> Int {
+        var started = 0
+        for member in workers where member.process.code == Self.unavailable {
+            try restart(member)
+            started += 1
+        }
+        for index in coordinators.indices where coordinators[index].code == Self.unavailable {
+            try restartCoordinator(index)
+            started += 1
+        }
+        return started
+    }
+
+    /// EX_UNAVAILABLE of sysexits.h.
+    private static let unavailable: Int32 = 69
+
     private func launchWorker() throws -> (ProgramUnderTest, String) {
         lives += 1
         let history = "\(histories)/worker-\(lives).jsonl"
@@ -112,7 +132,8 @@ final class Fleet {
                 complaints.append("\(name) (\(process.pid)) was stuck. \(process.errors.suffix(300))")
                 process.send(SIGKILL)
                 _ = await process.ending()
-            case 0, 128 + SIGKILL: break
+            // Only who starts ends with 69 (see ``supervise()``); who runs waits for Redis.
+            case 0, 128 + SIGKILL, Self.unavailable: break
             default: complaints.append("\(name) ended with \(code ?? -1). \(process.errors.suffix(300))")
             }
         }

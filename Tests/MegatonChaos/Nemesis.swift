@@ -14,6 +14,8 @@ struct Nemesis {
     private(set) var complaints: [String] = []
     /// How often the cache lost everything or was under pressure.
     private(set) var cacheLosses = 0
+    /// How many processes that had found no Redis when they started were started once more.
+    private(set) var startedAgain = 0
     private var random: SeededGenerator
 
     init(_ cluster: ChaosCluster, stage: Stage, seed: UInt64) {
@@ -35,6 +37,7 @@ struct Nemesis {
         default: try await network(fault)
         }
         try await pause(0.5...2)
+        startedAgain += try cluster.fleet.supervise()
     }
 
     private mutating func pause(_ seconds: ClosedRange<Double>) async throws {

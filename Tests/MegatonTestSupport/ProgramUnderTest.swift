@@ -105,6 +105,8 @@ public final class ProgramUnderTest: Sendable {
     deinit { send(SIGKILL) }
 
     public var isRunning: Bool { end.code == nil }
+    /// The exit code, 128 + n for signal n; nil while it runs.
+    public var code: Int32? { end.code }
 
     /// Sends a signal to this process, if it is still there.
     public func send(_ signal: Int32) {
