@@ -1,6 +1,7 @@
 import Foundation
 import MegatonRedis
 import MegatonTestSupport
+import Synchronization
 import Testing
 
 /// Origins that want to be left alone, or whose answers are not what they say.
@@ -30,6 +31,43 @@ import Testing
                 let next = try #require(record.first("/other.png"))
                 // Counted from before the origin answered, in whole milliseconds of another clock.
                 #expect(next - refused >= .milliseconds(990))
+            }
+        }
+    }
+
+    /// R1 and kill -9: the worker that fetches is killed after some seconds of a slow download, and the next one asks for
+    /// the rest only.
+    @Test func whatAKilledWorkerHadFetchedIsNotFetchedAgain() async throws {
+        // What follows a picture's end is no matter to its decoder.
+        let body = FaultCluster.image + Data(count: 2_000_000)
+        let ranges = Mutex<[String]>([])
+        let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
+            let range = request.headers["range"] ?? ""
+            ranges.withLock { $0.append(range) }
+            let fields = [("Accept-Ranges", "bytes"), ("ETag", "\"1\""), ("Content-Type", "image/png")]
+            guard let start = Int(range.dropFirst("bytes=".count).dropLast()) else {
+                let drip = OriginStream(piece: Data(count: 4096), interval: .milliseconds(100))
+                let first = body.prefix(200_000)
+                return OriginServer.Answer(headers: fields, body: first, announcedLength: body.count, stream: drip)
+            }
+            let part = [("Content-Range", "bytes \(start)-\(body.count - 1)/\(body.count)")]
+            return OriginServer.Answer(status: 206, headers: fields + part, body: body.dropFirst(start))
+        }
+        try await OriginServer.run(responding: answer) { (origin) async throws in
+            try await FaultCluster.run { (cluster) async throws in
+                let first = try await cluster.start(workers: [FaultCluster.hasty])[0]
+                try await cluster.push(origin.url("/a.png"), id: "a")
+                while try await cluster.client.send(["KEYS", "megaton:d:*"]).array?.isEmpty != false {
+                    await Task.yield()
+                }
+                first.send(SIGKILL)
+                try cluster.worker(FaultCluster.hasty)
+                try await cluster.wait(untilDone: 1)
+                let sent = ranges.withLock { $0 }
+                #expect(sent.count == 2 && sent[0].isEmpty)
+                let start = try #require(sent.last.flatMap { Int($0.dropFirst("bytes=".count).dropLast()) })
+                #expect(start >= 200_000, "what had come is not asked for again")
+                #expect(try await cluster.leftovers() == [])
             }
         }
     }

@@ -15,9 +15,13 @@ final class CountingDataCache: DataCaching {
     private let state = TaskTestBox(State())
 
     var entries: [String: Data] { state.value.entries }
-    /// The keys of each lookup.
-    var lookups: [[String]] { state.value.lookups }
+    /// The keys of each lookup, but for those that look for an interrupted download before the origin is asked.
+    var lookups: [[String]] { state.value.lookups.filter { !$0.allSatisfy(Self.isPartial) } }
     var writes: [String] { state.value.writes }
+    /// What interrupted downloads have left.
+    var partials: [Data] { entries.filter { Self.isPartial($0.key) }.map(\.value) }
+
+    private static func isPartial(_ key: String) -> Bool { key.hasPrefix("p:") }
 
     func forgetCounts() {
         state.withLock { state in

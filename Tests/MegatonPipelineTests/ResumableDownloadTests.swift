@@ -27,35 +27,12 @@ import Testing
         return DataLoader(configuration)
     }()
 
-    /// What the pipeline is to do: load, and load again where that is what the download wants.
+    /// Load, and load again where that is what the download wants.
     private func attempt(_ url: URL, resuming partial: ResumableData? = nil) async -> End {
-        let download = Mutex(ResumableDownload(URLRequest(url: url), resuming: partial, limits: Self.limits))
-        for _ in 0..<2 {
-            let outcome: ResumableDownload.Outcome = await withCheckedContinuation { continuation in
-                let load = Mutex<(any Cancellable)?>(nil)
-                let isOver = Atomic(false)
-                let end: @Sendable (ResumableDownload.Outcome) -> Void = { outcome in
-                    if !isOver.exchange(true, ordering: .acquiringAndReleasing) {
-                        continuation.resume(returning: outcome)
-                    }
-                }
-                let started = loader.loadData(
-                    with: download.withLock { $0.request },
-                    didReceiveData: { data, response in
-                        // What is on its way still when the load is given up is nothing to the next one.
-                        if isOver.load(ordering: .acquiring) { return }
-                        if download.withLock({ $0.receive(data, response) }) { return }
-                        load.withLock { $0?.cancel() }
-                        end(.again)
-                    },
-                    completion: { error in
-                        if isOver.load(ordering: .acquiring) { return }
-                        end(download.withLock { $0.end(error as? ImagePipeline.Error) })
-                    }
-                )
-                load.withLock { $0 = started }
-            }
-            switch outcome {
+        for partial in [partial, nil] {
+            let download = ResumableDownload(URLRequest(url: url), resuming: partial, limits: Self.limits)
+            let watch = BodyWatch()
+            switch await loader.attempt(download, as: download.request, limit: Self.limits.most, watch: watch) {
             case .again: continue
             case .done(let data, let response): return .done(data, response as? HTTPURLResponse)
             case .failed(let error, let kept): return .failed(error.code, kept: kept)

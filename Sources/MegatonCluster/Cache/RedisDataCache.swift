@@ -40,6 +40,13 @@ public final class RedisDataCache: DataCaching {
         self.statistics = statistics
     }
 
+    /// The same cache for the beginnings of interrupted downloads: after a day nobody goes on with one.
+    func forPartials() -> RedisDataCache {
+        var configuration = configuration
+        configuration.lifetime = .seconds(24 * 3600)
+        return RedisDataCache(configuration, redis: redis, logger: logger, statistics: statistics)
+    }
+
     // MARK: - DataCaching
 
     public func cachedData(for key: String) async -> Data? {

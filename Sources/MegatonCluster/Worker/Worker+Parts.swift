@@ -45,7 +45,10 @@ extension Worker {
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
         pipeline.originGate = gate
         pipeline.didRefresh = { url, cost in statistics.add(cost, of: url) }
-        if let flights { pipeline.flights = flights }
+        if let flights {
+            pipeline.flights = flights
+            pipeline.resumableDataCache = flights.cache.forPartials()
+        }
         pipeline.fileAccess = FileAccess(roots: configuration.roots)
         pipeline.urlPolicy = urlPolicy
         pipeline.types = configuration.types

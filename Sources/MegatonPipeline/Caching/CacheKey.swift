@@ -13,6 +13,8 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
         case rendition = "r"
         /// A picture that was decoded and processed, in memory or encoded again.
         case image = "i"
+        /// The beginning of an original whose download was interrupted.
+        case partial = "p"
     }
 
     public let kind: Kind
@@ -60,6 +62,9 @@ extension CacheKey {
             [original(of: request).digest, request.thumbnail?.identifier ?? ""] + request.processors.map(\.identifier)
         )
     }
+
+    /// The key of what an interrupted download of an original has left.
+    static func partial(of original: CacheKey) -> CacheKey { CacheKey(.partial, [original.digest]) }
 
     /// The key of a rendition of this original.
     func rendition(_ rendition: Rendition) -> CacheKey {

@@ -4,24 +4,34 @@ import Synchronization
 
 /// Gathers the chunks of one load and answers once, whichever comes first: completion, the byte limit or cancellation.
 final class BodyCollector: Sendable {
-    typealias Answer = Result<(Data, URLResponse?), ImagePipeline.Error>
+    typealias Answer = ResumableDownload.Outcome
 
     private struct State {
-        var data = Data()
-        var response: URLResponse?
+        var download: ResumableDownload
         var continuation: CheckedContinuation<Answer, Never>?
         var early: Answer?
         var isAnswered = false
         var load: (any Cancellable)?
     }
 
-    private let limit: Int
-    private let onProgress: @Sendable (Int64, Int64) -> Void
-    private let state = Mutex(State())
+    /// What a chunk has led to.
+    private enum Step {
+        case late
+        case isTooLarge
+        /// The load is to be given up: what it sends does not continue what is here.
+        case isUseless
+        case progress(Int64, Int64, part: ResumableDownload?)
+    }
 
-    init(limit: Int, onProgress: @escaping @Sendable (Int64, Int64) -> Void) {
+    private let limit: Int
+    private let watch: BodyWatch
+    private let state: Mutex<State>
+
+    /// - Parameter limit: bytes of the whole body, with those that an earlier load has brought.
+    init(_ download: ResumableDownload, limit: Int, watch: BodyWatch) {
         self.limit = limit
-        self.onProgress = onProgress
+        self.watch = watch
+        state = Mutex(State(download: download))
     }
 
     func start(_ continuation: CheckedContinuation<Answer, Never>) {
@@ -44,21 +54,21 @@ final class BodyCollector: Sendable {
     }
 
     @Sendable func append(_ data: Data, _ response: URLResponse) {
-        let count = state.withLock { state -> Int? in
-            if state.isAnswered { return nil }
-            if state.response == nil {
-                let expected = Int(clamping: response.expectedContentLength)
-                if expected > 0 { state.data.reserveCapacity(min(expected, limit)) }
-            }
-            state.response = response
-            state.data.append(data)
-            return state.data.count
+        let step = state.withLock { state -> Step in
+            if state.isAnswered { return .late }
+            guard state.download.receive(data, response) else { return .isUseless }
+            if state.download.body.count > limit { return .isTooLarge }
+            let (completed, total) = state.download.progress
+            let wantsPart = completed != total && watch.wantsPart()
+            return .progress(Int64(completed), Int64(total ?? 0), part: wantsPart ? state.download : nil)
         }
-        guard let count else { return }
-        if count > limit {
-            fail(ImagePipeline.Error(.dataTooLarge, "The body is larger than \(limit) bytes."))
-        } else {
-            onProgress(Int64(count), max(0, response.expectedContentLength))
+        switch step {
+        case .late: break
+        case .isUseless: answer { _ in .again }
+        case .isTooLarge: fail(ImagePipeline.Error(.dataTooLarge, "The body is larger than \(limit) bytes."))
+        case .progress(let completed, let total, let part):
+            watch.onProgress(completed, total)
+            if let part { watch.onPart(part) }
         }
     }
 
@@ -67,21 +77,21 @@ final class BodyCollector: Sendable {
             let known = error as? ImagePipeline.Error
             fail(known ?? ImagePipeline.Error(.dataLoadingFailed, "The loader failed: \(error)"))
         } else {
-            answer { .success(($0.data, $0.response)) }
+            answer { $0.end(nil) }
         }
     }
 
     func fail(_ error: ImagePipeline.Error) {
-        answer { _ in .failure(error) }
+        answer { $0.end(error) }
     }
 
-    private func answer(_ make: (State) -> Answer) {
+    private func answer(_ make: (inout ResumableDownload) -> Answer) {
         let (continuation, answer, load) = state.withLock {
             state -> (CheckedContinuation<Answer, Never>?, Answer?, (any Cancellable)?) in
             guard !state.isAnswered else { return (nil, nil, nil) }
             state.isAnswered = true
-            let answer = make(state)
-            state.data = Data()
+            let answer = make(&state.download)
+            state.download.clear()
             if state.continuation == nil { state.early = answer }
             defer { state.load = nil }
             return (state.continuation, answer, state.load)

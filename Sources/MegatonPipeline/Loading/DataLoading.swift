@@ -30,18 +30,35 @@ extension DataLoading {
         limit: Int,
         onProgress: @escaping @Sendable (_ completed: Int64, _ total: Int64) -> Void = { _, _ in }
     ) async throws(ImagePipeline.Error) -> (data: Data, response: URLResponse?) {
-        let body = BodyCollector(limit: limit, onProgress: onProgress)
-        let result: Result<(Data, URLResponse?), ImagePipeline.Error> = await withTaskCancellationHandler {
+        let download = ResumableDownload(request, resuming: nil)
+        switch await attempt(download, as: request, limit: limit, watch: BodyWatch(onProgress: onProgress)) {
+        case .done(let data, let response): return (data, response)
+        case .failed(let error, _): throw error
+        case .again: throw ImagePipeline.Error(.dataLoadingFailed, "A load that resumed nothing was to begin anew.")
+        }
+    }
+
+    /// One attempt at a download. Cancelling the task cancels the load.
+    ///
+    /// - Parameters:
+    ///   - request: the download's, or what has been made of it.
+    ///   - limit: bytes of the whole body, counted while they stream.
+    func attempt(
+        _ download: ResumableDownload,
+        as request: URLRequest,
+        limit: Int,
+        watch: BodyWatch
+    ) async -> ResumableDownload.Outcome {
+        let body = BodyCollector(download, limit: limit, watch: watch)
+        return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 body.start(continuation)
                 let load = loadData(with: request, didReceiveData: body.append, completion: body.complete)
                 body.attach(load)
             }
         } onCancel: {
-            body.fail(
-                ImagePipeline.Error(.cancelled, "The fetch of \(request.url?.absoluteString ?? "") was cancelled.")
-            )
+            let place = request.url.map(ImagePipeline.Error.withoutQuery) ?? ""
+            body.fail(ImagePipeline.Error(.cancelled, "The fetch of \(place) was cancelled."))
         }
-        return try result.get()
     }
 }

@@ -8,7 +8,7 @@ struct ResumableDownload {
     enum Outcome {
         /// The whole body, with the answer that it belongs to: also of a continued one that is 200.
         case done(Data, URLResponse?)
-        /// What was kept is forgotten: `request` is to be sent once more. Happens once.
+        /// What was kept is of no use: the request is to be sent once more, without a range. Happens once.
         case again
         /// What is worth being kept for the next attempt; nil where that is to begin anew.
         case failed(ImagePipeline.Error, kept: ResumableData?)
@@ -25,7 +25,7 @@ struct ResumableDownload {
     private var partial: ResumableData?
     /// What the failure of the origin leaves as it was.
     private var untouched: ResumableData?
-    private var response: URLResponse?
+    private(set) var response: URLResponse?
 
     /// - Parameters:
     ///   - request: without a range.
@@ -65,7 +65,9 @@ struct ResumableDownload {
             case .keep: (self.partial, untouched) = (nil, partial)
             }
         }
+        let isFirst = self.response == nil
         self.response = response
+        if isFirst, let total = progress.total { body.reserveCapacity(min(total, limits.most)) }
         body.append(chunk)
         return true
     }
@@ -81,7 +83,7 @@ struct ResumableDownload {
             )
             return end(missing)
         }
-        guard response == nil else { return .failed(error, kept: untouched ?? interrupted) }
+        guard response == nil else { return .failed(error, kept: kept) }
         guard let partial else { return .failed(error, kept: nil) }
         switch partial.splice(after: error) {
         case .keep, .append: return .failed(error, kept: partial)
@@ -92,8 +94,10 @@ struct ResumableDownload {
         }
     }
 
-    private var interrupted: ResumableData? {
-        ResumableData(
+    /// What is worth being kept if the load ends here.
+    var kept: ResumableData? {
+        if let untouched { return untouched }
+        return ResumableData(
             request: plain,
             response: response,
             data: body,
@@ -101,6 +105,12 @@ struct ResumableDownload {
             isAuthorized: isAuthorized,
             limits: limits
         )
+    }
+
+    /// Lets go of the bytes once the outcome is known.
+    mutating func clear() {
+        body = Data()
+        (partial, untouched) = (nil, nil)
     }
 
     private mutating func forget() {

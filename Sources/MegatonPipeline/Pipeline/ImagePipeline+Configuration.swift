@@ -12,6 +12,9 @@ extension ImagePipeline {
         public var originGate: any OriginGating = OpenGate()
         /// Where results are kept, and who makes them. `LocalFlights()`, which keeps nothing, by default.
         public var flights: any FlightCoordinating = LocalFlights()
+        /// Where the beginnings of interrupted downloads are kept: where another worker finds them, if it is shared. `dataCache`
+        /// if it is not set; nowhere if that is not set either.
+        public var resumableDataCache: (any DataCaching)?
         /// Where a pipeline that stands alone keeps bytes: `flights` is `LocalFlights(cache:)` of it. Nil keeps none.
         public var dataCache: (any DataCaching)? {
             didSet { flights = LocalFlights(cache: dataCache) }
@@ -53,6 +56,12 @@ extension ImagePipeline {
         public var refreshConcurrency = 16
         /// Whether what several want at the same time is done once.
         public var isTaskCoalescingEnabled = true
+        /// Whether interrupted downloads go on where they were cut off (RFC 9110 section 14), where the origin says that it can.
+        public var isResumableDataEnabled = true
+        /// How often the beginning of a download that takes long is kept while it comes, in case that the process is killed.
+        public var resumableDataInterval: Duration = .seconds(5)
+        /// How often a preview of a download under way is made at the most.
+        public var progressiveDecodingInterval: Duration = .milliseconds(500)
         /// Which results are kept.
         public var dataCachePolicy = DataCachePolicy.storeAll
         /// How long a request waits for what somebody else is making.

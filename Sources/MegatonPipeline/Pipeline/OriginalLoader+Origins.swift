@@ -78,51 +78,15 @@ extension OriginalLoader {
     }
 
     private func exchange(_ request: URLRequest, _ load: Load) async throws(Error) -> Exchange {
+        let keeping = keeping(of: request, load)
+        let partial = await partial(for: request, keeping, load)
         // Before a place is taken, which those for other hosts can use meanwhile.
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
-        return try await load.context.perform(on: fetches) { [self] () throws(Error) in
+        return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
             let requested = Date()
-            let (data, response) = try await ask(request, load)
+            let (data, response) = try await download(request, resuming: partial, keeping, load)
             return Exchange(request: request, requested: requested, data: data, response: response)
         }
-    }
-
-    /// Asks the origin if the gate lets us, and tells the gate how it went.
-    private func ask(
-        _ request: URLRequest,
-        _ load: Load
-    ) async throws(Error) -> (data: Data, response: URLResponse?) {
-        let request = try await prepared(request, load.source)
-        guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
-        let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
-        let pass = try await configuration.originGate.enter(url)
-        load.metrics.update { $0.originFetches += 1 }
-        do throws(Error) {
-            let answer = try await loader.data(for: request, limit: limit) { completed, total in
-                load.context.send(completed: completed, total: total)
-            }
-            await configuration.originGate.leave(pass, .answered)
-            return answer
-        } catch {
-            await configuration.originGate.leave(pass, OriginOutcome(error))
-            throw error
-        }
-    }
-
-    /// The request as the delegate wants it to be sent.
-    private func prepared(_ request: URLRequest, _ source: Source) async throws(Error) -> URLRequest {
-        guard let hooks = source.hooks else { return request }
-        let prepared: URLRequest
-        do {
-            prepared = try await hooks.willLoadData(request)
-        } catch is CancellationError {
-            throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load)
-        } catch {
-            throw Error(.dataLoadingFailed, "willLoadData for \(source): \(error)", stage: .load)
-        }
-        if Task.isCancelled { throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load) }
-        if let url = prepared.url, url != request.url { try configuration.urlPolicy.check(url) }
-        return prepared
     }
 
     private func received(

@@ -1,0 +1,109 @@
+internal import Foundation
+internal import FoundationNetworking
+
+// Downloads that go on where an earlier one was cut off, here or in another process that shares the cache:
+//
+//   find what is kept ─ add Range and If-Range ─ willLoadData ─ gate ─ load ─┬─ 206: the rest ──► whole: forget it
+//                                 ▲                                          ├─ 200: all of it ─► whole: forget it
+//                                 └──────── once, without a range ◄── 416 ───┤
+//                                                                            └─ cut off: keep what has come
+extension OriginalLoader {
+    typealias Loaded = (data: Data, response: URLResponse?)
+
+    /// What keeps the beginning of this download; nil where nothing is to be kept of it.
+    func keeping(of request: URLRequest, _ load: Load) -> PartialKeeping? {
+        guard configuration.isResumableDataEnabled, configuration.dataCachePolicy != .storeNothing,
+            let cache = configuration.resumableDataCache ?? configuration.dataCache,
+            (request.httpMethod ?? "GET") == "GET", RequestCachePolicy(request).mayKeep,
+            !load.source.request.options.contains(.disableDiskCacheWrites)
+        else { return nil }
+        return PartialKeeping(
+            cache,
+            load.source.key,
+            interval: configuration.resumableDataInterval,
+            logger: configuration.logger
+        )
+    }
+
+    /// What an earlier download has left. Who asks whether something else has changed asks for no part.
+    func partial(for request: URLRequest, _ keeping: PartialKeeping?, _ load: Load) async -> ResumableData? {
+        guard load.wish.readsCaches, !request.isConditional else { return nil }
+        return await keeping?.find()
+    }
+
+    /// Loads all, or the rest, in which case the answer is as one to all would have been.
+    func download(
+        _ request: URLRequest,
+        resuming partial: ResumableData?,
+        _ keeping: PartialKeeping?,
+        _ load: Load
+    ) async throws(Error) -> Loaded {
+        let limits = ResumableData.Limits(most: limit)
+        let download = ResumableDownload(request, resuming: partial, limits: limits)
+        switch try await ask(download, keeping, load) {
+        case .done(let data, let response):
+            await keeping?.end(nil)
+            return (data, response)
+        case .again:
+            await keeping?.end(nil)
+            // Without anything to resume it does not come to this again.
+            return try await self.download(request, resuming: nil, keeping, load)
+        case .failed(let error, let kept):
+            await keeping?.end(kept)
+            throw error
+        }
+    }
+
+    /// Asks the origin if the gate lets us, and tells the gate how it went.
+    private func ask(
+        _ download: ResumableDownload,
+        _ keeping: PartialKeeping?,
+        _ load: Load
+    ) async throws(Error) -> ResumableDownload.Outcome {
+        let request = try await prepared(download.request, load.source)
+        guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
+        let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
+        let pass = try await configuration.originGate.enter(url)
+        load.metrics.update { $0.originFetches += 1 }
+        let outcome = await loader.attempt(download, as: request, limit: limit, watch: watch(keeping, load))
+        if case .failed(let error, _) = outcome {
+            await configuration.originGate.leave(pass, OriginOutcome(error))
+        } else {
+            await configuration.originGate.leave(pass, .answered)
+        }
+        return outcome
+    }
+
+    private func watch(_ keeping: PartialKeeping?, _ load: Load) -> BodyWatch {
+        let schedule = PartSchedule(interval: configuration.progressiveDecodingInterval)
+        let key = OriginalLoadKey(load.source)
+        let wantsPreview: @Sendable () -> Bool = { [previews] in schedule.isDue && previews.contains(key) }
+        return BodyWatch(
+            onProgress: { completed, total in load.context.send(completed: completed, total: total) },
+            wantsPart: { keeping?.isDue == true || wantsPreview() },
+            onPart: { download in
+                if let keeping, keeping.isDue { keeping.checkpoint(download) }
+                if wantsPreview(), schedule.take() {
+                    let original = Original(data: download.body, metadata: nil, response: download.response)
+                    load.context.send(partial: original)
+                }
+            }
+        )
+    }
+
+    /// The request as the delegate wants it to be sent.
+    private func prepared(_ request: URLRequest, _ source: Source) async throws(Error) -> URLRequest {
+        guard let hooks = source.hooks else { return request }
+        let prepared: URLRequest
+        do {
+            prepared = try await hooks.willLoadData(request)
+        } catch is CancellationError {
+            throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load)
+        } catch {
+            throw Error(.dataLoadingFailed, "willLoadData for \(source): \(error)", stage: .load)
+        }
+        if Task.isCancelled { throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load) }
+        if let url = prepared.url, url != request.url { try configuration.urlPolicy.check(url) }
+        return prepared
+    }
+}

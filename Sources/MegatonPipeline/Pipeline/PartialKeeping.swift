@@ -1,0 +1,83 @@
+internal import Foundation
+internal import Logging
+import Synchronization
+
+/// Keeps what has come of one download, so that the next one for the same goes on from there: another worker's too, and
+/// also where this process is killed meanwhile.
+final class PartialKeeping: Sendable {
+    private struct State {
+        /// Bytes of what the cache has of it; nil where it has nothing, as far as we know.
+        var kept: Int?
+        /// Of the last checkpoint, or of the beginning.
+        var last: ContinuousClock.Instant
+        var checkpoint: Task<Void, Never>?
+        var isWriting = false
+    }
+
+    private let cache: any DataCaching
+    private let key: String
+    private let interval: Duration
+    private let logger: Logger
+    private let state: Mutex<State>
+
+    /// - Parameters:
+    ///   - original: the key of what is downloaded.
+    ///   - interval: between two checkpoints of a download that takes long.
+    init(_ cache: any DataCaching, _ original: CacheKey, interval: Duration, logger: Logger) {
+        self.cache = cache
+        key = CacheKey.partial(of: original).description
+        self.interval = interval
+        self.logger = logger
+        state = Mutex(State(last: .now))
+    }
+
+    /// What an earlier download has left. It stays in the cache until this one has brought more, or all.
+    func find() async -> ResumableData? {
+        guard let blob = await cache.cachedData(for: key) else { return nil }
+        let partial = ResumableData(encoded: blob)
+        // What cannot be used is to be removed, too.
+        state.withLock { $0.kept = partial?.data.count ?? 0 }
+        return partial
+    }
+
+    /// Whether so much time has passed that it would be a pity to lose what has come, if the process is killed.
+    var isDue: Bool { state.withLock { !$0.isWriting && $0.last.duration(to: .now) >= interval } }
+
+    /// Keeps what has come so far, behind the download.
+    func checkpoint(_ download: ResumableDownload) {
+        state.withLock { state in
+            guard !state.isWriting else { return }
+            state.last = .now
+            guard let partial = download.kept, partial.data.count > state.kept ?? 0 else { return }
+            state.isWriting = true
+            // Unstructured, as the download does not wait for it. `end` does; it ends within the cache's own time-outs.
+            state.checkpoint = Task { await write(partial) }
+        }
+    }
+
+    /// Ends the download. Returns when the cache has what there is to keep: whoever asks next finds it.
+    ///
+    /// - Parameter partial: nil where the next one is to begin anew, or has all.
+    func end(_ partial: ResumableData?) async {
+        // Not to be cancelled with the download: a cancelled one is what others go on with. Ends as the checkpoint does.
+        await Task { [self] in
+            await state.withLock { $0.checkpoint }?.value
+            let kept = state.withLock { $0.kept }
+            if let partial {
+                if partial.data.count != kept { await write(partial) }
+            } else if kept != nil {
+                await cache.removeData(for: key)
+            }
+        }.value
+    }
+
+    private func write(_ partial: ResumableData) async {
+        do {
+            await cache.storeData(try partial.encoded(), for: key)
+            state.withLock { $0.kept = partial.data.count }
+        } catch {
+            logger.debug("the beginning of a download was not kept", metadata: ["error": "\(error)"])
+        }
+        state.withLock { $0.isWriting = false }
+    }
+}

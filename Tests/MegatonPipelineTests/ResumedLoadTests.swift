@@ -1,0 +1,231 @@
+import Foundation
+import FoundationNetworking
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+/// Pipelines that share a cache and an origin that cuts downloads off: what one has begun another one ends.
+@Suite(.timeLimit(.minutes(2))) struct ResumedLoadTests {
+    /// Three times what is worth being kept, and begins as a PNG does.
+    private static let body =
+        Data([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
+        + Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) })
+
+    /// What each request sent as `Range`; empty where it sent none.
+    private let ranges = TestLog<String>()
+    private let cache = CountingDataCache()
+
+    /// Gives so many bytes an answer at the most, and cuts it off then.
+    ///
+    /// - Parameters:
+    ///   - shift: by how much the part that is given is beside what was asked for.
+    ///   - stalls: the rest does not come, but the connection stays.
+    private func site(
+        tag: String = "\"1\"",
+        more: [(String, String)] = [("Accept-Ranges", "bytes")],
+        shift: Int = 0,
+        refuses: Bool = false,
+        stalls: Bool = false,
+        _ most: Int
+    ) -> @Sendable (OriginServer.Request) -> OriginServer.Answer {
+        { [ranges] request in
+            let (whole, range) = (Self.body, request.headers["range"])
+            ranges.append(range ?? "")
+            let headers = [("ETag", tag), ("Content-Type", "image/png"), ("Cache-Control", "max-age=60")] + more
+            if range != nil, refuses { return OriginServer.Answer(status: 416, headers: headers) }
+            let start = range.flatMap { Int($0.dropFirst("bytes=".count).dropLast()) } ?? 0
+            let isPart = start > 0 && request.headers["if-range"] == tag
+            let rest = isPart ? whole.dropFirst(start) : whole
+            let fields = [("Content-Range", "bytes \(start + shift)-\(whole.count - 1)/\(whole.count)")]
+            return OriginServer.Answer(
+                status: isPart ? 206 : 200,
+                headers: headers + (isPart ? fields : []),
+                body: Data(rest.prefix(most)),
+                announcedLength: rest.count,
+                stream: stalls ? OriginStream(piece: Data([0]), interval: .hours(1)) : nil
+            )
+        }
+    }
+
+    /// One of the workers: their caches are one.
+    private func worker(
+        delegate: (any ImagePipeline.Delegate)? = nil,
+        _ change: (inout ImagePipeline.Configuration) -> Void = { _ in }
+    ) -> ImagePipeline {
+        PipelineProbe(cache, delegate: delegate, change).pipeline
+    }
+
+    private func code(_ pipeline: ImagePipeline, _ url: URL) async -> ImagePipeline.Error.Code? {
+        await TestPipeline.code { try await pipeline.data(for: url) }
+    }
+
+    // MARK: - Going on
+
+    /// B 45 and R1: cut off twice, and each byte came once; another worker goes on each time.
+    @Test func anotherWorkerGoesOnWhereOneWasCutOff() async throws {
+        try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
+            let url = origin.url("/a")
+            #expect(await code(worker(), url) == .incompleteBody)
+            #expect(await code(worker(), url) == .incompleteBody)
+            let partial = try #require(cache.partials.first.flatMap { ResumableData(encoded: $0) })
+            #expect(partial.data == Self.body.prefix(200_000), "a second interruption keeps all")
+            let third = await code(worker(), url)
+            #expect(third == .incompleteBody)
+            let (data, response) = try await worker().data(for: url)
+            #expect(data == Self.body)
+            #expect(ranges.values == ["", "bytes=100000-", "bytes=200000-", "bytes=300000-"])
+            let http = try #require(response as? HTTPURLResponse)
+            #expect(http.statusCode == 200 && http.expectedContentLength == Int64(Self.body.count))
+            #expect(cache.partials.isEmpty, "nothing is left of it")
+            let kept = try await worker().data(for: url)
+            #expect(kept.data == Self.body && origin.total == 4, "what was put together is kept as a whole")
+        }
+    }
+
+    /// B 47: the first progress of a resumed download is above what was there.
+    @Test func theProgressOfAResumedLoadIsOfTheWhole() async throws {
+        try await OriginServer.run(responding: site(200_000)) { (origin) async throws in
+            let url = origin.url("/a")
+            #expect(await code(worker(), url) == .incompleteBody)
+            let task = worker().imageTask(with: url)
+            var progress: [ImageTask.Progress] = []
+            for await one in task.progress { progress.append(one) }
+            let first = try #require(progress.first)
+            #expect(first.completed > 200_000 && first.total == Int64(Self.body.count))
+            #expect(progress.last?.completed == Int64(Self.body.count))
+        }
+    }
+
+    /// The delegate has the last word: it sees what is asked for.
+    @Test func aDelegateSeesTheRange() async throws {
+        try await OriginServer.run(responding: site(200_000)) { (origin) async throws in
+            let url = origin.url("/a")
+            #expect(await code(worker(), url) == .incompleteBody)
+            let delegate = TestDelegate {
+                $0.willLoad = { request, _ in
+                    var request = request
+                    request.setValue("Bearer 1", forHTTPHeaderField: "Authorization")
+                    return request
+                }
+            }
+            let (data, _) = try await worker(delegate: delegate).data(for: url)
+            #expect(data == Self.body)
+            let sent = delegate.loads.values.map { $0.value(forHTTPHeaderField: "Range") }
+            #expect(sent == ["bytes=200000-"] && ranges.values == ["", "bytes=200000-"])
+        }
+    }
+
+    // MARK: - Being cancelled
+
+    /// Who gives up leaves what has come to the next.
+    @Test func aCancelledDownloadLeavesWhatHasCome() async throws {
+        try await OriginServer.run(responding: site(stalls: true, 100_000)) { (origin) async throws in
+            let url = origin.url("/a")
+            let task = worker().imageTask(with: url)
+            for await progress in task.progress where progress.completed == 100_000 { task.cancel() }
+            let partial = try await partial()
+            #expect(partial.data == Self.body.prefix(100_000))
+        }
+    }
+
+    /// B 48: cancelled before the origin has answered.
+    @Test func whatIsKeptSurvivesACancellationBeforeTheAnswer() async throws {
+        try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
+            let url = origin.url("/a")
+            #expect(await code(worker(), url) == .incompleteBody)
+            origin.hold()
+            let task = worker().imageTask(with: url)
+            await origin.waitForRequests("/a", count: 2)
+            task.cancel()
+            #expect(await TestPipeline.code { try await task.response } == .cancelled)
+            let partial = try await partial()
+            #expect(partial.data == Self.body.prefix(100_000))
+        }
+    }
+
+    /// A process that is killed says nothing at its end: what has come is kept while more is awaited.
+    @Test func whatHasComeIsKeptWhileMoreIsAwaited() async throws {
+        try await OriginServer.run(responding: site(stalls: true, 200_000)) { (origin) async throws in
+            let task = worker { $0.resumableDataInterval = .zero }.imageTask(with: origin.url("/a"))
+            let partial = try await partial()
+            #expect(partial.data.count >= 64 * 1024 && Self.body.starts(with: partial.data))
+            #expect(task.status.result == nil, "it is still under way")
+            task.cancel()
+        }
+    }
+
+    /// What the cache has, as soon as it has something.
+    private func partial() async throws -> ResumableData {
+        while cache.partials.isEmpty {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+        return try #require(cache.partials.first.flatMap { ResumableData(encoded: $0) })
+    }
+
+    // MARK: - Not going on
+
+    /// R2: the picture has changed meanwhile, and comes as a whole.
+    @Test func aChangedPictureIsLoadedAsAWhole() async throws {
+        let site = [site(100_000), site(tag: "\"2\"", 1_000_000)]
+        try await OriginServer.run(
+            responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
+        ) { (origin) async throws in
+            #expect(await code(worker(), origin.url("/a")) == .incompleteBody)
+            let (data, _) = try await worker().data(for: origin.url("/a"))
+            #expect(data == Self.body && ranges.values == ["", "bytes=100000-"] && cache.partials.isEmpty)
+        }
+    }
+
+    /// R2: a part that is another one than was asked for is never joined.
+    @Test func aPartThatDoesNotFitIsNotJoined() async throws {
+        let site = [site(100_000), site(shift: 1, 1_000_000)]
+        try await OriginServer.run(
+            responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
+        ) { (origin) async throws in
+            #expect(await code(worker(), origin.url("/a")) == .incompleteBody)
+            let (data, _) = try await worker().data(for: origin.url("/a"))
+            #expect(data == Self.body && ranges.values == ["", "bytes=100000-", ""] && cache.partials.isEmpty)
+        }
+    }
+
+    /// R4: an origin that has nothing more to give beyond that point is asked for all, once.
+    @Test func aRefusedRangeIsAskedForOnce() async throws {
+        try await OriginServer.run(responding: site(refuses: true, 200_000)) { (origin) async throws in
+            #expect(await code(worker(), origin.url("/a")) == .incompleteBody)
+            // All of it is cut off again, and what has come this time is kept anew.
+            #expect(await code(worker(), origin.url("/a")) == .incompleteBody)
+            #expect(ranges.values == ["", "bytes=200000-", ""] && cache.partials.count == 1)
+        }
+    }
+
+    /// B 46 and R3: without a strong validator, or where the origin gives no parts, nothing is kept.
+    @Test(arguments: ["W/\"1\"", "none"]) func whatCannotBeResumedIsBegunAnew(_ what: String) async throws {
+        let isWeak = what != "none"
+        let more = isWeak ? [("Accept-Ranges", "bytes")] : [("Accept-Ranges", what)]
+        let site = site(tag: isWeak ? what : "\"1\"", more: more, 100_000)
+        try await OriginServer.run(responding: site) { (origin) async throws in
+            for _ in 0..<2 { #expect(await code(worker(), origin.url("/a")) == .incompleteBody) }
+            #expect(ranges.values == ["", ""] && cache.partials.isEmpty)
+        }
+    }
+
+    /// What nobody wants kept is not kept in parts either.
+    @Test(arguments: ["switch", "policy", "option", "no-store"]) func nothingIsKeptAgainstTheWish(_ what: String)
+        async throws
+    {
+        try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
+            let pipeline = worker {
+                $0.isResumableDataEnabled = what != "switch"
+                if what == "policy" { $0.dataCachePolicy = .storeNothing }
+            }
+            var request = ImageRequest(url: origin.url("/a"))
+            if what == "option" { request.options.insert(.disableDiskCacheWrites) }
+            if what == "no-store" { request.headers["Cache-Control"] = "no-store" }
+            let (wanted, code) = (request, ImagePipeline.Error.Code.incompleteBody)
+            #expect(await TestPipeline.code { try await pipeline.data(for: wanted) } == code)
+            #expect(cache.partials.isEmpty)
+        }
+    }
+}
