@@ -58,11 +58,14 @@ final class CurlExchange {
     // MARK: - Options
 
     private func setSafety() -> Bool {
+        let protocols = hop.ftpPort == nil ? "http,https" : "ftp"
         let results = [
             // A proxy from the environment would connect in our place, past the address policy.
             megaton_curl_setopt_string(easy, CURLOPT_PROXY, ""),
-            megaton_curl_setopt_string(easy, CURLOPT_PROTOCOLS_STR, "http,https"),
-            megaton_curl_setopt_string(easy, CURLOPT_REDIR_PROTOCOLS_STR, "http,https"),
+            megaton_curl_setopt_string(easy, CURLOPT_PROTOCOLS_STR, protocols),
+            megaton_curl_setopt_string(easy, CURLOPT_REDIR_PROTOCOLS_STR, protocols),
+            // Data come from where the control connection goes to, whatever the server says.
+            megaton_curl_setopt_long(easy, CURLOPT_FTP_SKIP_PASV_IP, 1),
             // Each hop is a request of its own here, with its own rules and credentials.
             megaton_curl_setopt_long(easy, CURLOPT_FOLLOWLOCATION, 0),
             megaton_curl_setopt_long(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1),
@@ -101,6 +104,13 @@ final class CurlExchange {
 
     private func setRequest() {
         megaton_curl_setopt_string(easy, CURLOPT_URL, hop.request.url?.absoluteString)
+        if hop.ftpPort != nil {
+            if let login = hop.ftpLogin {
+                megaton_curl_setopt_string(easy, CURLOPT_USERNAME, login.user)
+                megaton_curl_setopt_string(easy, CURLOPT_PASSWORD, login.password.value)
+            }
+            return
+        }
         megaton_curl_setopt_string(easy, CURLOPT_USERAGENT, configuration.userAgent)
         for (name, value) in hop.request.allHTTPHeaderFields ?? [:] {
             // A field without a value is told by a semicolon: with a colon it would be left out.
@@ -157,7 +167,8 @@ final class CurlExchange {
             refusal = "it is neither an IPv4 nor an IPv6 address"
             return curl_socket_t(-1)
         }
-        if !hop.isTrusted, let complaint = configuration.addressPolicy.complaint(address: ip, port: port) {
+        if !hop.isTrusted, let complaint = configuration.addressPolicy.complaint(address: ip, port: hop.ftpPort ?? port)
+        {
             refusal = complaint
             return curl_socket_t(-1)
         }
@@ -196,6 +207,8 @@ final class CurlExchange {
             )
             return false
         }
+        // Replies of ftp are no fields.
+        if hop.ftpPort != nil { return true }
         let text = String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
         if text.hasPrefix("HTTP/") {
             // A new answer: the one before it was 1xx.
@@ -241,6 +254,13 @@ final class CurlExchange {
 
     /// Whether a connection stood, TLS included, and the request was on its way.
     var wasConnected: Bool { offset(CURLINFO_PRETRANSFER_TIME_T) > 0 }
+
+    /// Bytes of the body as they were announced, also by ftp; nil where they were not.
+    var announcedLength: Int? {
+        var value: curl_off_t = -1
+        megaton_curl_getinfo_offset(easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &value)
+        return value >= 0 ? Int(value) : nil
+    }
 
     /// Seconds since the exchange began.
     var elapsed: Double { offset(CURLINFO_TOTAL_TIME_T) }

@@ -40,7 +40,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private var started: ContinuousClock.Instant?
     private var timings = LoadTimings()
     /// Once the present answer was found to be what was asked for.
-    private var response: HTTPURLResponse?
+    private var response: URLResponse?
     /// What is wrong with the present answer.
     private var complaint: (any Error)?
     private var failure: (any Error)?
@@ -168,7 +168,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             if Redirects.isRedirect(exchange.status), exchange.location != nil { return ignore(bytes) }
             judge(exchange)
             if complaint != nil { return ignore(bytes) }
-            let length = exchange.headers["content-length"].flatMap { Int($0) } ?? 0
+            let length = exchange.announcedLength ?? 0
             if length > configuration.maximumBodySize { return refuseSize("announces \(length) bytes, more") }
         }
         timings.bytes += bytes.count
@@ -194,6 +194,11 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// Looks at the head of an answer, once.
     private func judge(_ exchange: CurlExchange) {
         guard response == nil, complaint == nil, let url = exchange.hop.request.url else { return }
+        if exchange.hop.ftpPort != nil {
+            let length = exchange.announcedLength ?? -1
+            response = URLResponse(url: url, mimeType: nil, expectedContentLength: length, textEncodingName: nil)
+            return
+        }
         let answer = HTTPURLResponse(
             url: url,
             statusCode: exchange.status,
@@ -248,6 +253,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         case CURLE_PARTIAL_FILE, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2, CURLE_HTTP2_STREAM,
             CURLE_WEIRD_SERVER_REPLY, CURLE_SEND_ERROR:
             .incompleteBody
+        case CURLE_REMOTE_FILE_NOT_FOUND, CURLE_FTP_COULDNT_RETR_FILE: .notFound
+        case CURLE_LOGIN_DENIED, CURLE_REMOTE_ACCESS_DENIED: .accessDenied
         default: .unreachable
         }
     }

@@ -4,12 +4,22 @@ internal import FoundationNetworking
 
 /// One request of a load as it goes out: checked, by HTTP, and with the credential of its own host.
 struct Hop {
-    /// By http or https.
+    /// By http, https or ftp.
     var request: URLRequest
+    /// The only port that is connected to by ftp: the data's is any (RFC 1123 section 4.1.2.6), at the same address. Nil
+    /// for all else.
+    private(set) var ftpPort: Int?
+    /// Who fetches by ftp; anonymous without.
+    private(set) var ftpLogin: Login?
     /// What libcurl signs the request with (`CURLOPT_AWS_SIGV4`).
     var signature: Signature?
     /// Its host stands in the configuration, not in a source: any address may be connected to.
     var isTrusted = false
+
+    struct Login {
+        let user: String
+        let password: Secret
+    }
 
     struct Signature {
         let provider: String
@@ -36,6 +46,8 @@ struct Hop {
         let credential = configuration.credentials.credential(for: parts, named: request.credentialName)
         if scheme == "s3" {
             try sign(try S3Location(url), credential, configuration.s3)
+        } else if scheme == "ftp" {
+            try retrieve(parts, credential)
         } else {
             let fields = credential?.headerFields ?? [:]
             // Foundation would leave them out without a word.
@@ -64,6 +76,23 @@ struct Hop {
         request.setValue(checksum, forHTTPHeaderField: "x-amz-content-sha256")
         if let token { request.setValue(token.value, forHTTPHeaderField: "x-amz-security-token") }
         signature = Signature(provider: "aws:amz:\(endpoint.region):s3", keyID: keyID, secret: secret)
+    }
+
+    private mutating func retrieve(_ parts: URLParts, _ credential: Credential?) throws(ImagePipeline.Error) {
+        let path = request.url?.path(percentEncoded: true) ?? ""
+        // Beyond a semicolon would stand how to transfer it (RFC 1738 section 3.2.2).
+        guard !path.isEmpty, !path.hasSuffix("/"), !path.contains(";") else {
+            throw ImagePipeline.Error(.invalidURL, "\(request.url?.redacted ?? "") names no file.")
+        }
+        guard (request.httpMethod ?? "GET") == "GET" else {
+            throw ImagePipeline.Error(.invalidURL, "By ftp: files are only read (\(request.httpMethod ?? "")).")
+        }
+        ftpPort = parts.port
+        switch credential?.method {
+        case nil: break
+        case .basic(let user, let password): ftpLogin = Login(user: user, password: password)
+        default: throw ImagePipeline.Error(.forbidden, "The credential for \(parts.host) is none for ftp.")
+        }
     }
 
     private static func check(_ fields: [String: String]) throws(ImagePipeline.Error) {

@@ -49,7 +49,7 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
             place = String(authority.dropLast(2) + rest.dropFirst(authority.count))
         }
         // A bucket stands where a host would.
-        guard ["http", "https", "s3", nil].contains(scheme), let url = URL(string: "http://\(place)"),
+        guard ["http", "https", "s3", "ftp", nil].contains(scheme), let url = URL(string: "http://\(place)"),
             let parts = URLParts(url), !parts.host.contains("*"), url.query() == nil, url.fragment() == nil,
             !parts.hasUser, !parts.hasOddPath
         else {

@@ -53,7 +53,9 @@ struct URLParts: Sendable, Hashable {
         )
     }
 
-    var usualPort: Int { scheme == "http" ? 80 : 443 }
+    var usualPort: Int { Self.usualPorts[scheme] ?? 443 }
+
+    private static let usualPorts = ["http": 80, "ftp": 21]
 
     var port: Int { explicitPort ?? usualPort }
 

@@ -16,7 +16,7 @@ public struct URLPolicy: Sendable, Equatable {
     }
 
     /// Schemes whose URLs name a host, or a bucket in its place.
-    static let remoteSchemes: Set<String> = ["http", "https", "s3"]
+    static let remoteSchemes: Set<String> = ["http", "https", "s3", "ftp"]
 
     /// - Throws: `.invalidURL` or `.forbidden`.
     func check(_ url: URL) throws(ImagePipeline.Error) {
