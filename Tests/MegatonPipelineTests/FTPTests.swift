@@ -25,7 +25,7 @@ import Testing
 
     @Test func aPictureIsLoaded() async throws {
         let server = try await VsftpdProcess.start(files: ["a/b.png": Self.image])
-        let pipeline = pipeline()
+        let pipeline = self.pipeline()
         // The second one goes over the same control connection.
         for _ in 0..<2 {
             let (data, response) = try await pipeline.data(for: server.url("/a/b.png"))
@@ -68,7 +68,7 @@ import Testing
         let server = try await VsftpdProcess.start(files: ["a.png": Self.image])
         let rule = try SourceRule("ftp://127.0.0.1:\(server.port)/")
         let credential = Credential(sources: [rule], method: .basic(user: "somebody", password: Secret("secret")))
-        let pipeline = pipeline { $0.credentials = Credentials([credential]) }
+        let pipeline = self.pipeline { $0.credentials = Credentials([credential]) }
         #expect(await TestPipeline.code { try await pipeline.data(for: server.url("/a.png")) } == .accessDenied)
     }
 
@@ -92,7 +92,7 @@ import Testing
     @Test func noRedirectLeadsThere() async throws {
         let answer = OriginServer.Answer(status: 302, headers: [("Location", "ftp://127.0.0.1/a.png")])
         try await OriginServer.run(answer: { _ in answer }) { (origin) async throws in
-            let pipeline = pipeline(schemes: ["http", "ftp"])
+            let pipeline = self.pipeline(schemes: ["http", "ftp"])
             #expect(await TestPipeline.code { try await pipeline.data(for: origin.url("/")) } == .invalidURL)
         }
     }

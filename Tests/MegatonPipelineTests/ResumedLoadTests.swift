@@ -124,7 +124,7 @@ import Testing
             let url = origin.url("/a")
             let task = worker().imageTask(with: url)
             for await progress in task.progress where progress.completed == 100_000 { task.cancel() }
-            let partial = try await partial()
+            let partial = try await self.partial()
             #expect(partial.data == Self.body.prefix(100_000))
         }
     }
@@ -139,7 +139,7 @@ import Testing
             await origin.waitForRequests("/a", count: 2)
             task.cancel()
             #expect(await TestPipeline.code { try await task.response } == .cancelled)
-            let partial = try await partial()
+            let partial = try await self.partial()
             #expect(partial.data == Self.body.prefix(100_000))
         }
     }
@@ -148,7 +148,7 @@ import Testing
     @Test func whatHasComeIsKeptWhileMoreIsAwaited() async throws {
         try await OriginServer.run(responding: site(stalls: true, 200_000)) { (origin) async throws in
             let task = worker { $0.resumableDataInterval = .zero }.imageTask(with: origin.url("/a"))
-            let partial = try await partial()
+            let partial = try await self.partial()
             #expect(partial.data.count >= 64 * 1024 && Self.body.starts(with: partial.data))
             #expect(task.status.result == nil, "it is still under way")
             task.cancel()
@@ -168,7 +168,7 @@ import Testing
 
     /// R2: the picture has changed meanwhile, and comes as a whole.
     @Test func aChangedPictureIsLoadedAsAWhole() async throws {
-        let site = [site(100_000), site(tag: "\"2\"", 1_000_000)]
+        let site = [self.site(100_000), self.site(tag: "\"2\"", 1_000_000)]
         try await OriginServer.run(
             responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
         ) { (origin) async throws in
@@ -180,7 +180,7 @@ import Testing
 
     /// R2: a part that is another one than was asked for is never joined.
     @Test func aPartThatDoesNotFitIsNotJoined() async throws {
-        let site = [site(100_000), site(shift: 1, 1_000_000)]
+        let site = [self.site(100_000), self.site(shift: 1, 1_000_000)]
         try await OriginServer.run(
             responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
         ) { (origin) async throws in
@@ -204,7 +204,7 @@ import Testing
     @Test(arguments: ["W/\"1\"", "none"]) func whatCannotBeResumedIsBegunAnew(_ what: String) async throws {
         let isWeak = what != "none"
         let more = isWeak ? [("Accept-Ranges", "bytes")] : [("Accept-Ranges", what)]
-        let site = site(tag: isWeak ? what : "\"1\"", more: more, 100_000)
+        let site = self.site(tag: isWeak ? what : "\"1\"", more: more, 100_000)
         try await OriginServer.run(responding: site) { (origin) async throws in
             for _ in 0..<2 { #expect(await code(worker(), origin.url("/a")) == .incompleteBody) }
             #expect(ranges.values == ["", ""] && cache.partials.isEmpty)

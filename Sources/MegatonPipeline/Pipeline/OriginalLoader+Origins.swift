@@ -78,8 +78,8 @@ extension OriginalLoader {
     }
 
     private func exchange(_ request: URLRequest, _ load: Load) async throws(Error) -> Exchange {
-        let keeping = keeping(of: request, load)
-        let partial = await partial(for: request, keeping, load)
+        let keeping = self.keeping(of: request, load)
+        let partial = await self.partial(for: request, keeping, load)
         // Before a place is taken, which those for other hosts can use meanwhile.
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
         return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
