@@ -54,6 +54,25 @@ import Testing
         #expect(try FileAccess(roots: [directory.path + "/real"]).file(at: directory.path + "/alias/a.jpg").size == 1)
     }
 
+    /// The directory of an output is looked at again when it is open: by then it may be a link that leads out.
+    @Test func aDirectoryThatWasSwappedIsNotWrittenTo() throws {
+        let directory = try TestDirectory()
+        let root = directory.path + "/out"
+        try directory.write(Data(), to: "elsewhere/a.txt")
+        try directory.write(Data(), to: "out/b.txt")
+        let access = FileAccess(roots: [root])
+        let (place, name) = try access.prepareOutput(at: root + "/deep/c.jpg")
+        #expect(name == "c.jpg")
+        close(try access.openDirectory(place))
+        try FileManager.default.removeItem(atPath: place)
+        #expect(code { _ = try access.openDirectory(place) } == .outputFailed, "it is gone")
+        try FileManager.default.createSymbolicLink(
+            atPath: place,
+            withDestinationPath: directory.path + "/elsewhere"
+        )
+        #expect(code { _ = try access.openDirectory(place) } == .forbidden)
+    }
+
     @Test func makesTheDirectoriesOfOutputsBeneathItsRoots() throws {
         let directory = try TestDirectory()
         let access = FileAccess(roots: [directory.path])

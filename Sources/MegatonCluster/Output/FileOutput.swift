@@ -24,8 +24,12 @@ public struct FileOutput: Sendable {
             try await threads.run { [access] in
                 for file in files {
                     let (directory, name) = try access.prepareOutput(at: file.path)
-                    if Self.isThere(file.data, at: "\(directory)/\(name)") { continue }
-                    try Self.write(file.data, directory: directory, name: name)
+                    // Whoever may write beneath a root could put a link in its place from now on.
+                    let descriptor = try access.openDirectory(directory)
+                    defer { close(descriptor) }
+                    let place = Place(directory: "/proc/self/fd/\(descriptor)", name: name, asked: file.path)
+                    if Self.isThere(file.data, at: place.path) { continue }
+                    try Self.write(file.data, to: place)
                 }
             }
         } catch let error as ImagePipeline.Error {
@@ -33,6 +37,19 @@ public struct FileOutput: Sendable {
         } catch {
             throw ImagePipeline.Error(.cancelled, "The writing of outputs was cancelled.")
         }
+    }
+
+    /// Where a file goes.
+    private struct Place {
+        /// By its descriptor.
+        let directory: String
+        let name: String
+        /// For messages.
+        let asked: String
+
+        var path: String { "\(directory)/\(name)" }
+        /// A name that nobody else has.
+        var temporary: String { "\(directory)/.megaton-\(UInt64.random(in: .min ... .max)).tmp" }
     }
 
     /// Whether the file has these very bytes already. To look costs a tenth of writing it again, and a batch that is
@@ -63,35 +80,38 @@ public struct FileOutput: Sendable {
     /// O_TMPFILE of open(2), which is a macro that Swift cannot read.
     private static let unnamedFile = O_DIRECTORY | 0o20000000
 
-    private static func write(_ data: Data, directory: String, name: String) throws(ImagePipeline.Error) {
-        let path = "\(directory)/\(name)"
+    private static func write(_ data: Data, to place: Place) throws(ImagePipeline.Error) {
         // Where no name is needed none is given; EOPNOTSUPP and EISDIR say that the file system cannot do that.
-        let unnamed = open(directory, O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
+        let unnamed = open(place.directory, O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
         if unnamed >= 0 {
             defer { close(unnamed) }
-            try fill(unnamed, data, path)
-            try link(unnamed, directory: directory, path: path)
+            try fill(unnamed, data, place)
+            try link(unnamed, to: place)
             return
         }
-        guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else { throw error("cannot be written", path) }
-        let temporary = "\(directory)/.megaton-\(UInt64.random(in: .min ... .max)).tmp"
+        guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else { throw error("cannot be written", place) }
+        let temporary = place.temporary
         let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
-        guard descriptor >= 0 else { throw error("cannot be written", path) }
+        guard descriptor >= 0 else { throw error("cannot be written", place) }
         do throws(ImagePipeline.Error) {
             defer { close(descriptor) }
-            try fill(descriptor, data, path)
+            try fill(descriptor, data, place)
         } catch {
             unlink(temporary)
             throw error
         }
-        guard rename(temporary, path) == 0 else {
-            let failure = error("cannot be put in its place", path)
+        try rename(temporary, to: place)
+    }
+
+    private static func rename(_ temporary: String, to place: Place) throws(ImagePipeline.Error) {
+        guard Foundation.rename(temporary, place.path) == 0 else {
+            let failure = error("cannot be put in its place", place)
             unlink(temporary)
             throw failure
         }
     }
 
-    private static func fill(_ descriptor: Int32, _ data: Data, _ path: String) throws(ImagePipeline.Error) {
+    private static func fill(_ descriptor: Int32, _ data: Data, _ place: Place) throws(ImagePipeline.Error) {
         let isComplete = data.withUnsafeBytes { bytes in
             var offset = 0
             while offset < bytes.count {
@@ -102,32 +122,28 @@ public struct FileOutput: Sendable {
             }
             return true
         }
-        guard isComplete else { throw error("cannot be written", path) }
+        guard isComplete else { throw error("cannot be written", place) }
     }
 
     /// Gives the complete file its name. A file that is there already is replaced by way of a second name, as a link
     /// cannot replace.
-    private static func link(_ descriptor: Int32, directory: String, path: String) throws(ImagePipeline.Error) {
+    private static func link(_ descriptor: Int32, to place: Place) throws(ImagePipeline.Error) {
         let source = "/proc/self/fd/\(descriptor)"
-        if linkat(AT_FDCWD, source, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 { return }
-        guard errno == EEXIST else { throw error("cannot be put in its place", path) }
-        let temporary = "\(directory)/.megaton-\(UInt64.random(in: .min ... .max)).tmp"
+        if linkat(AT_FDCWD, source, AT_FDCWD, place.path, AT_SYMLINK_FOLLOW) == 0 { return }
+        guard errno == EEXIST else { throw error("cannot be put in its place", place) }
+        let temporary = place.temporary
         guard linkat(AT_FDCWD, source, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) == 0 else {
-            throw error("cannot be put in its place", path)
+            throw error("cannot be put in its place", place)
         }
-        guard rename(temporary, path) == 0 else {
-            let failure = error("cannot be put in its place", path)
-            unlink(temporary)
-            throw failure
-        }
+        try rename(temporary, to: place)
     }
 
     /// Room on a disk can come back; a directory that may not be written stays one.
-    private static func error(_ what: String, _ path: String) -> ImagePipeline.Error {
+    private static func error(_ what: String, _ place: Place) -> ImagePipeline.Error {
         let code = errno
         return ImagePipeline.Error(
             .outputFailed,
-            "\(path) \(what): \(String(cString: strerror(code))).",
+            "\(place.asked) \(what): \(String(cString: strerror(code))).",
             isRetryable: [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE].contains(code)
         )
     }

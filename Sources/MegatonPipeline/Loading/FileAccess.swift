@@ -108,6 +108,31 @@ public struct FileAccess: Sendable {
         return (directory, name)
     }
 
+    /// Opens a directory that was checked, and looks where it lies: it may be a link that leads out by now. What is done
+    /// beneath `/proc/self/fd/<descriptor>` is done in the very directory that was looked at.
+    ///
+    /// - Parameter directory: of `prepareOutput`.
+    /// - Returns: a descriptor, to be closed by the caller.
+    /// - Throws: `.forbidden` or `.outputFailed`.
+    public func openDirectory(_ directory: String) throws(ImagePipeline.Error) -> Int32 {
+        let descriptor = open(directory, Self.placeOnly | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            let text = String(cString: strerror(errno))
+            throw ImagePipeline.Error(.outputFailed, "The directory \(directory) cannot be opened: \(text).")
+        }
+        do throws(ImagePipeline.Error) {
+            guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(directory) }
+            try requireRoot(of: opened, asked: directory)
+        } catch {
+            close(descriptor)
+            throw error
+        }
+        return descriptor
+    }
+
+    /// O_PATH of open(2): it need not be readable.
+    private static let placeOnly: Int32 = 0o10000000
+
     // MARK: -
 
     private func refuseOddities(_ path: String) throws(ImagePipeline.Error) {
