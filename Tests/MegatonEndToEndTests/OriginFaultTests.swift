@@ -1,6 +1,7 @@
 import Foundation
 import MegatonRedis
 import MegatonTestSupport
+import NIOCore
 import Synchronization
 import Testing
 

@@ -1,6 +1,7 @@
 import Foundation
 import FoundationNetworking
 import MegatonTestSupport
+import NIOCore
 import Testing
 
 @testable import MegatonPipeline

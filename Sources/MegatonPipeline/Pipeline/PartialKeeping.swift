@@ -67,6 +67,7 @@ final class PartialKeeping: Sendable {
                 if partial.data.count != kept { await write(partial) }
             } else if kept != nil {
                 await cache.removeData(for: key)
+                state.withLock { $0.kept = nil }
             }
         }.value
     }

@@ -39,12 +39,16 @@ extension QueueScripts {
             if open[i].credit > open[best].credit then best = i end
           end
           local intake = open[best]
-          local job = redis.call('RPOP', intake.key)
-          if job then
+          -- Alone it would give and pay the same with each.
+          local jobs = redis.call('RPOP', intake.key, #open == 1 and math.min(want, 32) or 1)
+          if jobs then
             intake.credit = intake.credit - total
-            if #job > 1048576 then job = '\\1' .. string.sub(job, 1, 1024) end
-            redis.call('RPUSH', KEYS[3], intake.batch .. '\\0' .. job)
-            want = want - 1
+            for i, job in ipairs(jobs) do
+              if #job > 1048576 then job = '\\1' .. string.sub(job, 1, 1024) end
+              jobs[i] = intake.batch .. '\\0' .. job
+            end
+            redis.call('RPUSH', KEYS[3], unpack(jobs))
+            want = want - #jobs
           else
             total = total - intake.weight
             table.remove(open, best)
@@ -58,13 +62,15 @@ extension QueueScripts {
             if k > 8 then redis.call('ZREM', KEYS[5], batch) end
           end
         end
-        local staged, bytes = {}, 0
-        for i = 0, tonumber(ARGV[3]) - 1 do
-          local job = redis.call('LINDEX', KEYS[3], i)
-          if not job then break end
-          bytes = bytes + #job
-          if i > 0 and bytes > 4194304 then break end
-          staged[#staged + 1] = job
+        local staged, bytes, most = {}, 0, tonumber(ARGV[3])
+        for start = 0, most - 1, 32 do
+          local jobs = redis.call('LRANGE', KEYS[3], start, math.min(start + 31, most - 1))
+          for _, job in ipairs(jobs) do
+            bytes = bytes + #job
+            if #staged > 0 and bytes > 4194304 then break end
+            staged[#staged + 1] = job
+          end
+          if #jobs < 32 or bytes > 4194304 then break end
         end
         if #staged > 0 then redis.call('SADD', KEYS[4], ARGV[2]) end
         return staged
@@ -113,9 +119,16 @@ extension QueueScripts {
         end
         local batches = tonumber(ARGV[4])
         local result = {0, 0, 0, 0}
-        for i = 5 + batches, #ARGV, 6 do
+        local ids, metas, ready = {}, {}, {{}, {}, {}}
+        -- Who is alive is dead no more; but who dies after it, under the same id, is.
+        local function revive()
+          if all('ZREM', KEYS[10], ids) > 0 then all('HDEL', KEYS[11], ids) end
+          ids = {}
+        end
+        local first = 5 + batches
+        local count = math.min((#ARGV - first + 1) / 6, redis.call('LLEN', KEYS[3]))
+        for i = first, first + 6 * count - 1, 6 do
           local id, kind, number, json, extra = ARGV[i], ARGV[i+1], tonumber(ARGV[i+2]), ARGV[i+4], ARGV[i+5]
-          if not redis.call('LPOP', KEYS[3]) then break end
           local name, batch, results, seen = '', nil, nil, nil
           if number > 0 then
             name = ARGV[4 + number]
@@ -125,6 +138,7 @@ extension QueueScripts {
             if redis.call('ZADD', KEYS[13], 'NX', now(), name) == 1 then redis.call('HSETNX', batch, 'created', now()) end
           end
           if kind == 'x' then
+            revive()
             bury(KEYS[10], KEYS[11], id, json)
             redis.call('HINCRBY', KEYS[12], 'failed', 1)
             if batch then finish(batch, results, seen, 'failed', extra) end
@@ -148,12 +162,18 @@ extension QueueScripts {
             result[3] = result[3] + 1
           else
             redis.call('HSET', KEYS[4], id, json)
-            redis.call('HSET', KEYS[5], id, pack(0, 0, '', kind, name, 0))
-            redis.call('LPUSH', KEYS[5 + tonumber(kind)], id)
-            if redis.call('ZREM', KEYS[10], id) == 1 then redis.call('HDEL', KEYS[11], id) end
+            metas[#metas + 1] = id
+            metas[#metas + 1] = pack(0, 0, '', kind, name, 0)
+            ids[#ids + 1] = id
+            local list = ready[tonumber(kind)]
+            list[#list + 1] = id
             result[1] = result[1] + 1
           end
         end
+        all('HSET', KEYS[5], metas)
+        for k = 1, 3 do all('LPUSH', KEYS[5 + k], ready[k]) end
+        revive()
+        redis.call('LTRIM', KEYS[3], count, -1)
         local tokens = math.min(result[1], tonumber(ARGV[3]))
         for _ = 1, tokens do redis.call('LPUSH', KEYS[9], '1') end
         if tokens > 0 then redis.call('LTRIM', KEYS[9], 0, tonumber(ARGV[3]) - 1) end

@@ -31,19 +31,27 @@ extension QueueScripts {
         local want = math.min(tonumber(ARGV[3]), math.max(share, 0))
         for k = 1, 3 do
           while want > 0 do
-            local id = redis.call('RPOP', KEYS[k])
-            if not id then break end
-            local json = redis.call('HGET', KEYS[6], id)
-            local m = redis.call('HGET', KEYS[7], id)
-            if json and m then
-              local a, s, _, p, b, f = meta(m)
-              redis.call('HSET', KEYS[7], id, pack(a + 1, s, ARGV[1], p, b, f))
-              redis.call('ZADD', KEYS[4], t + tonumber(ARGV[2]), id)
-              local gone = '0'
-              if b ~= '' and redis.call('SISMEMBER', KEYS[9], b) == 1 then gone = '1' end
-              taken[#taken + 1] = {id, a + 1, s, json, b, gone, f}
-              want = want - 1
+            local ids = redis.call('RPOP', KEYS[k], math.min(want, 256))
+            if not ids then break end
+            local bodies = redis.call('HMGET', KEYS[6], unpack(ids))
+            local metas = redis.call('HMGET', KEYS[7], unpack(ids))
+            local claimed, leases, known = {}, {}, {}
+            for i, id in ipairs(ids) do
+              if bodies[i] and metas[i] and not known[id] then
+                known[id] = true
+                local a, s, _, p, b, f = meta(metas[i])
+                claimed[#claimed + 1] = id
+                claimed[#claimed + 1] = pack(a + 1, s, ARGV[1], p, b, f)
+                leases[#leases + 1] = t + tonumber(ARGV[2])
+                leases[#leases + 1] = id
+                local gone = '0'
+                if b ~= '' and redis.call('SISMEMBER', KEYS[9], b) == 1 then gone = '1' end
+                taken[#taken + 1] = {id, a + 1, s, bodies[i], b, gone, f}
+                want = want - 1
+              end
             end
+            all('HSET', KEYS[7], claimed)
+            all('ZADD', KEYS[4], leases)
           end
         end
         return taken

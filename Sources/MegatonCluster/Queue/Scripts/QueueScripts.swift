@@ -18,6 +18,8 @@ enum QueueScripts {
     /// - `refused(id, json, status, code, message)`: the outcome of a job that is not admitted, as a worker would write
     ///   it.
     /// - `bury(dead, info, id, json)`: the oldest of 100,000 dead makes room.
+    /// - `all(command, key, values)`: one command for many values, in pieces that Lua's stack has room for. A call out of
+    ///   Lua costs more than most of what it does.
     static let prelude = """
         local function now()
           local t = redis.call('TIME')
@@ -68,6 +70,13 @@ enum QueueScripts {
             local oldest = redis.call('ZPOPMIN', dead)
             redis.call('HDEL', info, oldest[1])
           end
+        end
+        local function all(command, key, values)
+          local count = 0
+          for i = 1, #values, 1000 do
+            count = count + redis.call(command, key, unpack(values, i, math.min(i + 999, #values)))
+          end
+          return count
         end
 
         """
