@@ -9,6 +9,12 @@ extension ImagePipeline {
         return imageCache(for: request)?[imageCacheKey(for: request)]
     }
 
+    /// What is in memory and good enough for a request that is being loaded: its directives count too.
+    func answerInMemory(_ request: ImageRequest) -> ImageContainer? {
+        guard let container = cachedInMemory(request) else { return nil }
+        return request.cachePolicy.isContent(with: container, at: Date()) ? container : nil
+    }
+
     func imageCache(for request: ImageRequest) -> (any ImageCaching)? {
         delegate.map { $0.imageCache(for: request, pipeline: self) } ?? configuration.imageCache
     }
@@ -30,7 +36,7 @@ extension ImagePipeline {
     func keep(_ response: ImageResponse) {
         let request = response.request
         guard let keeper = response.keeper, keeper.isFirst() else { return }
-        if !request.options.contains(.disableMemoryCacheWrites) {
+        if !request.options.contains(.disableMemoryCacheWrites), request.cachePolicy.mayKeep {
             imageCache(for: request)?[imageCacheKey(for: request)] = response.container
         }
         if keepsEncoded(response) { encode(response) }
@@ -40,7 +46,10 @@ extension ImagePipeline {
     /// would cost quality. What is made of a kept original is kept (Nuke makes it anew each time).
     private func keepsEncoded(_ response: ImageResponse) -> Bool {
         let request = response.request
-        guard !response.isPreview, !request.options.contains(.disableDiskCacheWrites) else { return false }
+        guard !response.isPreview, !request.options.contains(.disableDiskCacheWrites), request.cachePolicy.mayKeep
+        else {
+            return false
+        }
         if let provenance = response.container.provenance, !provenance.allowsEncoding { return false }
         let isMade = !request.processors.isEmpty || request.thumbnail != nil
         return switch configuration.dataCachePolicy {

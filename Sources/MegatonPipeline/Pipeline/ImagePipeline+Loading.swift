@@ -60,7 +60,7 @@ extension ImagePipeline {
         _ metrics: TaskRecorder
     ) -> WorkJob<ImageResponse> {
         .starting { [self] context in
-            if let container = cachedInMemory(request) {
+            if let container = answerInMemory(request) {
                 let response = ImageResponse(container: container, request: request, cacheType: .memory)
                 if !container.isPreview { return context.finish(response) }
                 context.send(partial: response)
@@ -95,7 +95,9 @@ extension ImagePipeline {
 
     /// One look for all that could save work: the image, what its first processors have made, and the original.
     private func lookUp(_ request: ImageRequest) async -> [CacheKey: CachedData] {
-        if request.options.contains(.disableDiskCacheReads) { return [:] }
+        let policy = request.cachePolicy
+        // What is made of an original cannot be asked about: that is done with the original.
+        if request.options.contains(.disableDiskCacheReads) || !policy.takesUnasked { return [:] }
         var keys: [CacheKey] = []
         var part = request
         while true {
@@ -105,8 +107,9 @@ extension ImagePipeline {
         }
         if request.hasOriginal { keys.append(.original(of: request)) }
         var found: [CacheKey: CachedData] = [:]
-        for (key, entry) in zip(keys, await configuration.flights.lookUp(keys)) {
-            if let entry, entry.staleness == nil { found[key] = entry }
+        let (entries, now) = (await configuration.flights.lookUp(keys), Date())
+        for (key, entry) in zip(keys, entries) {
+            if let entry, policy.isContent(with: entry, at: now) { found[key] = entry }
         }
         return found
     }

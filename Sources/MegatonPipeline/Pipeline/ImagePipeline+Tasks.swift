@@ -45,15 +45,20 @@ extension ImagePipeline {
     /// - Returns: the response is nil where a cache had them.
     public func data(for request: ImageRequest) async throws(Error) -> (data: Data, response: URLResponse?) {
         try checkIsOpen(for: request)
-        if !request.options.contains(.disableDiskCacheReads), !request.processors.isEmpty || request.thumbnail != nil,
-            let cached = await configuration.flights.lookUp([dataCacheKey(for: request)]).first ?? nil,
-            cached.staleness == nil
-        {
+        if !request.processors.isEmpty || request.thumbnail != nil, let cached = await kept(request) {
             return (cached.data, nil)
         }
         let original = try await original(for: request, PipelineMetrics())
         await original.isStored()
         return (original.data, original.response)
+    }
+
+    /// What a data cache has of the image itself, if that is good enough.
+    private func kept(_ request: ImageRequest) async -> CachedData? {
+        let policy = request.cachePolicy
+        guard !request.options.contains(.disableDiskCacheReads), policy.takesUnasked else { return nil }
+        let found = await configuration.flights.lookUp([dataCacheKey(for: request)]).first ?? nil
+        return found.flatMap { policy.isContent(with: $0, at: Date()) ? $0 : nil }
     }
 
     /// The bytes of a URL.

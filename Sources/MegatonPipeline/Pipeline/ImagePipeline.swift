@@ -49,7 +49,7 @@ public final class ImagePipeline: Sendable {
         )
         originals = OriginalLoader(configuration)
         refreshes = Refreshes(limit: configuration.refreshConcurrency)
-        maker = RenditionMaker(configuration, originals, renderer, refreshes)
+        maker = RenditionMaker(configuration, originals, renderer, renders, refreshes)
     }
 
     /// A pipeline whose configuration is changed in a closure: `ImagePipeline { $0.dataLoader = … }`.
@@ -78,7 +78,7 @@ public final class ImagePipeline: Sendable {
         let keys = renditions.map { source.key.rendition($0) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
         var found: [CacheKey: RenditionResponse] = [:]
-        for (settled, isOthers) in await settle(groups.parts(keys.uniqued()), wanted, source, request, metrics) {
+        for (settled, isOthers) in await settle(keys.uniqued(), wanted, source, metrics) {
             for (key, outcome) in try settled.get() where wanted[key] != nil {
                 let response = try outcome.get()
                 if isOthers {
@@ -97,17 +97,20 @@ public final class ImagePipeline: Sendable {
     }
 
     private func settle(
-        _ parts: [RenditionGroups.Part],
+        _ keys: [CacheKey],
         _ wanted: [CacheKey: Rendition],
         _ source: Source,
-        _ request: ImageRequest,
         _ metrics: PipelineMetrics
     ) async -> [(Result<RenditionGroups.Settled, Error>, isOthers: Bool)] {
-        await withTaskGroup(of: WorkOutcome<RenditionGroups.Settled>.self) { tasks in
-            for part in parts {
+        let wish = RenditionWish(source.request)
+        return await withTaskGroup(of: WorkOutcome<RenditionGroups.Settled>.self) { tasks in
+            for part in groups.parts(keys, wish) {
                 tasks.addTask { [groups, maker] in
-                    await groups.outcome(of: part, priority: request.priority) { keys in
-                        await maker.settle(keys.compactMap { key in wanted[key].map { (key, $0) } }, source, metrics)
+                    await groups.outcome(of: part, wish, priority: source.request.priority) { keys, context in
+                        await maker.settle(
+                            keys.compactMap { key in wanted[key].map { (key, $0) } },
+                            RenditionMaker.Order(source: source, wish: wish, metrics: metrics, context: context)
+                        )
                     }
                 }
             }

@@ -35,7 +35,7 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
-        for parent: WorkContext<ImageResponse>? = nil
+        for parent: (any WorkParent)? = nil
     ) async throws(Error) -> Original {
         guard wish.asksOrigin else { return try await kept(source, wish, metrics) }
         switch source.place {
@@ -60,10 +60,10 @@ final class OriginalLoader: Sendable {
         _ metrics: PipelineMetrics
     ) async throws(Error) -> Original {
         if wish.readsCaches, source.isKept, let entry = await configuration.flights.lookUp([source.key]).first ?? nil,
-            entry.staleness == nil, entry.metadata.matches(request: source.sentFields)
+            entry.metadata.matches(request: source.sentFields),
+            source.cachePolicy.isContent(with: entry, at: Date())
         {
-            metrics.update { $0.originalHits += 1 }
-            return Original(entry)
+            return hit(entry, metrics)
         }
         throw Error(.dataMissingInCache, "\(source) is in no cache, and the origin is not to be asked.", stage: .load)
     }
@@ -74,7 +74,7 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
-        _ parent: WorkContext<ImageResponse>?
+        _ parent: (any WorkParent)?
     ) async throws(Error) -> Original {
         var key = OriginalLoadKey(source)
         let claim = demand.claim(key, if: wish.keeps)
@@ -101,14 +101,14 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
-        _ parent: WorkContext<ImageResponse>?
+        _ parent: (any WorkParent)?
     ) async -> WorkOutcome<Original> {
         let job = WorkJob<Original>.running { [self] context throws(Error) in
             let load = Load(source: source, wish: wish, metrics: metrics, context: context)
             return try await wish.readsCaches ? lead(load).get() : fetch(nil, load).get()
         }
         guard let parent else { return await pool.outcome(for: key, priority: wish.priority, job: job) }
-        return await parent.outcome(of: pool, key: key, job: job)
+        return await parent.outcome(of: pool, key: key, job: job, onPartial: { _ in })
     }
 
     /// A fetch under way, on the account of whoever started it.
@@ -120,11 +120,15 @@ final class OriginalLoader: Sendable {
     }
 
     private func lead(_ load: Load) async -> Result<Original, Error> {
+        if !load.source.cachePolicy.mayKeep { return await unkept(load) }
         let (source, metrics, sent) = (load.source, load.metrics, load.source.sentFields)
         let deadline = ContinuousClock.now + configuration.waitBudget
         var awaited: [FlightWait] = []
         for _ in 0..<ImagePipeline.roundLimit {
-            switch await configuration.flights.begin([source.key], after: awaited).first {
+            let decision = await configuration.flights.begin([source.key], after: awaited).first
+            // What has been waited for is newer than the request.
+            if awaited.isEmpty, let answer = await steered(decision, load) { return answer }
+            switch decision {
             // Chosen by what this request sends otherwise: not for it, and not for the next of its kind either.
             case .hit(let cached) where !cached.metadata.matches(request: sent),
                 .stale(let cached, nil) where !cached.metadata.matches(request: sent):

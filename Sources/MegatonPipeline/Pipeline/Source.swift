@@ -25,6 +25,11 @@ struct Source: Sendable, CustomStringConvertible {
         if case .remote(let request) = place { request.allHTTPHeaderFields ?? [:] } else { [:] }
     }
 
+    /// What the request wants of caches.
+    var cachePolicy: RequestCachePolicy {
+        if case .remote(let request) = place { RequestCachePolicy(request) } else { .silent }
+    }
+
     /// Whether it may be in a cache: what is at hand anyway is not put there.
     var isKept: Bool {
         switch place {
