@@ -89,7 +89,7 @@ extension ImagePipeline {
         /// The bytes of a request's image. Of one without processors, those of the original.
         public func cachedData(for request: ImageRequest) async -> Data? {
             if request.options.contains(.disableDiskCacheReads) { return nil }
-            let found = await pipeline.configuration.flights.lookUp(keys(request))
+            let found = await pipeline.flights(for: request).lookUp(keys(request))
             return found.lazy.compactMap { $0 }.first { $0.staleness == nil }?.data
         }
 
@@ -99,11 +99,11 @@ extension ImagePipeline {
             if request.options.contains(.disableDiskCacheWrites) { return }
             let metadata = CachedData.Metadata(lifetime: pipeline.configuration.localLifetime.inSeconds)
             let entry = CachedData(data: data, metadata: metadata)
-            await pipeline.configuration.flights.store(entry, for: keys(request).last ?? makeDataCacheKey(for: request))
+            await pipeline.flights(for: request).store(entry, for: keys(request).last ?? makeDataCacheKey(for: request))
         }
 
         public func removeCachedData(for request: ImageRequest) async {
-            for key in keys(request) { await pipeline.configuration.flights.discard(key) }
+            for key in keys(request) { await pipeline.flights(for: request).discard(key) }
         }
 
         /// The image's own name, and where nothing is done to it the original's, which comes last.

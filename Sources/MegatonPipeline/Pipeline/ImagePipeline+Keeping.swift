@@ -101,6 +101,6 @@ extension ImagePipeline {
         metadata.type = AssetType(data)?.mediaType
         metadata.width = container.image.size.width
         metadata.height = container.image.size.height
-        await configuration.flights.store(CachedData(data: data, metadata: metadata), for: key)
+        await flights(for: request).store(CachedData(data: data, metadata: metadata), for: key)
     }
 }

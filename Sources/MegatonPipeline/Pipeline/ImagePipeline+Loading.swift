@@ -107,7 +107,7 @@ extension ImagePipeline {
         }
         if request.hasOriginal { keys.append(.original(of: request)) }
         var found: [CacheKey: CachedData] = [:]
-        let (entries, now) = (await configuration.flights.lookUp(keys), Date())
+        let (entries, now) = (await flights(for: request).lookUp(keys), Date())
         for (key, entry) in zip(keys, entries) {
             if let entry, policy.isContent(with: entry, at: now) { found[key] = entry }
         }
@@ -132,7 +132,7 @@ extension ImagePipeline {
             return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
         } catch {
             configuration.logger.debug("a kept image could not be decoded", metadata: ["error": "\(error)"])
-            await configuration.flights.discard(key)
+            await flights(for: request).discard(key)
             return nil
         }
     }
@@ -215,7 +215,7 @@ extension ImagePipeline {
                 return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
             } catch {
                 configuration.logger.debug("a kept original could not be decoded", metadata: ["error": "\(error)"])
-                await configuration.flights.discard(.original(of: request))
+                await flights(for: request).discard(.original(of: request))
             }
         }
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in

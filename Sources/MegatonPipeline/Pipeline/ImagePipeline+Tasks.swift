@@ -57,7 +57,7 @@ extension ImagePipeline {
     private func kept(_ request: ImageRequest) async -> CachedData? {
         let policy = request.cachePolicy
         guard !request.options.contains(.disableDiskCacheReads), policy.takesUnasked else { return nil }
-        let found = await configuration.flights.lookUp([dataCacheKey(for: request)]).first ?? nil
+        let found = await flights(for: request).lookUp([dataCacheKey(for: request)]).first ?? nil
         return found.flatMap { policy.isContent(with: $0, at: Date()) ? $0 : nil }
     }
 

@@ -31,14 +31,14 @@ extension OriginalLoader {
         guard entry.metadata.matches(request: load.source.sentFields),
             load.source.cachePolicy.isContent(with: entry, at: Date())
         else { return nil }
-        await configuration.flights.fail([lead], error: Error(.cancelled, "A stale entry was enough."))
+        await load.source.flights.fail([lead], error: Error(.cancelled, "A stale entry was enough."))
         return .success(hit(entry, load.metrics))
     }
 
     /// For a request whose answer must not be kept: it takes no lead, whose end without an entry would cost others what
     /// is there.
     func unkept(_ load: Load) async -> Result<Original, Error> {
-        let found = await configuration.flights.lookUp([load.source.key]).first ?? nil
+        let found = await load.source.flights.lookUp([load.source.key]).first ?? nil
         guard let found, found.metadata.matches(request: load.source.sentFields) else {
             return await fetch(nil, load)
         }

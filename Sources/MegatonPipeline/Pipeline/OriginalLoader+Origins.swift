@@ -28,9 +28,9 @@ extension OriginalLoader {
             }
         } catch {
             // Remembered, so that the origin is left alone for a moment; those who wait get the stale entry too.
-            if let lead { await configuration.flights.fail([lead], error: error) }
+            if let lead { await load.source.flights.fail([lead], error: error) }
             // The origin's last word, though nobody leads.
-            if refused != nil, error.supersedesEntry { await configuration.flights.discard(load.source.key) }
+            if refused != nil, error.supersedesEntry { await load.source.flights.discard(load.source.key) }
             guard let cached = known, cached.mayServe(after: error),
                 !load.source.cachePolicy.refuses(cached, at: Date())
             else { return .failure(error) }
@@ -172,7 +172,7 @@ extension OriginalLoader {
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: checksum) } : nil
         let keeping = OriginalKeeping(
-            configuration.flights,
+            load.source.flights,
             load.source.key,
             lead,
             entry,

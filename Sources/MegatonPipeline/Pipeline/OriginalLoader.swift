@@ -59,7 +59,7 @@ final class OriginalLoader: Sendable {
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics
     ) async throws(Error) -> Original {
-        if wish.readsCaches, source.isKept, let entry = await configuration.flights.lookUp([source.key]).first ?? nil,
+        if wish.readsCaches, source.isKept, let entry = await source.flights.lookUp([source.key]).first ?? nil,
             entry.metadata.matches(request: source.sentFields),
             source.cachePolicy.isContent(with: entry, at: Date())
         {
@@ -125,14 +125,14 @@ final class OriginalLoader: Sendable {
         let deadline = ContinuousClock.now + configuration.waitBudget
         var awaited: [FlightWait] = []
         for _ in 0..<ImagePipeline.roundLimit {
-            let decision = await configuration.flights.begin([source.key], after: awaited).first
+            let decision = await source.flights.begin([source.key], after: awaited).first
             // What has been waited for is newer than the request.
             if awaited.isEmpty, let answer = await steered(decision, load) { return answer }
             switch decision {
             // Chosen by what this request sends otherwise: not for it, and not for the next of its kind either.
             case .hit(let cached) where !cached.metadata.matches(request: sent),
                 .stale(let cached, nil) where !cached.metadata.matches(request: sent):
-                await configuration.flights.discard(source.key)
+                await source.flights.discard(source.key)
             case .hit(let cached):
                 metrics.update { $0.originalHits += 1 }
                 return .success(Original(cached))
@@ -142,11 +142,11 @@ final class OriginalLoader: Sendable {
             case .failed(let error): return .failure(error)
             case .wait(let flight):
                 guard ContinuousClock.now < deadline else {
-                    await configuration.flights.abandon(flight)
+                    await source.flights.abandon(flight)
                     return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere for too long."))
                 }
                 metrics.update { $0.waits += 1 }
-                await configuration.flights.wait(for: flight)
+                await source.flights.wait(for: flight)
                 if Task.isCancelled { return .failure(Error(.cancelled, "The request for \(source) was cancelled.")) }
                 awaited = [flight]
             case nil: return .failure(Error(.waitTimedOut, "The coordinator of flights gave no decision."))

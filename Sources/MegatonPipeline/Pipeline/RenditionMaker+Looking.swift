@@ -69,9 +69,9 @@ extension RenditionMaker {
     /// All keys in one look, whichever way.
     private func decisions(_ keys: [CacheKey], after awaited: [FlightWait], _ order: Order) async -> [FlightDecision] {
         switch order.wish.way {
-        case .flights: return await configuration.flights.begin(keys, after: awaited)
+        case .flights: return await order.source.flights.begin(keys, after: awaited)
         case .lookUp:
-            return zip(keys, await configuration.flights.lookUp(keys)).map { key, entry in
+            return zip(keys, await order.source.flights.lookUp(keys)).map { key, entry in
                 if let entry, entry.staleness == nil { return .hit(entry) }
                 return .lead(FlightLead(key: key, token: nil, stale: entry))
             }

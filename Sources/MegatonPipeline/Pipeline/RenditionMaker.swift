@@ -48,19 +48,19 @@ final class RenditionMaker: Sendable {
             let look = await look(for: open, after: awaited, order)
             settled.merge(look.settled) { _, new in new }
             if !look.dropped.isEmpty {
-                await configuration.flights.fail(look.dropped, error: Error(.cancelled, "A stale entry was enough."))
+                await order.source.flights.fail(look.dropped, error: Error(.cancelled, "A stale entry was enough."))
             }
             await refresh(look.behind, order)
             if !look.led.isEmpty { settled.merge(await make(look.led, order)) { _, new in new } }
             open.removeAll { settled[$0.key] != nil }
             awaited = look.awaited
             if ContinuousClock.now >= deadline || Task.isCancelled {
-                for flight in awaited { await configuration.flights.abandon(flight) }
+                for flight in awaited { await order.source.flights.abandon(flight) }
                 break
             }
             for flight in awaited {
                 order.metrics.update { $0.waits += 1 }
-                await configuration.flights.wait(for: flight)
+                await order.source.flights.wait(for: flight)
             }
         }
         for (key, _) in open {
@@ -91,7 +91,7 @@ final class RenditionMaker: Sendable {
         }
         let dropped = behind.map { $0.lead }.filter { !started.contains($0.key) }
         if dropped.isEmpty { return }
-        await configuration.flights.fail(dropped, error: Error(.cancelled, "Too much is being refreshed already."))
+        await order.source.flights.fail(dropped, error: Error(.cancelled, "Too much is being refreshed already."))
     }
 
     /// Makes renditions, and ends the flights of those that have one whatever happens.
@@ -108,7 +108,7 @@ final class RenditionMaker: Sendable {
             } catch {
                 await original.isStored()
                 // Cut off without a length that would have told, perhaps: the next one is to ask the origin.
-                if error.code == .corruptImage { await configuration.flights.discard(source.key) }
+                if error.code == .corruptImage { await order.source.flights.discard(source.key) }
                 throw error
             }
             // It went to the cache while we rendered: whoever waits for it is woken by the end of that.
@@ -122,7 +122,7 @@ final class RenditionMaker: Sendable {
     }
 
     private func fail(_ led: [Led], _ error: Error, _ order: Order) async -> Settled {
-        await configuration.flights.fail(led.filter(\.isFlight).map(\.lead), error: error)
+        await order.source.flights.fail(led.filter(\.isFlight).map(\.lead), error: error)
         var settled: Settled = [:]
         for led in led {
             let (lead, stale) = (led.lead, led.lead.stale)
@@ -132,7 +132,7 @@ final class RenditionMaker: Sendable {
                 settled[lead.key] = .failure(error)
             }
             // The origin's last word, though nobody leads.
-            if !led.isFlight, stale != nil, error.supersedesEntry { await configuration.flights.discard(lead.key) }
+            if !led.isFlight, stale != nil, error.supersedesEntry { await order.source.flights.discard(lead.key) }
         }
         return settled
     }
@@ -169,14 +169,14 @@ final class RenditionMaker: Sendable {
             entries.append((led, metadata.map { cached.prolonged(by: $0) }))
             settled[led.lead.key] = .success(RenditionResponse(led.rendition, cached))
         }
-        await keep(entries)
+        await keep(entries, order.source.flights)
         return settled
     }
 
-    private func keep(_ entries: [(led: Led, entry: CachedData?)]) async {
-        await configuration.flights.finish(entries.filter(\.led.isFlight).map { ($0.led.lead, $0.entry) })
+    private func keep(_ entries: [(led: Led, entry: CachedData?)], _ flights: any FlightCoordinating) async {
+        await flights.finish(entries.filter(\.led.isFlight).map { ($0.led.lead, $0.entry) })
         for (led, entry) in entries where !led.isFlight {
-            if let entry { await configuration.flights.keep(entry, for: led.lead.key) }
+            if let entry { await flights.keep(entry, for: led.lead.key) }
         }
     }
 }

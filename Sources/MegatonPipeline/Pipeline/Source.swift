@@ -17,6 +17,8 @@ struct Source: Sendable, CustomStringConvertible {
     /// For messages.
     let description: String
     let request: ImageRequest
+    /// Where it is kept: the configuration's, unless a delegate has another cache for it.
+    var flights: any FlightCoordinating
     /// What a delegate has to say about the load; nil without one.
     var hooks: LoadHooks?
 
