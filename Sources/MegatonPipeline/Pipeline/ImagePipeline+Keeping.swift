@@ -21,14 +21,14 @@ extension ImagePipeline {
 
     func imageCacheKey(for request: ImageRequest) -> ImageCacheKey {
         delegate?.cacheKey(for: request, pipeline: self).map(ImageCacheKey.init(key:))
-            ?? ImageCacheKey(request: request)
+            ?? ImageCacheKey(request: lastSeen(request))
     }
 
     /// The name of an image's bytes in the data caches. Apart from the original's, also where nothing is done to it:
     /// an encoded image is not what the origin sent.
     func dataCacheKey(for request: ImageRequest) -> CacheKey {
         if let key = delegate?.cacheKey(for: request, pipeline: self) { return CacheKey(.image, [key]) }
-        return .image(of: request)
+        return .image(of: lastSeen(request))
     }
 
     /// Keeps an image that somebody asked for, once for all who have the same one; what was only a step on the way is

@@ -60,13 +60,25 @@ extension ImagePipeline {
         _ metrics: TaskRecorder
     ) -> WorkJob<ImageResponse> {
         .starting { [self] context in
-            if let container = answerInMemory(request) {
-                let response = ImageResponse(container: container, request: request, cacheType: .memory)
-                if !container.isPreview { return context.finish(response) }
-                context.send(partial: response)
+            // What it is called is known once somebody has looked at the file, which a plain call must not do.
+            let isLookedAt = found != nil || !request.isFile
+            if isLookedAt, let response = inMemory(request, context) { return context.finish(response) }
+            context.run { [self] context throws(Error) in
+                if isLookedAt { return try await load(request, found, metrics, context) }
+                let request = try await revised(request)
+                if let response = inMemory(request, context) { return response }
+                return try await load(request, nil, metrics, context)
             }
-            context.run { [self] context throws(Error) in try await load(request, found, metrics, context) }
         }
+    }
+
+    /// The answer that is in memory; a preview is shown, and is not the answer.
+    private func inMemory(_ request: ImageRequest, _ context: LoadContext) -> ImageResponse? {
+        guard let container = answerInMemory(request) else { return nil }
+        let response = ImageResponse(container: container, request: request, cacheType: .memory)
+        if !container.isPreview { return response }
+        context.send(partial: response)
+        return nil
     }
 
     // MARK: - Steps
@@ -254,6 +266,9 @@ extension ImagePipeline {
         _ context: LoadContext? = nil
     ) async throws(Error) -> Original {
         let source = try await source(of: request)
+        if context != nil, request.isFile, source.key != .original(of: request) {
+            throw Error(.incompleteBody, "\(source) changed while it was loaded.", stage: .load)
+        }
         let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
         return try await originals.original(source, OriginalWish(request, keeps: keeps), metrics, for: context)
     }
@@ -300,6 +315,8 @@ extension ImagePipeline {
 }
 
 extension ImageRequest {
+    var isFile: Bool { url?.scheme?.lowercased() == "file" }
+
     /// Whether its bytes are at hand: they are never kept as originals.
     var isLocal: Bool { ["file", "data"].contains(url?.scheme?.lowercased()) }
 
@@ -314,6 +331,8 @@ extension ImageResponse {
     func `for`(_ request: ImageRequest) -> ImageResponse {
         var response = self
         response.request = request
+        // Of which revision of a file it is, whatever the other one was told.
+        response.request.revision = self.request.revision
         return response
     }
 }

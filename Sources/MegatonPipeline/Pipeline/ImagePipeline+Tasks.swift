@@ -45,6 +45,7 @@ extension ImagePipeline {
     /// - Returns: the response is nil where a cache had them.
     public func data(for request: ImageRequest) async throws(Error) -> (data: Data, response: URLResponse?) {
         try checkIsOpen(for: request)
+        let request = try await revised(request)
         if !request.processors.isEmpty || request.thumbnail != nil, let cached = await kept(request) {
             return (cached.data, nil)
         }

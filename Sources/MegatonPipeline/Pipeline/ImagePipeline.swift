@@ -22,6 +22,7 @@ public final class ImagePipeline: Sendable {
     let tasks = ImageTasks()
     let makeImageDecoder: @Sendable (ImageDecodingContext) -> (any ImageDecoding)?
     let groups: RenditionGroups
+    let fileRevisions = FileRevisions()
 
     /// Each round either settles a key or waits for somebody; a request that is still not served after so many looks
     /// is not going to be.

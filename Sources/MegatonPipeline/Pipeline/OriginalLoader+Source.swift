@@ -29,7 +29,7 @@ extension OriginalLoader {
             }
             return Source(
                 place: .file(file),
-                key: .original(of: request, revision: "\(file.size) \(file.modified)"),
+                key: .original(of: request, revision: file.revision),
                 description: path,
                 request: request,
                 flights: configuration.flights
