@@ -75,7 +75,16 @@ public final class ImagePipeline: Sendable {
         for request: ImageRequest,
         metrics: PipelineMetrics = PipelineMetrics()
     ) async throws(Error) -> [RenditionResponse] {
-        let source = try await source(of: request)
+        try await whileOpen(for: request) { [self] () async throws(Error) in
+            try await make(renditions, of: source(of: request), metrics)
+        }
+    }
+
+    private func make(
+        _ renditions: [Rendition],
+        of source: Source,
+        _ metrics: PipelineMetrics
+    ) async throws(Error) -> [RenditionResponse] {
         let keys = renditions.map { source.key.rendition($0) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
         var found: [CacheKey: RenditionResponse] = [:]
@@ -125,8 +134,9 @@ extension ImagePipeline {
     ///
     /// - Throws: what went wrong with the fetch.
     public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
-        try checkIsOpen(for: request)
-        let original = try await original(for: request, metrics)
-        await original.isStored()
+        try await whileOpen(for: request) { [self] () async throws(Error) in
+            let original = try await original(for: request, metrics)
+            await original.isStored()
+        }
     }
 }
