@@ -88,7 +88,10 @@ public final class ImagePrefetcher: Sendable {
 
     /// What is in memory already is not started.
     public func startPrefetching(with requests: [ImageRequest]) {
-        let isInMemory = requests.map { destination == .memoryCache && pipeline.cachedInMemory($0) != nil }
+        // Files are not looked at here: whether they are in memory turns out when they are loaded.
+        let isInMemory = requests.map {
+            destination == .memoryCache && !$0.isFile && pipeline.answerInMemory($0) != nil
+        }
         // All at once: it is not complete before the last of them.
         let isIdle = state.withLock { state in
             var hasStarted = false

@@ -34,6 +34,8 @@ public struct ImageRequest: Sendable {
     /// For the delegate and for decoders: in no key, so that what changes the picture must not be in here.
     public var userInfo: [UserInfoKey: any Sendable]
     private var customID: String?
+    /// Of a local file, once a pipeline has looked at it: part of its names.
+    var revision: String?
 
     /// - Parameter url: `http:`, `https:`, `file:` or `data:`; nil is refused with `.invalidURL` when it is loaded.
     public init(

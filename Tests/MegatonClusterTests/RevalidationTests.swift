@@ -260,4 +260,25 @@ import Testing
             }
         }
     }
+
+    /// What one asks the origin for in spite of a fresh entry is everybody's then; what it only confirms stays.
+    @Test func aReloadIsForAll() async throws {
+        let site = Site("max-age=3600")
+        try await withPeers(site) { origin, one, two in
+            let first = try await one.ask(origin)
+            site.change()
+            #expect(try await two.ask(origin).data == first.data)
+            let wanted = [Rendition(width: 32, format: .png)]
+            let reload = ImageRequest(url: origin.url("/a"), options: .reloadIgnoringCachedData)
+            let new = try await one.pipeline.renditions(wanted, for: reload)[0]
+            #expect(new.data != first.data && new.source == .render)
+            let metrics = PipelineMetrics()
+            var careful = ImageRequest(url: origin.url("/a"))
+            careful.headers = ["Cache-Control": "no-cache"]
+            let confirmed = try await two.pipeline.renditions(wanted, for: careful, metrics: metrics)[0]
+            #expect(confirmed.data == new.data && metrics.counts.revalidations == 1 && metrics.counts.renders == 0)
+            for peer in [one, two] { #expect(try await peer.ask(origin).data == new.data) }
+            #expect(site.bodies == 2 && origin.count("/a") == 3)
+        }
+    }
 }

@@ -134,7 +134,9 @@ import Testing
             ("max-age=0", .revalidate, .revalidate, .fetch), ("max-age=x", .revalidate, .revalidate, .fetch),
             ("min-fresh=100", .use, .revalidate, .fetch), ("min-fresh=101", .revalidate, .revalidate, .fetch),
             ("only-if-cached", .use, .miss, .miss), ("only-if-cached, no-cache", .miss, .miss, .miss),
-            ("max-stale=3600", .use, .revalidate, .fetch), ("no-store", .use, .revalidate, .fetch),
+            ("max-stale=60", .use, .use, .fetch), ("max-stale=59", .use, .revalidate, .fetch),
+            ("max-stale", .use, .use, .fetch), ("max-stale, max-age=69", .revalidate, .revalidate, .fetch),
+            ("max-stale=x", .use, .revalidate, .fetch), ("no-store", .use, .revalidate, .fetch),
         ]
             as [(
                 String, RequestCachePolicy.Verdict, RequestCachePolicy.Verdict, RequestCachePolicy.Verdict
@@ -155,6 +157,23 @@ import Testing
     @Test func aRequestAllowsWhatTheOriginAllows() {
         #expect(request().verdict(on: entry(staleness: 49), at: now) == .use, "stale-while-revalidate")
         #expect(request("min-fresh=1").verdict(on: entry(staleness: 49), at: now) == .revalidate)
+    }
+
+    /// RFC 9111 section 4.2.4: what forbids an entry to be stale.
+    @Test(arguments: ["no-cache", "must-revalidate", "proxy-revalidate", "s-maxage=170", "max-age=170"])
+    func aRequestCannotAllowWhatTheOriginForbids(_ control: String) {
+        let verdict = request("max-stale").verdict(on: entry(control, staleness: 60), at: now)
+        #expect(verdict == (control == "max-age=170" ? .use : .revalidate))
+    }
+
+    @Test func mostRequestsAreSilent() {
+        #expect(request().isSilent && request("").isSilent)
+        #expect(!request("no-cache").isSilent && !request(nil, .returnCacheDataElseLoad).isSilent)
+        let (url, local) = (URL(string: "https://h/a")!, URL(string: "FILE:///a")!)
+        var (header, file) = (ImageRequest(url: url), ImageRequest(url: local))
+        #expect(header.cachePolicy.isSilent)
+        (header.headers, file.headers) = (["cache-control": "no-cache"], ["cache-control": "no-cache"])
+        #expect(header.cachePolicy == request("no-cache") && file.cachePolicy.isSilent)
     }
 
     /// RFC 8246: what never changes is not asked about for a reload, but for `no-cache` and once it is stale.

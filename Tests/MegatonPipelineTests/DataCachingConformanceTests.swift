@@ -21,6 +21,39 @@ import Testing
         try await DataCachingConformance(NukeStyleCache()).run(check)
     }
 
+    /// The same with all that Nuke asks for, used by its own name and not as an `any DataCaching`.
+    final class WholeNukeStyleCache: DataCaching {
+        private let entries = Mutex<[String: Data]>([:])
+
+        func cachedData(for key: String) -> Data? { entries.withLock { $0[key] } }
+        func containsData(for key: String) -> Bool { cachedData(for: key) != nil }
+        func storeData(_ data: Data, for key: String) { entries.withLock { $0[key] = data } }
+        func removeData(for key: String) { entries.withLock { $0[key] = nil } }
+        func removeAll() { entries.withLock { $0 = [:] } }
+    }
+
+    /// Where one may wait, the defaults of the protocol, which do nothing, must not be preferred to a type's own methods.
+    @Test func itsOwnSynchronousMethodsAreCalled() async {
+        let cache = WholeNukeStyleCache()
+        for key in ["a", "b"] { cache.storeData(Data("x".utf8), for: key) }
+        cache.removeData(for: "a")
+        #expect(cache.cachedData(for: "a") == nil && cache.cachedData(for: "b") != nil)
+        cache.removeAll()
+        #expect(cache.cachedData(for: "b") == nil)
+        let general: any DataCaching = cache
+        await general.storeData(Data("x".utf8), for: "a")
+        await general.removeAll()
+        #expect(await !general.containsData(for: "a"))
+    }
+
+    @Test func whatIsNotThereDoesNothing() async {
+        let cache = NukeStyleCache()
+        cache.storeData(Data("x".utf8), for: "a")
+        await cache.removeData(for: "a")
+        await cache.removeAll()
+        #expect(cache.cachedData(for: "a") != nil)
+    }
+
     @Test(arguments: DataCachingConformance.Check.allCases)
     func allMethodsConform(_ check: DataCachingConformance.Check) async throws {
         try await DataCachingConformance(FaultyCache(nil)).run(check)

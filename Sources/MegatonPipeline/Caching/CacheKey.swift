@@ -41,8 +41,10 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
 extension CacheKey {
     /// The key of what a request fetches: its method and body, name, whose credentials, and all header fields.
     ///
-    /// - Parameter revision: what a local file looked like (size and modification time): it has no validators.
-    static func original(of request: ImageRequest, revision: String = "") -> CacheKey {
+    /// - Parameter revision: what a local file looked like (size and modification time): it has no validators. The
+    ///   request's, unless somebody has just looked.
+    static func original(of request: ImageRequest, revision: String? = nil) -> CacheKey {
+        let revision = revision ?? request.revision ?? ""
         let urlRequest = request.urlRequest
         var fields = urlRequest?.allHTTPHeaderFields ?? [:]
         fields.merge(request.headers) { _, new in new }

@@ -26,9 +26,13 @@ extension DataCaching {
 
     public func containsData(for key: String) async -> Bool { await cachedData(for: key) != nil }
 
-    /// Nothing, for caches that cannot remove.
-    public func removeData(for key: String) async {}
+    // Not asynchronous, though callers wait for them: where one may wait, Swift would prefer them to the synchronous
+    // methods of a type that has its own, and they would do nothing in their place. On an actor, as they would otherwise
+    // be preferred to asynchronous methods where one may not wait: that does not compile now, as it should not.
 
     /// Nothing, for caches that cannot remove.
-    public func removeAll() async {}
+    @DataCachingDefaults public func removeData(for key: String) {}
+
+    /// Nothing, for caches that cannot remove.
+    @DataCachingDefaults public func removeAll() {}
 }

@@ -33,6 +33,9 @@ public protocol FlightCoordinating: Sendable {
     /// Keeps an entry that no flight is about.
     func store(_ entry: CachedData, for key: CacheKey) async
 
+    /// Keeps an entry in the place of what is there, fresh or not: the origin was asked in spite of that.
+    func replace(_ entry: CachedData, for key: CacheKey) async
+
     /// Forgets an entry whose bytes turned out to be of no use, so that they are fetched anew the next time.
     func discard(_ key: CacheKey) async
 }
@@ -47,11 +50,25 @@ extension FlightCoordinating {
     /// Nothing, for coordinators that keep nothing.
     public func store(_ entry: CachedData, for key: CacheKey) async {}
 
+    /// Forgets what is there, and stores.
+    public func replace(_ entry: CachedData, for key: CacheKey) async {
+        await discard(key)
+        await store(entry, for: key)
+    }
+
     /// Nothing, for coordinators that remember nobody.
     public func abandon(_ flight: FlightWait) async {}
 
     /// Nothing, for coordinators that keep nothing.
     public func discard(_ key: CacheKey) async {}
+}
+
+extension FlightCoordinating {
+    /// Keeps the answer of an origin that was asked in spite of what there may be.
+    func keep(_ entry: CachedData, for key: CacheKey) async {
+        // One with a checksum is the cache's own, confirmed by the origin: what is there is as good.
+        if entry.checksum == nil { await replace(entry, for: key) } else { await store(entry, for: key) }
+    }
 }
 
 /// What `begin` says of one key.

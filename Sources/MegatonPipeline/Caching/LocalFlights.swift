@@ -44,6 +44,8 @@ public struct LocalFlights: FlightCoordinating {
         if let blob = try? entry.encoded() { await cache.storeData(blob, for: key.description) }
     }
 
+    public func replace(_ entry: CachedData, for key: CacheKey) async { await store(entry, for: key) }
+
     public func discard(_ key: CacheKey) async { await cache?.removeData(for: key.description) }
 
     public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {

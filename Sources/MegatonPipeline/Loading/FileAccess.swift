@@ -13,6 +13,10 @@ public struct FileAccess: Sendable {
         public let size: Int
         /// Nanoseconds since 1970.
         public let modified: Int
+
+        /// Part of the names of what is made of it, as it has no validators. Of two changes of the same size within a
+        /// tick of the file system's clock (some milliseconds) the second is not seen.
+        var revision: String { "\(size) \(modified)" }
     }
 
     private let roots: [[String]]
@@ -34,8 +38,7 @@ public struct FileAccess: Sendable {
         guard info.st_mode & S_IFMT == S_IFREG else {
             throw ImagePipeline.Error(.forbidden, "\(path) is not a regular file.")
         }
-        let modified = Int(info.st_mtim.tv_sec) * 1_000_000_000 + Int(info.st_mtim.tv_nsec)
-        return File(path: resolved, size: Int(info.st_size), modified: modified)
+        return File(path: resolved, info)
     }
 
     /// Reads a file whole.
@@ -56,10 +59,7 @@ public struct FileAccess: Sendable {
         // What was opened may be another file than what was looked up, or lie elsewhere by now.
         guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(file.path) }
         try requireRoot(of: opened, asked: file.path)
-        var info = stat()
-        guard fstat(descriptor, &info) == 0, info.st_mode & S_IFMT == S_IFREG, Int(info.st_size) == file.size else {
-            throw ImagePipeline.Error(.incompleteBody, "\(file.path) changed while it was read.")
-        }
+        try Self.requireUnchanged(file, descriptor)
         var data = Data(count: file.size)
         let count = data.withUnsafeMutableBytes { buffer in
             var filled = 0
@@ -71,9 +71,9 @@ public struct FileAccess: Sendable {
             }
             return filled
         }
-        guard count == file.size else {
-            throw ImagePipeline.Error(.incompleteBody, "\(file.path) changed while it was read.")
-        }
+        guard count == file.size else { throw Self.changed(file) }
+        // Bytes of two revisions, or of another one than the names will say.
+        try Self.requireUnchanged(file, descriptor)
         return data
     }
 
@@ -155,6 +155,18 @@ public struct FileAccess: Sendable {
         )
     }
 
+    private static func requireUnchanged(_ file: File, _ descriptor: Int32) throws(ImagePipeline.Error) {
+        var info = stat()
+        guard fstat(descriptor, &info) == 0, info.st_mode & S_IFMT == S_IFREG, File(path: file.path, info) == file
+        else {
+            throw changed(file)
+        }
+    }
+
+    private static func changed(_ file: File) -> ImagePipeline.Error {
+        ImagePipeline.Error(.incompleteBody, "\(file.path) changed while it was read.")
+    }
+
     private static func components(_ path: String) -> [String] {
         path.split(separator: "/").filter { $0 != "." }.map(String.init)
     }
@@ -173,5 +185,12 @@ public struct FileAccess: Sendable {
         case EACCES, EPERM, ELOOP: ImagePipeline.Error(.accessDenied, "\(path): \(text).")
         default: ImagePipeline.Error(.unreachable, "\(path): \(text).")
         }
+    }
+}
+
+extension FileAccess.File {
+    fileprivate init(path: String, _ info: stat) {
+        let modified = Int(info.st_mtim.tv_sec) * 1_000_000_000 + Int(info.st_mtim.tv_nsec)
+        self.init(path: path, size: Int(info.st_size), modified: modified)
     }
 }

@@ -1,18 +1,16 @@
-internal import FoundationNetworking
-
 /// What makes two image requests the same work.
 struct ImageLoadKey: Hashable, Sendable {
     /// Of what is fetched.
     let original: CacheKey
-    /// Of `URLRequest.CachePolicy`: who wants it fresh must not get what another one was content with.
-    let cachePolicy: UInt
+    /// Who wants it fresh must not get what another one was content with.
+    let cachePolicy: RequestCachePolicy
     let options: UInt16
     let thumbnail: ImageRequest.ThumbnailOptions?
     let processors: [String]
 
     init(_ request: ImageRequest) {
         original = .original(of: request)
-        cachePolicy = request.urlRequest?.cachePolicy.rawValue ?? 0
+        cachePolicy = request.cachePolicy
         options = request.options.rawValue
         thumbnail = request.thumbnail
         processors = request.processors.map(\.identifier)

@@ -5,6 +5,10 @@ extension ImagePipeline {
     public var cache: Cache { Cache(pipeline: self) }
 
     /// Nuke's access to the caches. It heeds a request's options. What needs a data cache waits for it.
+    ///
+    /// Names of `file:` images have the size and the time of modification of the file in them. What is `async` looks at
+    /// the file. What is not must not touch a disk: it has the file as this pipeline saw it last, and finds nothing of a
+    /// file that it has not seen, or not among the last 65,536.
     public struct Cache: Sendable {
         /// Which of them.
         public struct Caches: OptionSet, Sendable {
@@ -39,6 +43,7 @@ extension ImagePipeline {
 
         /// An image of memory, or decoded from what a data cache has of it.
         public func cachedImage(for request: ImageRequest, caches: Caches = .all) async -> ImageContainer? {
+            let request = await revised(request)
             if caches.contains(.memory), let container = self[request] { return container }
             guard caches.contains(.disk), let data = await cachedData(for: request) else { return nil }
             // What is kept of a thumbnail is the thumbnail.
@@ -53,6 +58,7 @@ extension ImagePipeline {
         }
 
         public func containsCachedImage(for request: ImageRequest, caches: Caches = .all) async -> Bool {
+            let request = await revised(request)
             if caches.contains(.memory), self[request] != nil { return true }
             return caches.contains(.disk) ? await containsData(for: request) : false
         }
@@ -63,6 +69,7 @@ extension ImagePipeline {
             for request: ImageRequest,
             caches: Caches = .all
         ) async throws(Error) {
+            let request = await revised(request)
             if caches.contains(.memory) { self[request] = image }
             guard caches.contains(.disk), !image.isPreview, !request.options.contains(.disableDiskCacheWrites) else {
                 return
@@ -74,6 +81,7 @@ extension ImagePipeline {
         }
 
         public func removeCachedImage(for request: ImageRequest, caches: Caches = .all) async {
+            let request = await revised(request)
             if caches.contains(.memory) { self[request] = nil }
             if caches.contains(.disk) { await removeCachedData(for: request) }
         }
@@ -89,7 +97,8 @@ extension ImagePipeline {
         /// The bytes of a request's image. Of one without processors, those of the original.
         public func cachedData(for request: ImageRequest) async -> Data? {
             if request.options.contains(.disableDiskCacheReads) { return nil }
-            let found = await pipeline.configuration.flights.lookUp(keys(request))
+            let request = await revised(request)
+            let found = await pipeline.flights(for: request).lookUp(keys(request))
             return found.lazy.compactMap { $0 }.first { $0.staleness == nil }?.data
         }
 
@@ -97,13 +106,24 @@ extension ImagePipeline {
 
         public func storeCachedData(_ data: Data, for request: ImageRequest) async {
             if request.options.contains(.disableDiskCacheWrites) { return }
+            let request = await revised(request)
             let metadata = CachedData.Metadata(lifetime: pipeline.configuration.localLifetime.inSeconds)
             let entry = CachedData(data: data, metadata: metadata)
-            await pipeline.configuration.flights.store(entry, for: keys(request).last ?? makeDataCacheKey(for: request))
+            await pipeline.flights(for: request).store(entry, for: keys(request).last ?? makeDataCacheKey(for: request))
         }
 
         public func removeCachedData(for request: ImageRequest) async {
-            for key in keys(request) { await pipeline.configuration.flights.discard(key) }
+            let request = await revised(request)
+            for key in keys(request) { await pipeline.flights(for: request).discard(key) }
+        }
+
+        private func revised(_ request: ImageRequest) async -> ImageRequest {
+            do throws(Error) {
+                return try await pipeline.revised(request)
+            } catch {
+                // Gone, say: what is known of it are the names that it had.
+                return pipeline.lastSeen(request)
+            }
         }
 
         /// The image's own name, and where nothing is done to it the original's, which comes last.

@@ -13,6 +13,11 @@ extension ImagePipeline {
         func dataLoader(for request: ImageRequest, pipeline: ImagePipeline) -> any DataLoading
         /// Nil keeps no decoded picture of this request.
         func imageCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any ImageCaching)?
+        /// Where the bytes of this request are kept, and looked for; nil keeps none. `pipeline.usualDataCache` by default.
+        ///
+        /// The answer also takes the place of the configuration's `flights`, a cluster's with its lock too: what is kept
+        /// here is made for each process by itself. Who shares the work of another request shares its cache.
+        func dataCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any DataCaching)?
 
         // MARK: Loading
 
@@ -51,6 +56,7 @@ extension ImagePipeline {
     func source(of request: ImageRequest) async throws(Error) -> Source {
         var source = try await originals.source(of: request)
         guard let delegate else { return source }
+        source.flights = flights(for: request)
         // Weak, as a refresh behind an answer holds its source and must not hold the pipeline.
         source.hooks = LoadHooks(
             dataLoader: { [weak self, configuration] in
@@ -62,6 +68,19 @@ extension ImagePipeline {
             }
         )
         return source
+    }
+}
+
+extension ImagePipeline {
+    /// For a delegate's `dataCache(for:pipeline:)`: whatever the configuration has, its `flights` included. Only a name,
+    /// which keeps nothing by itself.
+    public var usualDataCache: any DataCaching { UsualDataCache() }
+
+    /// Where a request's bytes are kept, and who makes them.
+    func flights(for request: ImageRequest) -> any FlightCoordinating {
+        guard let delegate else { return configuration.flights }
+        let cache = delegate.dataCache(for: request, pipeline: self)
+        return cache is UsualDataCache ? configuration.flights : LocalFlights(cache: cache)
     }
 }
 
@@ -80,6 +99,10 @@ extension ImagePipeline.Delegate {
 
     public func imageCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any ImageCaching)? {
         pipeline.configuration.imageCache
+    }
+
+    public func dataCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any DataCaching)? {
+        pipeline.usualDataCache
     }
 
     public func willLoadData(

@@ -9,20 +9,26 @@ extension ImagePipeline {
         return imageCache(for: request)?[imageCacheKey(for: request)]
     }
 
+    /// What is in memory and good enough for a request that is being loaded: its directives count too.
+    func answerInMemory(_ request: ImageRequest) -> ImageContainer? {
+        guard let container = cachedInMemory(request) else { return nil }
+        return request.cachePolicy.isContent(with: container, at: Date()) ? container : nil
+    }
+
     func imageCache(for request: ImageRequest) -> (any ImageCaching)? {
         delegate.map { $0.imageCache(for: request, pipeline: self) } ?? configuration.imageCache
     }
 
     func imageCacheKey(for request: ImageRequest) -> ImageCacheKey {
         delegate?.cacheKey(for: request, pipeline: self).map(ImageCacheKey.init(key:))
-            ?? ImageCacheKey(request: request)
+            ?? ImageCacheKey(request: lastSeen(request))
     }
 
     /// The name of an image's bytes in the data caches. Apart from the original's, also where nothing is done to it:
     /// an encoded image is not what the origin sent.
     func dataCacheKey(for request: ImageRequest) -> CacheKey {
         if let key = delegate?.cacheKey(for: request, pipeline: self) { return CacheKey(.image, [key]) }
-        return .image(of: request)
+        return .image(of: lastSeen(request))
     }
 
     /// Keeps an image that somebody asked for, once for all who have the same one; what was only a step on the way is
@@ -30,7 +36,7 @@ extension ImagePipeline {
     func keep(_ response: ImageResponse) {
         let request = response.request
         guard let keeper = response.keeper, keeper.isFirst() else { return }
-        if !request.options.contains(.disableMemoryCacheWrites) {
+        if !request.options.contains(.disableMemoryCacheWrites), request.cachePolicy.mayKeep {
             imageCache(for: request)?[imageCacheKey(for: request)] = response.container
         }
         if keepsEncoded(response) { encode(response) }
@@ -40,7 +46,10 @@ extension ImagePipeline {
     /// would cost quality. What is made of a kept original is kept (Nuke makes it anew each time).
     private func keepsEncoded(_ response: ImageResponse) -> Bool {
         let request = response.request
-        guard !response.isPreview, !request.options.contains(.disableDiskCacheWrites) else { return false }
+        guard !response.isPreview, !request.options.contains(.disableDiskCacheWrites), request.cachePolicy.mayKeep
+        else {
+            return false
+        }
         if let provenance = response.container.provenance, !provenance.allowsEncoding { return false }
         let isMade = !request.processors.isEmpty || request.thumbnail != nil
         return switch configuration.dataCachePolicy {
@@ -92,6 +101,6 @@ extension ImagePipeline {
         metadata.type = AssetType(data)?.mediaType
         metadata.width = container.image.size.width
         metadata.height = container.image.size.height
-        await configuration.flights.store(CachedData(data: data, metadata: metadata), for: key)
+        await flights(for: request).store(CachedData(data: data, metadata: metadata), for: key)
     }
 }

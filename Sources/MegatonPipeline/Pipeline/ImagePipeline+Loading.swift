@@ -60,13 +60,25 @@ extension ImagePipeline {
         _ metrics: TaskRecorder
     ) -> WorkJob<ImageResponse> {
         .starting { [self] context in
-            if let container = cachedInMemory(request) {
-                let response = ImageResponse(container: container, request: request, cacheType: .memory)
-                if !container.isPreview { return context.finish(response) }
-                context.send(partial: response)
+            // What it is called is known once somebody has looked at the file, which a plain call must not do.
+            let isLookedAt = found != nil || !request.isFile
+            if isLookedAt, let response = inMemory(request, context) { return context.finish(response) }
+            context.run { [self] context throws(Error) in
+                if isLookedAt { return try await load(request, found, metrics, context) }
+                let request = try await revised(request)
+                if let response = inMemory(request, context) { return response }
+                return try await load(request, nil, metrics, context)
             }
-            context.run { [self] context throws(Error) in try await load(request, found, metrics, context) }
         }
+    }
+
+    /// The answer that is in memory; a preview is shown, and is not the answer.
+    private func inMemory(_ request: ImageRequest, _ context: LoadContext) -> ImageResponse? {
+        guard let container = answerInMemory(request) else { return nil }
+        let response = ImageResponse(container: container, request: request, cacheType: .memory)
+        if !container.isPreview { return response }
+        context.send(partial: response)
+        return nil
     }
 
     // MARK: - Steps
@@ -95,7 +107,9 @@ extension ImagePipeline {
 
     /// One look for all that could save work: the image, what its first processors have made, and the original.
     private func lookUp(_ request: ImageRequest) async -> [CacheKey: CachedData] {
-        if request.options.contains(.disableDiskCacheReads) { return [:] }
+        let policy = request.cachePolicy
+        // What is made of an original cannot be asked about: that is done with the original.
+        if request.options.contains(.disableDiskCacheReads) || !policy.takesUnasked { return [:] }
         var keys: [CacheKey] = []
         var part = request
         while true {
@@ -105,8 +119,9 @@ extension ImagePipeline {
         }
         if request.hasOriginal { keys.append(.original(of: request)) }
         var found: [CacheKey: CachedData] = [:]
-        for (key, entry) in zip(keys, await configuration.flights.lookUp(keys)) {
-            if let entry, entry.staleness == nil { found[key] = entry }
+        let (entries, now) = (await flights(for: request).lookUp(keys), Date())
+        for (key, entry) in zip(keys, entries) {
+            if let entry, policy.isContent(with: entry, at: now) { found[key] = entry }
         }
         return found
     }
@@ -129,7 +144,7 @@ extension ImagePipeline {
             return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
         } catch {
             configuration.logger.debug("a kept image could not be decoded", metadata: ["error": "\(error)"])
-            await configuration.flights.discard(key)
+            await flights(for: request).discard(key)
             return nil
         }
     }
@@ -212,7 +227,7 @@ extension ImagePipeline {
                 return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
             } catch {
                 configuration.logger.debug("a kept original could not be decoded", metadata: ["error": "\(error)"])
-                await configuration.flights.discard(.original(of: request))
+                await flights(for: request).discard(.original(of: request))
             }
         }
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
@@ -251,6 +266,9 @@ extension ImagePipeline {
         _ context: LoadContext? = nil
     ) async throws(Error) -> Original {
         let source = try await source(of: request)
+        if context != nil, request.isFile, source.key != .original(of: request) {
+            throw Error(.incompleteBody, "\(source) changed while it was loaded.", stage: .load)
+        }
         let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
         return try await originals.original(source, OriginalWish(request, keeps: keeps), metrics, for: context)
     }
@@ -297,6 +315,8 @@ extension ImagePipeline {
 }
 
 extension ImageRequest {
+    var isFile: Bool { url?.scheme?.lowercased() == "file" }
+
     /// Whether its bytes are at hand: they are never kept as originals.
     var isLocal: Bool { ["file", "data"].contains(url?.scheme?.lowercased()) }
 
@@ -311,6 +331,8 @@ extension ImageResponse {
     func `for`(_ request: ImageRequest) -> ImageResponse {
         var response = self
         response.request = request
+        // Of which revision of a file it is, whatever the other one was told.
+        response.request.revision = self.request.revision
         return response
     }
 }

@@ -44,16 +44,23 @@ extension ImagePipeline {
     ///
     /// - Returns: the response is nil where a cache had them.
     public func data(for request: ImageRequest) async throws(Error) -> (data: Data, response: URLResponse?) {
-        try checkIsOpen(for: request)
-        if !request.options.contains(.disableDiskCacheReads), !request.processors.isEmpty || request.thumbnail != nil,
-            let cached = await configuration.flights.lookUp([dataCacheKey(for: request)]).first ?? nil,
-            cached.staleness == nil
-        {
-            return (cached.data, nil)
+        try await whileOpen(for: request) { [self] () async throws(Error) in
+            let request = try await revised(request)
+            if !request.processors.isEmpty || request.thumbnail != nil, let cached = await kept(request) {
+                return (cached.data, nil)
+            }
+            let original = try await original(for: request, PipelineMetrics())
+            await original.isStored()
+            return (original.data, original.response)
         }
-        let original = try await original(for: request, PipelineMetrics())
-        await original.isStored()
-        return (original.data, original.response)
+    }
+
+    /// What a data cache has of the image itself, if that is good enough.
+    private func kept(_ request: ImageRequest) async -> CachedData? {
+        let policy = request.cachePolicy
+        guard !request.options.contains(.disableDiskCacheReads), policy.takesUnasked else { return nil }
+        let found = await flights(for: request).lookUp([dataCacheKey(for: request)]).first ?? nil
+        return found.flatMap { policy.isContent(with: $0, at: Date()) ? $0 : nil }
     }
 
     /// The bytes of a URL.
@@ -68,9 +75,35 @@ extension ImagePipeline {
         throw Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.")
     }
 
-    /// Cancels all image tasks; whatever is asked for later fails with `.pipelineInvalidated`. Once is enough.
+    /// Does what a call is for, until its caller is cancelled or the pipeline is ended.
+    ///
+    /// - Throws: what the body throws, which is `.cancelled` in both cases; `.pipelineInvalidated` where the pipeline has
+    ///   been ended before.
+    func whileOpen<Value: Sendable>(
+        for request: ImageRequest,
+        _ body: @escaping @Sendable () async throws(Error) -> Value
+    ) async throws(Error) -> Value {
+        try checkIsOpen(for: request)
+        // Unstructured, as `invalidate` must be able to end it too. Its caller waits for it below, and cancels it with
+        // himself.
+        let task = Task { () async -> Result<Value, Error> in
+            do throws(Error) { return .success(try await body()) } catch { return .failure(error) }
+        }
+        let number = tasks.addCall { task.cancel() }
+        // Ended since it was looked at.
+        if number == nil { task.cancel() }
+        defer { if let number { tasks.removeCall(number) } }
+        return try await withTaskCancellationHandler {
+            await task.value
+        } onCancel: {
+            task.cancel()
+        }.get()
+    }
+
+    /// Cancels all that is under way: image tasks, calls for bytes and renditions, prefetches; each ends with
+    /// `.cancelled`. Whatever is asked for later fails with `.pipelineInvalidated`. Once is enough.
     public func invalidate() {
-        for task in tasks.close() { task.cancel() }
+        for cancel in tasks.close() { cancel() }
         refreshes.stop()
     }
 }

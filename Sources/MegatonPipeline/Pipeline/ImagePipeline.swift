@@ -22,6 +22,7 @@ public final class ImagePipeline: Sendable {
     let tasks = ImageTasks()
     let makeImageDecoder: @Sendable (ImageDecodingContext) -> (any ImageDecoding)?
     let groups: RenditionGroups
+    let fileRevisions = FileRevisions()
 
     /// Each round either settles a key or waits for somebody; a request that is still not served after so many looks
     /// is not going to be.
@@ -49,7 +50,7 @@ public final class ImagePipeline: Sendable {
         )
         originals = OriginalLoader(configuration)
         refreshes = Refreshes(limit: configuration.refreshConcurrency)
-        maker = RenditionMaker(configuration, originals, renderer, refreshes)
+        maker = RenditionMaker(configuration, originals, renderer, renders, refreshes)
     }
 
     /// A pipeline whose configuration is changed in a closure: `ImagePipeline { $0.dataLoader = … }`.
@@ -74,11 +75,20 @@ public final class ImagePipeline: Sendable {
         for request: ImageRequest,
         metrics: PipelineMetrics = PipelineMetrics()
     ) async throws(Error) -> [RenditionResponse] {
-        let source = try await source(of: request)
+        try await whileOpen(for: request) { [self] () async throws(Error) in
+            try await make(renditions, of: source(of: request), metrics)
+        }
+    }
+
+    private func make(
+        _ renditions: [Rendition],
+        of source: Source,
+        _ metrics: PipelineMetrics
+    ) async throws(Error) -> [RenditionResponse] {
         let keys = renditions.map { source.key.rendition($0) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
         var found: [CacheKey: RenditionResponse] = [:]
-        for (settled, isOthers) in await settle(groups.parts(keys.uniqued()), wanted, source, request, metrics) {
+        for (settled, isOthers) in await settle(keys.uniqued(), wanted, source, metrics) {
             for (key, outcome) in try settled.get() where wanted[key] != nil {
                 let response = try outcome.get()
                 if isOthers {
@@ -97,17 +107,20 @@ public final class ImagePipeline: Sendable {
     }
 
     private func settle(
-        _ parts: [RenditionGroups.Part],
+        _ keys: [CacheKey],
         _ wanted: [CacheKey: Rendition],
         _ source: Source,
-        _ request: ImageRequest,
         _ metrics: PipelineMetrics
     ) async -> [(Result<RenditionGroups.Settled, Error>, isOthers: Bool)] {
-        await withTaskGroup(of: WorkOutcome<RenditionGroups.Settled>.self) { tasks in
-            for part in parts {
+        let wish = RenditionWish(source.request)
+        return await withTaskGroup(of: WorkOutcome<RenditionGroups.Settled>.self) { tasks in
+            for part in groups.parts(keys, wish) {
                 tasks.addTask { [groups, maker] in
-                    await groups.outcome(of: part, priority: request.priority) { keys in
-                        await maker.settle(keys.compactMap { key in wanted[key].map { (key, $0) } }, source, metrics)
+                    await groups.outcome(of: part, wish, priority: source.request.priority) { keys, context in
+                        await maker.settle(
+                            keys.compactMap { key in wanted[key].map { (key, $0) } },
+                            RenditionMaker.Order(source: source, wish: wish, metrics: metrics, context: context)
+                        )
                     }
                 }
             }
@@ -121,8 +134,9 @@ extension ImagePipeline {
     ///
     /// - Throws: what went wrong with the fetch.
     public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
-        try checkIsOpen(for: request)
-        let original = try await original(for: request, metrics)
-        await original.isStored()
+        try await whileOpen(for: request) { [self] () async throws(Error) in
+            let original = try await original(for: request, metrics)
+            await original.isStored()
+        }
     }
 }

@@ -16,6 +16,17 @@ struct ImageProvenance: Sendable {
 
     var allowsEncoding: Bool { known != nil && !isReencoded }
 
+    /// What the directives of a request are held against; the bytes are left out. Nil where nothing is known.
+    func entry(at now: Date = Date()) -> CachedData? {
+        guard var metadata = known else { return nil }
+        let elapsed = max(0, now.timeIntervalSince(since))
+        // What was stored once tells its age by that.
+        if metadata.stored == nil { metadata.age = (metadata.age ?? 0) + elapsed }
+        let left = metadata.lifetime - elapsed
+        if left > 0 { metadata.lifetime = left }
+        return CachedData(data: Data(), metadata: metadata, staleness: left > 0 ? nil : -left)
+    }
+
     /// For what is made of it now, as the picture may have been in memory for long; nil where nothing may be kept.
     func metadata(at now: Date = Date()) -> CachedData.Metadata? {
         guard let known else { return nil }

@@ -1,10 +1,13 @@
 import Synchronization
 
-/// The image tasks of a pipeline that have not finished.
+/// What a pipeline has been asked for and has not finished: image tasks, and calls for bytes and renditions.
 final class ImageTasks: Sendable {
     private struct State {
         var tasks: [Int: ImageTask] = [:]
+        /// How to cancel them.
+        var calls: [Int: @Sendable () -> Void] = [:]
         var lastID = 0
+        var lastCall = 0
         var isOpen = true
     }
 
@@ -14,6 +17,7 @@ final class ImageTasks: Sendable {
     var isOpen: Bool { state.withLock { $0.isOpen } }
 
     var count: Int { state.withLock { $0.tasks.count } }
+    var callCount: Int { state.withLock { $0.calls.count } }
 
     /// A new one, which is in here until it is removed.
     func make(
@@ -30,11 +34,29 @@ final class ImageTasks: Sendable {
 
     func remove(_ task: ImageTask) { state.withLock { $0.tasks[task.id] = nil } }
 
-    /// Takes no more, and hands over those there are.
-    func close() -> [ImageTask] {
+    /// A call is in here until it is removed.
+    ///
+    /// - Parameter cancel: called on `close`, from any thread.
+    /// - Returns: its number; nil where no more are taken.
+    func addCall(cancel: @escaping @Sendable () -> Void) -> Int? {
+        state.withLock { state in
+            guard state.isOpen else { return nil }
+            state.lastCall += 1
+            state.calls[state.lastCall] = cancel
+            return state.lastCall
+        }
+    }
+
+    func removeCall(_ number: Int) { state.withLock { $0.calls[number] = nil } }
+
+    /// Takes no more.
+    ///
+    /// - Returns: what cancels those there are.
+    func close() -> [@Sendable () -> Void] {
         state.withLock { state in
             state.isOpen = false
-            return Array(state.tasks.values)
+            let tasks: [@Sendable () -> Void] = state.tasks.values.map { task in { @Sendable in task.cancel() } }
+            return tasks + state.calls.values
         }
     }
 }

@@ -9,6 +9,7 @@ final class OriginalKeeping: Sendable {
 
     private let flights: any FlightCoordinating
     private let key: CacheKey
+    private let lead: FlightLead?
     /// Nil where the bytes must not be kept.
     private let entry: CachedData?
     private let state: Mutex<State>
@@ -22,6 +23,7 @@ final class OriginalKeeping: Sendable {
     {
         self.flights = flights
         self.key = key
+        self.lead = lead
         self.entry = entry
         let kept = isWanted ? entry : nil
         // Unstructured, as it belongs to all who want these bytes. It ends by itself, within the cache's own time-outs.
@@ -29,7 +31,7 @@ final class OriginalKeeping: Sendable {
             if let lead {
                 await flights.finish([(lead, kept)])
             } else if let kept {
-                await flights.store(kept, for: key)
+                await flights.keep(kept, for: key)
             }
         }
         state = Mutex(State(isKept: kept != nil, task: task))
@@ -42,9 +44,13 @@ final class OriginalKeeping: Sendable {
             if state.isKept { return }
             state.isKept = true
             // Unstructured, as the one before, which it follows: that may forget what was there.
-            state.task = Task { [flights, key, before = state.task] in
+            state.task = Task { [flights, key, lead, before = state.task] in
                 await before.value
-                await flights.store(entry, for: key)
+                if lead == nil {
+                    await flights.keep(entry, for: key)
+                } else {
+                    await flights.store(entry, for: key)
+                }
             }
         }
     }

@@ -4,10 +4,17 @@ internal import FoundationNetworking
 extension OriginalLoader {
     /// Asks the origin, about a stale entry if there is one. A failure ends the flight; what came ends it once stored.
     ///
-    /// - Parameter lead: nil where the caches were not asked, and no flight was begun.
-    func fetch(_ lead: FlightLead?, _ load: Load) async -> Result<Original, Error> {
+    /// - Parameters:
+    ///   - lead: nil where the caches were not asked, or had what the request did not want: no flight was begun.
+    ///   - refused: what a cache had and the request did not take unasked.
+    func fetch(
+        _ lead: FlightLead?,
+        refusing refused: CachedData? = nil,
+        _ load: Load
+    ) async -> Result<Original, Error> {
         // RFC 9111 section 4.3.1: only what could have been the answer is asked about.
-        let known = lead?.stale.flatMap { $0.metadata.matches(request: load.source.sentFields) ? $0 : nil }
+        let entry = lead?.stale ?? refused
+        let known = entry.flatMap { $0.metadata.matches(request: load.source.sentFields) ? $0 : nil }
         do throws(Error) {
             switch load.source.place {
             case .closure(let fetch):
@@ -21,8 +28,12 @@ extension OriginalLoader {
             }
         } catch {
             // Remembered, so that the origin is left alone for a moment; those who wait get the stale entry too.
-            if let lead { await configuration.flights.fail([lead], error: error) }
-            guard let cached = known, cached.mayServe(after: error) else { return .failure(error) }
+            if let lead { await load.source.flights.fail([lead], error: error) }
+            // The origin's last word, though nobody leads.
+            if refused != nil, error.supersedesEntry { await load.source.flights.discard(load.source.key) }
+            guard let cached = known, cached.mayServe(after: error),
+                !load.source.cachePolicy.refuses(cached, at: Date())
+            else { return .failure(error) }
             return .success(stale(cached, load.metrics))
         }
     }
@@ -125,7 +136,7 @@ extension OriginalLoader {
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: checksum) } : nil
         let keeping = OriginalKeeping(
-            configuration.flights,
+            load.source.flights,
             load.source.key,
             lead,
             entry,

@@ -5,7 +5,13 @@ extension OriginalLoader {
     /// Looks at what a request asks for: whether it is allowed, and what it is called.
     func source(of request: ImageRequest) async throws(Error) -> Source {
         if case .data(let id, let fetch) = request.resource {
-            return Source(place: .closure(fetch), key: .original(of: request), description: id, request: request)
+            return Source(
+                place: .closure(fetch),
+                key: .original(of: request),
+                description: id,
+                request: request,
+                flights: configuration.flights
+            )
         }
         guard let url = request.url, var urlRequest = request.urlRequest else {
             throw Error(.invalidURL, "\(request) has no URL to load bytes from.")
@@ -23,16 +29,18 @@ extension OriginalLoader {
             }
             return Source(
                 place: .file(file),
-                key: .original(of: request, revision: "\(file.size) \(file.modified)"),
+                key: .original(of: request, revision: file.revision),
                 description: path,
-                request: request
+                request: request,
+                flights: configuration.flights
             )
         case "data":
             return Source(
                 place: .inline(try DataURL.decode(url)),
                 key: .original(of: request),
                 description: "a data: URL",
-                request: request
+                request: request,
+                flights: configuration.flights
             )
         default:
             for (name, value) in request.headers { urlRequest.setValue(value, forHTTPHeaderField: name) }
@@ -40,7 +48,8 @@ extension OriginalLoader {
                 place: .remote(urlRequest),
                 key: .original(of: request),
                 description: url.absoluteString,
-                request: request
+                request: request,
+                flights: configuration.flights
             )
         }
     }

@@ -38,7 +38,7 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
-        for parent: WorkContext<ImageResponse>? = nil,
+        for parent: (any WorkParent)? = nil,
         onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
         guard wish.asksOrigin else { return try await kept(source, wish, metrics) }
@@ -63,11 +63,11 @@ final class OriginalLoader: Sendable {
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics
     ) async throws(Error) -> Original {
-        if wish.readsCaches, source.isKept, let entry = await configuration.flights.lookUp([source.key]).first ?? nil,
-            entry.staleness == nil, entry.metadata.matches(request: source.sentFields)
+        if wish.readsCaches, source.isKept, let entry = await source.flights.lookUp([source.key]).first ?? nil,
+            entry.metadata.matches(request: source.sentFields),
+            source.cachePolicy.isContent(with: entry, at: Date())
         {
-            metrics.update { $0.originalHits += 1 }
-            return Original(entry)
+            return hit(entry, metrics)
         }
         throw Error(.dataMissingInCache, "\(source) is in no cache, and the origin is not to be asked.", stage: .load)
     }
@@ -78,7 +78,7 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
-        _ parent: WorkContext<ImageResponse>?,
+        _ parent: (any WorkParent)?,
         _ onPartial: @escaping @Sendable (Original) -> Void
     ) async throws(Error) -> Original {
         var key = OriginalLoadKey(source)
@@ -106,7 +106,7 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
-        _ parent: WorkContext<ImageResponse>?,
+        _ parent: (any WorkParent)?,
         _ onPartial: @escaping @Sendable (Original) -> Void
     ) async -> WorkOutcome<Original> {
         let job = WorkJob<Original>.running { [self] context throws(Error) in
@@ -126,15 +126,19 @@ final class OriginalLoader: Sendable {
     }
 
     private func lead(_ load: Load) async -> Result<Original, Error> {
+        if !load.source.cachePolicy.mayKeep { return await unkept(load) }
         let (source, metrics, sent) = (load.source, load.metrics, load.source.sentFields)
         let deadline = ContinuousClock.now + configuration.waitBudget
         var awaited: [FlightWait] = []
         for _ in 0..<ImagePipeline.roundLimit {
-            switch await configuration.flights.begin([source.key], after: awaited).first {
+            let decision = await source.flights.begin([source.key], after: awaited).first
+            // What has been waited for is newer than the request.
+            if awaited.isEmpty, let answer = await steered(decision, load) { return answer }
+            switch decision {
             // Chosen by what this request sends otherwise: not for it, and not for the next of its kind either.
             case .hit(let cached) where !cached.metadata.matches(request: sent),
                 .stale(let cached, nil) where !cached.metadata.matches(request: sent):
-                await configuration.flights.discard(source.key)
+                await source.flights.discard(source.key)
             case .hit(let cached):
                 metrics.update { $0.originalHits += 1 }
                 return .success(Original(cached))
@@ -144,11 +148,11 @@ final class OriginalLoader: Sendable {
             case .failed(let error): return .failure(error)
             case .wait(let flight):
                 guard ContinuousClock.now < deadline else {
-                    await configuration.flights.abandon(flight)
+                    await source.flights.abandon(flight)
                     return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere for too long."))
                 }
                 metrics.update { $0.waits += 1 }
-                await configuration.flights.wait(for: flight)
+                await source.flights.wait(for: flight)
                 if Task.isCancelled { return .failure(Error(.cancelled, "The request for \(source) was cancelled.")) }
                 awaited = [flight]
             case nil: return .failure(Error(.waitTimedOut, "The coordinator of flights gave no decision."))

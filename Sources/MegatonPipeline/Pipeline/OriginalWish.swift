@@ -14,8 +14,9 @@ struct OriginalWish: Sendable {
 
     init(_ request: ImageRequest, keeps: Bool) {
         priority = request.priority
-        readsCaches = !request.options.contains(.disableDiskCacheReads)
-        asksOrigin = !request.options.contains(.returnCacheDataDontLoad)
+        let policy = request.cachePolicy
+        readsCaches = !request.options.contains(.disableDiskCacheReads) && policy.readsCaches
+        asksOrigin = !request.options.contains(.returnCacheDataDontLoad) && policy.asksOrigin
         waitsForPlace = !request.options.contains(.skipDataLoadingQueue)
         self.keeps = keeps
     }

@@ -9,8 +9,14 @@ final class RenditionGroups: Sendable {
     /// Some of the keys that were asked for, in one group.
     typealias Part = (id: Int, keys: [CacheKey])
 
+    /// Who wants it otherwise gets it otherwise.
+    private struct Wanted: Hashable {
+        let key: CacheKey
+        let wish: RenditionWish
+    }
+
     private struct State {
-        var groups: [CacheKey: Int] = [:]
+        var groups: [Wanted: Int] = [:]
         var lastID = 0
     }
 
@@ -27,13 +33,14 @@ final class RenditionGroups: Sendable {
     var subscriberCount: Int { pool.subscriberCount }
 
     /// Each key, once, in the group that it belongs to.
-    func parts(_ keys: [CacheKey]) -> [Part] {
+    func parts(_ keys: [CacheKey], _ wish: RenditionWish) -> [Part] {
         state.withLock { state in
             state.lastID += 1
             var parts: [Part] = []
             for key in keys {
-                let id = isCoalescingEnabled ? state.groups[key] ?? state.lastID : state.lastID
-                state.groups[key] = id
+                let wanted = Wanted(key: key, wish: wish)
+                let id = isCoalescingEnabled ? state.groups[wanted] ?? state.lastID : state.lastID
+                state.groups[wanted] = id
                 if let index = parts.firstIndex(where: { $0.id == id }) {
                     parts[index].keys.append(key)
                 } else {
@@ -49,22 +56,25 @@ final class RenditionGroups: Sendable {
     /// - Parameter work: for the part's own keys. Where a group ended between `parts` and this call, it is done for them.
     func outcome(
         of part: Part,
+        _ wish: RenditionWish,
         priority: WorkPriority,
-        _ work: @escaping @Sendable ([CacheKey]) async -> Settled
+        _ work: @escaping @Sendable ([CacheKey], WorkContext<Settled>) async -> Settled
     ) async -> WorkOutcome<Settled> {
         await pool.outcome(
             for: part.id,
             priority: priority,
-            job: .running { [self] _ in
-                defer { close(part) }
-                return await work(part.keys)
+            job: .running { [self] context in
+                defer { close(part, wish) }
+                return await work(part.keys, context)
             }
         )
     }
 
-    private func close(_ part: Part) {
+    private func close(_ part: Part, _ wish: RenditionWish) {
         state.withLock { state in
-            for key in part.keys where state.groups[key] == part.id { state.groups[key] = nil }
+            for wanted in part.keys.map({ Wanted(key: $0, wish: wish) }) where state.groups[wanted] == part.id {
+                state.groups[wanted] = nil
+            }
         }
     }
 }

@@ -17,12 +17,19 @@ struct Source: Sendable, CustomStringConvertible {
     /// For messages.
     let description: String
     let request: ImageRequest
+    /// Where it is kept: the configuration's, unless a delegate has another cache for it.
+    var flights: any FlightCoordinating
     /// What a delegate has to say about the load; nil without one.
     var hooks: LoadHooks?
 
     /// Header fields of the request to the origin.
     var sentFields: [String: String] {
         if case .remote(let request) = place { request.allHTTPHeaderFields ?? [:] } else { [:] }
+    }
+
+    /// What the request wants of caches.
+    var cachePolicy: RequestCachePolicy {
+        if case .remote(let request) = place { RequestCachePolicy(request) } else { .silent }
     }
 
     /// Whether it may be in a cache: what is at hand anyway is not put there.

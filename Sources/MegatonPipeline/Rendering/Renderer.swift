@@ -49,18 +49,21 @@ final class Renderer: Sendable {
         }
     }
 
-    /// - Parameter context: URL, status and media type, for messages.
+    /// - Parameters:
+    ///   - context: URL, status and media type, for messages.
+    ///   - turn: what gives the threads to the most urgent first; nil for the one who came first.
     func render(
         _ renditions: [Rendition],
         from data: Data,
-        context: String
+        context: String,
+        turn: RenderTurn? = nil
     ) async throws(Error) -> [EncodedImage] {
         do throws(Error) {
             for rendition in renditions { try limits.check(rendition) }
         } catch {
             throw error.about(context)
         }
-        return try await perform(context) { [engine, limits, types] () throws(Error) in
+        return try await perform(context, turn) { [engine, limits, types] () throws(Error) in
             let type = try types.sniff(data)
             let plan = try RenderPlan(probing: data, type, renditions, engine, limits)
             return (plan, { (deadline) throws(Error) in try engine.execute(plan, data, deadline: deadline) })
@@ -110,11 +113,12 @@ final class Renderer: Sendable {
     /// Plans, and executes as soon as there is memory for it: at once on the same thread where there is.
     private func perform<Value: Sendable>(
         _ context: String,
+        _ turn: RenderTurn? = nil,
         _ prepare: @escaping @Sendable () throws(Error) -> (RenderPlan, Execution<Value>)
     ) async throws(Error) -> Value {
         let cancellation = Cancellation()
         let attempt: Attempt<Value> = try await cancelling(cancellation) { () throws(Error) in
-            try await onThread(context) { [self] in
+            try await onThread(context, turn) { [self] in
                 try timed {
                     let (plan, execute) = try prepare()
                     guard try budget.takeIfFree(plan.cost) else { return .mustWait(plan.cost, execute) }
@@ -129,7 +133,7 @@ final class Renderer: Sendable {
             do throws(Error) { try await budget.take(cost) } catch { throw error.about(context) }
             defer { budget.give(cost) }
             return try await cancelling(cancellation) { () throws(Error) in
-                try await onThread(context) { [self] in
+                try await onThread(context, turn) { [self] in
                     try timed { try execute(cancellation.deadline(limits.time)) }
                 }
             }
@@ -146,6 +150,16 @@ final class Renderer: Sendable {
             cancellation.cancel()
         }
         return try result.get()
+    }
+
+    /// A turn is taken for the thread alone: who waits for memory keeps nobody from rendering.
+    private func onThread<Value: Sendable>(
+        _ context: String,
+        _ turn: RenderTurn?,
+        _ work: @escaping @Sendable () throws -> Value
+    ) async throws(Error) -> Value {
+        guard let turn else { return try await onThread(context, work) }
+        return try await turn.take { [self] () async throws(Error) in try await onThread(context, work) }
     }
 
     private func onThread<Value: Sendable>(

@@ -2,7 +2,7 @@ internal import Foundation
 
 /// The directives of `Cache-Control` (RFC 9111 section 5.2), of a response or of a request. Unknown ones are there and
 /// mean nothing.
-struct CacheControl: Equatable {
+struct CacheControl: Hashable {
     /// What a directive says about header fields (RFC 9111 sections 5.2.2.4 and 5.2.2.7).
     enum Scope: Equatable {
         /// Nothing: the directive is not there.
@@ -21,7 +21,7 @@ struct CacheControl: Equatable {
         case value(Double)
     }
 
-    private enum Argument: Equatable {
+    private enum Argument: Hashable {
         case none
         case text(String)
         case malformed
@@ -44,6 +44,9 @@ struct CacheControl: Equatable {
     }
 
     func contains(_ name: String) -> Bool { directives[name] != nil }
+
+    /// Whether a directive is there that says nothing more than its name.
+    func isBare(_ name: String) -> Bool { directives[name]?.first == Argument.none }
 
     /// The first occurrence counts, as section 4.2.1 has it for directives that come twice. Both forms of an argument
     /// are read (section 5.2).

@@ -1,0 +1,56 @@
+internal import Foundation
+
+// What a request says of caches by itself (RFC 9111 section 5.2.1) counts for that request: what it refuses stays where it
+// is, for others.
+extension OriginalLoader {
+    /// The answer to a request whose directives have another way than the coordinator's decision.
+    ///
+    /// - Returns: nil where the decision stands.
+    func steered(_ decision: FlightDecision?, _ load: Load) async -> Result<Original, Error>? {
+        let policy = load.source.cachePolicy
+        if policy.isSilent { return nil }
+        switch decision {
+        case .hit(let entry), .stale(let entry, nil):
+            guard entry.metadata.matches(request: load.source.sentFields) else { return nil }
+            return policy.refuses(entry, at: Date()) ? await fetch(nil, refusing: entry, load) : nil
+        case .stale(let entry, let lead?):
+            return await welcome(entry, instead: lead, load)
+        case .lead(let lead):
+            guard let entry = lead.stale else { return nil }
+            return await welcome(entry, instead: lead, load)
+        case .wait, .failed, nil: return nil
+        }
+    }
+
+    /// A stale entry for a request that takes it as it is; somebody else may lead then.
+    private func welcome(
+        _ entry: CachedData,
+        instead lead: FlightLead,
+        _ load: Load
+    ) async -> Result<Original, Error>? {
+        guard entry.metadata.matches(request: load.source.sentFields),
+            load.source.cachePolicy.isContent(with: entry, at: Date())
+        else { return nil }
+        await load.source.flights.fail([lead], error: Error(.cancelled, "A stale entry was enough."))
+        return .success(hit(entry, load.metrics))
+    }
+
+    /// For a request whose answer must not be kept: it takes no lead, whose end without an entry would cost others what
+    /// is there.
+    func unkept(_ load: Load) async -> Result<Original, Error> {
+        let found = await load.source.flights.lookUp([load.source.key]).first ?? nil
+        guard let found, found.metadata.matches(request: load.source.sentFields) else {
+            return await fetch(nil, load)
+        }
+        if load.source.cachePolicy.isContent(with: found, at: Date()) { return .success(hit(found, load.metrics)) }
+        return await fetch(nil, refusing: found, load)
+    }
+
+    func hit(_ entry: CachedData, _ metrics: PipelineMetrics) -> Original {
+        metrics.update {
+            $0.originalHits += 1
+            if entry.staleness != nil { $0.staleHits += 1 }
+        }
+        return Original(entry)
+    }
+}

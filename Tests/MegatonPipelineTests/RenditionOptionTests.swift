@@ -1,0 +1,154 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+/// `renditions(_:for:)` heeds what a request says: its options and its priority.
+@Suite(.timeLimit(.minutes(2))) struct RenditionOptionTests {
+    private let image = TestImage.quarters(width: 64, height: 64)
+    private let small = Rendition(width: 32, height: 32, format: .png)
+    private let tiny = Rendition(width: 16, height: 16, format: .png)
+
+    private func run(_ body: (OriginServer) async throws -> Void) async throws {
+        try await OriginServer.run(answer: { [image] _ in .image(image) }, body)
+    }
+
+    // MARK: - Options
+
+    @Test func nothingIsReadForWhoReloads() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let url = origin.url("/a")
+            _ = try await probe.pipeline.renditions([small], for: probe.request(url))
+            probe.cache.forgetCounts()
+            let reload = probe.request(url, options: .reloadIgnoringCachedData)
+            #expect(try await probe.pipeline.renditions([small], for: reload)[0].source == .render)
+            #expect(origin.total == 2 && probe.cache.lookups.isEmpty)
+            #expect(probe.cache.writes.count == 2, "the original and the rendition are kept anew")
+            #expect(try await probe.pipeline.renditions([small], for: probe.request(url))[0].source == .cache)
+        }
+    }
+
+    @Test func nothingIsKeptForWhoWantsNothingKept() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let url = origin.url("/a")
+            let silent = probe.request(url, options: .disableDiskCacheWrites)
+            _ = try await probe.pipeline.renditions([small], for: silent)
+            #expect(probe.cache.writes.isEmpty)
+            #expect(probe.cache.lookups.map(\.count) == [1, 1])
+            _ = try await probe.pipeline.renditions([small], for: probe.request(url))
+            #expect(try await probe.pipeline.renditions([small], for: silent)[0].source == .cache)
+            #expect(origin.total == 2)
+        }
+    }
+
+    @Test func whoMayNotLoadHasWhatIsKept() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            let url = origin.url("/a")
+            let kept = probe.request(url, options: .returnCacheDataDontLoad)
+            func code(_ rendition: Rendition) async -> ImagePipeline.Error.Code? {
+                await TestPipeline.code { try await probe.pipeline.renditions([rendition], for: kept) }
+            }
+            #expect(await code(small) == .dataMissingInCache)
+            await probe.keepOriginal(image, of: kept)
+            #expect(try await probe.pipeline.renditions([small], for: kept)[0].source == .render)
+            #expect(try await probe.pipeline.renditions([small], for: kept)[0].source == .cache)
+            await probe.pipeline.cache.removeCachedData(for: probe.request(url))
+            #expect(await code(tiny) == .dataMissingInCache)
+            #expect(await code(small) == nil)
+            #expect(origin.total == 0)
+        }
+    }
+
+    /// Whose work it is joins nobody who may do less.
+    @Test func differentOptionsAreDifferentWork() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            origin.hold()
+            let url = origin.url("/a")
+            let plain = probe.request(url)
+            let first = Task { try await probe.pipeline.renditions([small], for: plain) }  // Awaited below.
+            await origin.waitForRequests("/a", count: 1)
+            let kept = probe.request(url, options: .returnCacheDataDontLoad)
+            let code = await TestPipeline.code { try await probe.pipeline.renditions([small], for: kept) }
+            #expect(code == .dataMissingInCache)
+            origin.release()
+            #expect(try await first.value.count == 1 && origin.total == 1)
+        }
+    }
+
+    @Test func aClosureNeedNotWait() async throws {
+        let probe = PipelineProbe()
+        let fetches = probe.pipeline.originals.fetches
+        fetches.isSuspended = true
+        let request = ImageRequest(id: "a", data: { [image] in image }, options: .skipDataLoadingQueue)
+        #expect(try await probe.pipeline.renditions([small], for: request).count == 1)
+        #expect(fetches.pendingCount == 0)
+    }
+
+    /// One look for all of them, and one for the original.
+    @Test func allAreLookedUpAtOnce() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            for options in [[], ImageRequest.Options.disableDiskCacheWrites] {
+                probe.cache.forgetCounts()
+                let request = probe.request(origin.url("/\(options.rawValue)"), options: options)
+                _ = try await probe.pipeline.renditions([small, tiny], for: request)
+                #expect(probe.cache.lookups.map(\.count) == [2, 1])
+            }
+        }
+    }
+
+    // MARK: - Priority
+
+    @Test func whoJoinsHurriesTheFetch() async throws {
+        let paths = TaskTestBox<[String]>([])
+        try await OriginServer.run(answer: { [image] path in
+            paths.withLock { $0.append(path) }
+            return .image(image)
+        }) { (origin) async throws in
+            let probe = PipelineProbe { $0.fetchConcurrency = 1 }
+            let queue = probe.pipeline.originals.fetches
+            func start(_ path: String, _ priority: ImageRequest.Priority) -> Task<Void, any Error> {
+                var request = probe.request(origin.url(path))
+                request.priority = priority
+                // Each is awaited below.
+                return Task { [request] in _ = try await probe.pipeline.renditions([small], for: request) }
+            }
+            origin.hold()
+            var all = [start("/first", .normal)]
+            await origin.waitForRequests("/first", count: 1)
+            all.append(start("/a", .low))
+            while queue.pendingCount < 1 { await Task.yield() }
+            all.append(start("/b", .normal))
+            while queue.pendingCount < 2 { await Task.yield() }
+            all.append(start("/a", .high))
+            while probe.pipeline.groups.subscriberCount < 4 { await Task.yield() }
+            origin.release()
+            for task in all { try await task.value }
+        }
+        #expect(paths.value == ["/first", "/a", "/b"])
+    }
+
+    @Test func theMostUrgentIsRenderedFirst() async throws {
+        let probe = PipelineProbe { $0.renderConcurrency = 1 }
+        let queue = probe.pipeline.renders
+        let gate = TaskTestGate()
+        queue.enqueue { await gate.pass() }
+        await gate.begun.value
+        let tasks = [ImageRequest.Priority.low, .high].map { priority in
+            let request = ImageRequest(id: "\(priority)", data: { [image] in image }, priority: priority)
+            return Task { try await probe.pipeline.renditions([small], for: request) }  // Awaited below.
+        }
+        while queue.pendingCount < 2 { await Task.yield() }
+        // What is pending when it is the turn of one between them: the low one alone.
+        let left = OneShot<Int>()
+        queue.enqueue(priority: .normal) { left.resolve(queue.pendingCount) }
+        gate.open.resolve(())
+        #expect(await left.value == 1)
+        for task in tasks { #expect(try await task.value.count == 1) }
+    }
+}
