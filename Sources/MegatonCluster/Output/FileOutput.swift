@@ -23,9 +23,10 @@ public struct FileOutput: Sendable {
         do {
             try await threads.run { [access] in
                 for file in files {
-                    let (directory, name) = try access.prepareOutput(at: file.path)
-                    if Self.isThere(file.data, at: "\(directory)/\(name)") { continue }
-                    try Self.write(file.data, directory: directory, name: name)
+                    let place = try access.openOutput(at: file.path)
+                    defer { close(place.descriptor) }
+                    if Self.isThere(file.data, place) { continue }
+                    try Self.write(file.data, place)
                 }
             }
         } catch let error as ImagePipeline.Error {
@@ -37,8 +38,8 @@ public struct FileOutput: Sendable {
 
     /// Whether the file has these very bytes already. To look costs a tenth of writing it again, and a batch that is
     /// repeated, or names a source often, finds most of its outputs so.
-    private static func isThere(_ data: Data, at path: String) -> Bool {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+    private static func isThere(_ data: Data, _ place: FileAccess.OutputDirectory) -> Bool {
+        let descriptor = openat(place.descriptor, place.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         var info = stat()
@@ -63,35 +64,44 @@ public struct FileOutput: Sendable {
     /// O_TMPFILE of open(2), which is a macro that Swift cannot read.
     private static let unnamedFile = O_DIRECTORY | 0o20000000
 
-    private static func write(_ data: Data, directory: String, name: String) throws(ImagePipeline.Error) {
-        let path = "\(directory)/\(name)"
+    private static func write(_ data: Data, _ place: FileAccess.OutputDirectory) throws(ImagePipeline.Error) {
         // Where no name is needed none is given; EOPNOTSUPP and EISDIR say that the file system cannot do that.
-        let unnamed = open(directory, O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
+        let unnamed = openat(place.descriptor, ".", O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
         if unnamed >= 0 {
             defer { close(unnamed) }
-            try fill(unnamed, data, path)
-            try link(unnamed, directory: directory, path: path)
+            try fill(unnamed, data, place)
+            try link(unnamed, place)
             return
         }
-        guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else { throw error("cannot be written", path) }
-        let temporary = "\(directory)/.megaton-\(UInt64.random(in: .min ... .max)).tmp"
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
-        guard descriptor >= 0 else { throw error("cannot be written", path) }
+        guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else { throw error("cannot be written", place) }
+        let temporary = temporaryName()
+        let descriptor = openat(place.descriptor, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
+        guard descriptor >= 0 else { throw error("cannot be written", place) }
         do throws(ImagePipeline.Error) {
             defer { close(descriptor) }
-            try fill(descriptor, data, path)
+            try fill(descriptor, data, place)
         } catch {
-            unlink(temporary)
+            unlinkat(place.descriptor, temporary, 0)
             throw error
         }
-        guard rename(temporary, path) == 0 else {
-            let failure = error("cannot be put in its place", path)
-            unlink(temporary)
+        try rename(temporary, place)
+    }
+
+    private static func temporaryName() -> String { ".megaton-\(UInt64.random(in: .min ... .max)).tmp" }
+
+    private static func rename(_ temporary: String, _ place: FileAccess.OutputDirectory) throws(ImagePipeline.Error) {
+        guard renameat(place.descriptor, temporary, place.descriptor, place.name) == 0 else {
+            let failure = error("cannot be put in its place", place)
+            unlinkat(place.descriptor, temporary, 0)
             throw failure
         }
     }
 
-    private static func fill(_ descriptor: Int32, _ data: Data, _ path: String) throws(ImagePipeline.Error) {
+    private static func fill(
+        _ descriptor: Int32,
+        _ data: Data,
+        _ place: FileAccess.OutputDirectory
+    ) throws(ImagePipeline.Error) {
         let isComplete = data.withUnsafeBytes { bytes in
             var offset = 0
             while offset < bytes.count {
@@ -102,32 +112,28 @@ public struct FileOutput: Sendable {
             }
             return true
         }
-        guard isComplete else { throw error("cannot be written", path) }
+        guard isComplete else { throw error("cannot be written", place) }
     }
 
     /// Gives the complete file its name. A file that is there already is replaced by way of a second name, as a link
     /// cannot replace.
-    private static func link(_ descriptor: Int32, directory: String, path: String) throws(ImagePipeline.Error) {
-        let source = "/proc/self/fd/\(descriptor)"
-        if linkat(AT_FDCWD, source, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0 { return }
-        guard errno == EEXIST else { throw error("cannot be put in its place", path) }
-        let temporary = "\(directory)/.megaton-\(UInt64.random(in: .min ... .max)).tmp"
-        guard linkat(AT_FDCWD, source, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) == 0 else {
-            throw error("cannot be put in its place", path)
+    private static func link(_ file: Int32, _ place: FileAccess.OutputDirectory) throws(ImagePipeline.Error) {
+        let source = "/proc/self/fd/\(file)"
+        if linkat(AT_FDCWD, source, place.descriptor, place.name, AT_SYMLINK_FOLLOW) == 0 { return }
+        guard errno == EEXIST else { throw error("cannot be put in its place", place) }
+        let temporary = temporaryName()
+        guard linkat(AT_FDCWD, source, place.descriptor, temporary, AT_SYMLINK_FOLLOW) == 0 else {
+            throw error("cannot be put in its place", place)
         }
-        guard rename(temporary, path) == 0 else {
-            let failure = error("cannot be put in its place", path)
-            unlink(temporary)
-            throw failure
-        }
+        try rename(temporary, place)
     }
 
     /// Room on a disk can come back; a directory that may not be written stays one.
-    private static func error(_ what: String, _ path: String) -> ImagePipeline.Error {
+    private static func error(_ what: String, _ place: FileAccess.OutputDirectory) -> ImagePipeline.Error {
         let code = errno
         return ImagePipeline.Error(
             .outputFailed,
-            "\(path) \(what): \(String(cString: strerror(code))).",
+            "\(place.path)/\(place.name) \(what): \(String(cString: strerror(code))).",
             isRetryable: [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE].contains(code)
         )
     }
