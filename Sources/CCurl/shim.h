@@ -29,6 +29,11 @@ static inline CURLcode megaton_curl_setopt_opensocket(
     return curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, callback);
 }
 
+/// Called when a connection stands, be it a new one or one that was there, before the request goes out on it.
+static inline CURLcode megaton_curl_setopt_prereq(CURL *_Nonnull easy, curl_prereq_callback _Nonnull callback) {
+    return curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, callback);
+}
+
 static inline CURLMcode megaton_curl_multi_setopt_long(CURLM *_Nonnull multi, CURLMoption option, long value) {
     return curl_multi_setopt(multi, option, value);
 }

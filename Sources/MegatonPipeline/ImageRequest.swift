@@ -140,6 +140,8 @@ extension ImageRequest: ExpressibleByStringLiteral {
 
 extension ImageRequest: CustomStringConvertible {
     public var description: String {
-        "ImageRequest(\(customID ?? url?.redacted ?? originalID ?? "no URL"), processors: \(processors.map(\.identifier)), priority: \(priority))"
+        // A name may be a URL too.
+        let name = customID.map(Redaction.text) ?? url?.redacted ?? originalID.map(Redaction.text) ?? "no URL"
+        return "ImageRequest(\(name), processors: \(processors.map(\.identifier)), priority: \(priority))"
     }
 }

@@ -132,8 +132,9 @@ import Testing
         #expect(try job(#"{"source":"https://h/a"}"#).renditions == Job.defaultRenditions)
         #expect(try job(#"{"source":"https://h/a","kind":"fetch"}"#).renditions == nil)
         #expect(try job(#"{"source":"https://h/a"}"#).id != job(#"{"source":"https://h/a"}"#).id)
+        #expect(try job(#"{"source":"https://h/a","credential":"partner"}"#).credential == "partner")
         for (json, word) in [
-            (#"{"source":"x","preset":"none"}"#, "web"), (#"{"source":"x","credential":"c"}"#, "credentials"),
+            (#"{"source":"x","preset":"none"}"#, "web"), (#"{"source":"x","credential":"a b"}"#, "credential"),
             (#"{"source":"x","kind":"fetch","output":"file:///x"}"#, "fetch"),
         ] {
             #expect { try job(json) } throws: { "\($0)".contains(word) }

@@ -48,6 +48,34 @@ import Testing
         return Double(state.split(separator: " ")[index]) ?? -1
     }
 
+    /// Fault: a presigned URL stood there with its signature.
+    @Test func aHistoryTellsFetchesApartAndShowsNoSignature() async throws {
+        let directory = try TestDirectory()
+        let path = directory.path + "/history.jsonl"
+        try await QueueFixture.run { (fixture) async throws in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let gate = HostGate(
+                redis: fixture.redis,
+                keys: fixture.keys,
+                limits: HostLimits(),
+                logger: logger,
+                statistics: nil,
+                history: History(file: try HistoryFile(path), logger: logger)
+            )
+            for signature in ["secret1", "secret2", "secret1"] {
+                let url = try #require(URL(string: "https://Example.org/a.jpg?X-Amz-Signature=\(signature)"))
+                let pass = try await gate.enter(url)
+                await gate.leave(pass, .answered)
+            }
+        }
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+        #expect(!text.contains("secret") && text.contains(host))
+        let keys = try text.split(separator: "\n").map { line in
+            try JSONDecoder().decode(HistoryEvent.self, from: Data(line.utf8)).key
+        }
+        #expect(keys.count == 3 && keys[0] == keys[2] && keys[0] != keys[1])
+    }
+
     @Test func soManyAtATimeInTheWholeCluster() async throws {
         var limits = HostLimits()
         limits.concurrency = 2

@@ -10,7 +10,7 @@ import Testing
         let json = """
             {"id":"a.1","kind":"process","source":"https://h/a.jpg","renditions":[{"name":"small","width":256,
              "height":256,"fit":"cover","format":"webp","quality":75}],"output":"file:///srv/{path}/{stem}-{name}.{ext}",
-             "batch":"spring","priority":"high","attempts":3}
+             "batch":"spring","priority":"high","attempts":3,"credential":"partner"}
             """
         let job = try Job(json: Data(json.utf8))
         let rendition = Rendition(name: "small", width: 256, height: 256, fit: .cover, format: .webp, quality: 75)
@@ -23,7 +23,8 @@ import Testing
                     output: "file:///srv/{path}/{stem}-{name}.{ext}",
                     batch: "spring",
                     priority: .high,
-                    attempts: 3
+                    attempts: 3,
+                    credential: "partner"
                 )
         )
         #expect(try Job(json: job.json()) == job)
@@ -33,6 +34,7 @@ import Testing
     @Test(arguments: [
         ("", "JSON"), ("[]", "type"), ("{}", "source"), (#"{"source":1}"#, "source"), (#"{"source":""}"#, "empty"),
         (#"{"source":"x","sauce":1}"#, "\"sauce\""), (#"{"source":"x","id":"a b"}"#, "id"),
+        (#"{"source":"x","credential":""}"#, "credential"), (#"{"source":"x","credential":"a\nb"}"#, "credential"),
         (#"{"source":"x","attempts":0}"#, "attempts"), (#"{"source":"x","renditions":[]}"#, "empty"),
         (#"{"source":"x","renditions":[{"width":1,"colour":2}]}"#, "colour"),
         (#"{"source":"x","renditions":[{"width":1,"name":"a"},{"width":2,"name":"a"}]}"#, "share"),

@@ -43,6 +43,26 @@ import Testing
         }
     }
 
+    /// Fault: connections that never asked stayed, until the worker had no descriptors left for its work.
+    @Test func whoSaysNothingIsLetGo() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let port = try FreePort.find()
+            let worker = try ProgramUnderTest.megaton([
+                "worker", "--redis", server.url, "--health", "127.0.0.1:\(port)",
+            ])
+            try await wait(for: 200, at: "/ready", port)
+            for beginning in ["", "GET /live HTTP/1.1\\r\\n"] {
+                // Ends when the other side has closed.
+                let script = "exec 3<>/dev/tcp/127.0.0.1/\(port); printf '\(beginning)' >&3; cat <&3"
+                let client = try ProgramUnderTest(program: "/bin/bash", arguments: ["-c", script])
+                #expect(await client.ending().output.isEmpty)
+            }
+            #expect(try await status("/live", port) == 200)
+            worker.send(SIGTERM)
+            #expect(await worker.ending().code == 0)
+        }
+    }
+
     @Test(arguments: ["8090", "localhost:", "localhost:65536", ":80"]) func anAddressThatIsNoneIsRefused(_ text: String)
         async throws
     {

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 import Testing
@@ -84,6 +85,112 @@ import Testing
         }
     }
 
+    @Test func aJobHasTheCredentialThatItNames() async throws {
+        let home = try RunTests.Home()
+        let pictures = [
+            "Bearer sesame-1": TestImage.quarters(width: 32, height: 32),
+            "Bearer sesame-2": TestImage.quarters(width: 64, height: 32),
+        ]
+        let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
+            pictures[request.headers["authorization"] ?? ""].map { .image($0) } ?? .init(status: 401)
+        }
+        // Without compression, so that what stands in it can be read.
+        try await RedisServerProcess.run(.init(settings: ["rdbcompression no"])) { (server) async throws in
+            try await OriginServer.run(responding: answer) { (origin) async throws in
+                let url = origin.url("/a.png").absoluteString
+                let file = try home.directory.write(Data(Self.named.utf8), to: "credentials.json")
+                // None of them may have what another one's credential has brought.
+                let names = ["one", "two", nil, "three", "elsewhere"]
+                let jobs = names.map { Job(id: $0 ?? "none", source: url, credential: $0).json() }
+                let lines = try home.directory.write(Data(jobs.joined(separator: Data("\n".utf8))), to: "jobs.jsonl")
+                let ending = try await home.run([
+                    lines, "--allow-private", "--redis", server.url, "--workers", "1", "--credentials", file,
+                    "--verbose",
+                ])
+                #expect(ending.code == 2, "\(ending.errors)")
+                let ledger = Dictionary(uniqueKeysWithValues: try home.ledger().map { ($0.id ?? "", $0) })
+                #expect(ledger["one"]?.outputs.map(\.width) == [32] && ledger["two"]?.outputs.map(\.width) == [64])
+                #expect(ledger["none"]?.error?.code == "access_denied", "\(ending.errors)")
+                for name in ["three", "elsewhere"] {
+                    let error = try #require(ledger[name]?.error)
+                    #expect(error.code == "no_credential" && !error.retryable && error.message.contains(name))
+                    #expect(ledger[name]?.attempts == 1)
+                }
+                #expect(origin.total == 3, "nothing is asked for without the right to it")
+                let written = try String(contentsOfFile: home.output + "/megaton-ledger.jsonl", encoding: .utf8)
+                for text in [ending.errors, ending.output, written] { #expect(!text.contains("sesame")) }
+                try await expectNo("sesame", in: server)
+            }
+        }
+    }
+
+    @Test func aCredentialCanBeNamedForAllSources() async throws {
+        let home = try RunTests.Home()
+        let image = TestImage.quarters(width: 32, height: 32)
+        let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
+            request.headers["authorization"] == "Bearer sesame-1" ? .image(image) : .init(status: 401)
+        }
+        try await OriginServer.run(responding: answer) { (origin) async throws in
+            let path = try home.directory.write(image, to: "in/b.png")
+            let file = try home.directory.write(Data(Self.named.utf8), to: "credentials.json")
+            let arguments = [origin.url("/a.png").absoluteString, path, "--allow-private", "--workers", "1"]
+            let ending = try await home.run(arguments + ["--credentials", file, "--credential", "one"])
+            #expect(ending.code == 0, "a file needs none: \(ending.errors)")
+            // Each worker reads it, and a pipe gives its bytes once.
+            let pipe = home.directory.path + "/pipe"
+            #expect(mkfifo(pipe, 0o600) == 0)
+            let refused = try await home.run(arguments + ["--credentials", pipe])
+            #expect(refused.code == 64 && refused.errors.contains("no regular file"), "\(refused.errors)")
+        }
+    }
+
+    private static let named = """
+        {"credentials": [
+          {"name": "one", "sources": ["http://127.0.0.1:*"], "bearer": "sesame-1"},
+          {"name": "two", "sources": ["http://127.0.0.1:*"], "bearer": "sesame-2"},
+          {"name": "elsewhere", "sources": ["example.com"], "bearer": "sesame-3"}]}
+        """
+
+    /// Looks through all names and all values.
+    private func expectNo(_ secret: String, in server: RedisServerProcess) async throws {
+        let client = server.client()
+        defer { client.close() }
+        let keys = try await client.send(["KEYS", "*"]).array ?? []
+        #expect(!keys.isEmpty)
+        for key in keys.compactMap(\.string) {
+            #expect(!key.contains(secret))
+            let value = try await client.send(["DUMP", .string(key)])
+            #expect(value.string?.contains(secret) != true, "\(key)")
+        }
+    }
+
+    /// A store on a private address is reached by those who name an object in it, and by nobody else.
+    @Test func objectsOfAStoreOfOnesOwnAreSources() async throws {
+        let home = try RunTests.Home()
+        let image = TestImage.quarters(width: 32, height: 32)
+        let start = "AWS4-HMAC-SHA256 Credential=key/"
+        let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
+            let shown = request.headers["authorization"] ?? ""
+            return shown.hasPrefix(start) && shown.contains("/eu-west-1/s3/") ? .image(image) : .init(status: 403)
+        }
+        try await OriginServer.run(responding: answer) { (origin) async throws in
+            let json = #"{"credentials": [{"sources": ["s3://originals"], "s3": {"id": "key", "secret": "sesame-1"}}]}"#
+            let file = try home.directory.write(Data(json.utf8), to: "credentials.json")
+            let (inside, outside) = ("s3://originals/in/a%20b.png", "s3://others/a.png")
+            let ending = try await home.run([
+                inside, outside, origin.url("/originals/b.png").absoluteString, "--workers", "1", "--credentials", file,
+                "--s3-endpoint", origin.url("").absoluteString, "--s3-region", "eu-west-1", "--verbose",
+            ])
+            #expect(ending.code == 2, "\(ending.errors)")
+            let ledger = Dictionary(uniqueKeysWithValues: try home.ledger().map { ($0.source, $0) })
+            #expect(ledger[inside]?.status == .done && origin.count("/originals/in/a%20b.png") == 1)
+            #expect(ledger[outside]?.error?.code == "access_denied")
+            #expect(ledger[origin.url("/originals/b.png").absoluteString]?.error?.code == "forbidden")
+            #expect(origin.count("/originals/b.png") == 0 && !ending.errors.contains("sesame"))
+            #expect(ending.errors.contains("whatever the endpoint's address is"), "\(ending.errors)")
+        }
+    }
+
     @Test func whatWeakensSafetyIsLoggedAtTheStart() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let worker = try await cluster.start(workers: [["--allow-port", "8080", "--allow-type", "tiff"]])[0]
@@ -118,7 +225,8 @@ import Testing
         (["--format", "gif", "--keep-metadata", "copyright"], "no metadata"), (["--profile", "mine"], "--profile"),
         (["--rendition", "width=1,enlarge=perhaps"], "true or false"), (["--format", "jxl"], "--allow-type jxl"),
         (["--allow-type", "pdf"], "--allow-type"), (["--allow-source", "ftp://example.com"], "--allow-source"),
-        (["--credentials", "/no/such"], "/no/such"),
+        (["--credentials", "/no/such"], "/no/such"), (["--s3-endpoint", "ftp://a.example"], "--s3-endpoint"),
+        (["--s3-endpoint", "https://user:pw@a.example"], "--s3-endpoint"), (["--credential", "a b"], "--credential"),
     ])
     func whatCannotBeIsWrongUsage(_ options: [String], _ word: String) async throws {
         let home = try RunTests.Home()

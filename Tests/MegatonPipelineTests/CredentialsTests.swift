@@ -82,6 +82,8 @@ import Testing
             "needs sources and one of"
         ), (#"{"credentials": [{"sources": ["a.example"], "bearer": ["hush"]}]}"#, "credentials.0.bearer"),
         (#"{"credentials": [{"sources": ["*"], "bearer": "hush"}]}"#, "\"*\" is no rule"),
+        (#"{"credentials": [{"name": "a b", "sources": ["a.example"], "bearer": "hush"}]}"#, "credentials.0.name"),
+        (#"{"credentials": [{"name": "", "sources": ["a.example"], "bearer": "hush"}]}"#, "credentials.0.name"),
     ])
     func aFileWithAFaultSaysWhereAndShowsNoSecret(_ text: String, _ reason: String) {
         #expect { try json(text) } throws: { error in
@@ -155,11 +157,12 @@ import Testing
             #expect(seen.withLock { $0.allSatisfy { !$0.values.contains("partner") } })
             request.url = origin.url("/out")
             let outside = await LoadProbe.load(request, with: loader)
-            #expect(outside.failure?.code == .forbidden && outside.failure?.message.contains("partner") == true)
+            #expect(outside.failure?.code == .credentialMissing && outside.failure?.message.contains("partner") == true)
             request = URLRequest(url: origin.url("/in/a"))
             request.credentialName = "nobody"
             let unknown = await LoadProbe.load(request, with: loader)
-            #expect(unknown.failure?.code == .forbidden && unknown.failure?.message.contains("nobody") == true)
+            #expect(unknown.failure?.code == .credentialMissing && unknown.failure?.message.contains("nobody") == true)
+            #expect(unknown.failure?.isRetryable == false)
             #expect(origin.total == 2)
         }
     }

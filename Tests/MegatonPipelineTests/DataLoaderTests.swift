@@ -202,7 +202,7 @@ import Testing
             #expect(timings.remoteAddress == "127.0.0.1" && timings.tls == 0)
             #expect(timings.firstByte > 0.03 && timings.total >= timings.firstByte && timings.transfer >= 0)
             let url = try #require(timings.effectiveURL)
-            #expect(url.hasSuffix("/a?X-Amz-Signature=…&x=1"), "\(url)")
+            #expect(url.hasSuffix("/a?…"), "\(url)")
             _ = await LoadProbe.load(origin.url("/missing"), with: loader)
             #expect(watch.loads.map(\.timings.status) == [200, 404])
             #expect(watch.loads[0].timings == timings && watch.loads[0].error == nil)

@@ -2,7 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
-/// What the articles show is what is compiled.
+/// What the articles and the README show is what is compiled.
 @Suite struct DocumentationTests {
     /// A piece of code of an article.
     struct Snippet: Sendable, CustomTestStringConvertible {
@@ -16,9 +16,9 @@ import Testing
     /// Stands alone on the line before a block that is not compiled, with the reason in the place of the dots.
     private static let exception = "<!-- not compiled: "
 
-    private static let articles = Repository.files("Sources").filter {
-        $0.contains("/Documentation.docc/") && $0.hasSuffix(".md")
-    }
+    private static let articles =
+        ["README.md"]
+        + Repository.files("Sources").filter { $0.contains("/Documentation.docc/") && $0.hasSuffix(".md") }
 
     /// Of Swift and without an exception.
     private static let snippets: [Snippet] = articles.flatMap { article in

@@ -54,25 +54,6 @@ import Testing
         #expect(try FileAccess(roots: [directory.path + "/real"]).file(at: directory.path + "/alias/a.jpg").size == 1)
     }
 
-    /// The directory of an output is looked at again when it is open: by then it may be a link that leads out.
-    @Test func aDirectoryThatWasSwappedIsNotWrittenTo() throws {
-        let directory = try TestDirectory()
-        let root = directory.path + "/out"
-        try directory.write(Data(), to: "elsewhere/a.txt")
-        try directory.write(Data(), to: "out/b.txt")
-        let access = FileAccess(roots: [root])
-        let (place, name) = try access.prepareOutput(at: root + "/deep/c.jpg")
-        #expect(name == "c.jpg")
-        close(try access.openDirectory(place))
-        try FileManager.default.removeItem(atPath: place)
-        #expect(code { _ = try access.openDirectory(place) } == .outputFailed, "it is gone")
-        try FileManager.default.createSymbolicLink(
-            atPath: place,
-            withDestinationPath: directory.path + "/elsewhere"
-        )
-        #expect(code { _ = try access.openDirectory(place) } == .forbidden)
-    }
-
     @Test func makesTheDirectoriesOfOutputsBeneathItsRoots() throws {
         let directory = try TestDirectory()
         let access = FileAccess(roots: [directory.path])
@@ -84,5 +65,26 @@ import Testing
         #expect(code { _ = try access.prepareOutput(at: "/nowhere/at/all.jpg") } == .forbidden)
         #expect(code { _ = try access.prepareOutput(at: directory.path + "/../x.jpg") } == .forbidden)
         #expect(!FileManager.default.fileExists(atPath: "/nowhere"))
+    }
+
+    /// Fault: what was written by the path went wherever the path led by then.
+    @Test func anOutputGoesToTheDirectoryThatWasLookedAt() throws {
+        let directory = try TestDirectory()
+        let (root, path) = (directory.path + "/in", directory.path + "/in/a/b.jpg")
+        try directory.write(Data(), to: "in/a/first.jpg")
+        try directory.write(Data(), to: "elsewhere/x.jpg")
+        let access = FileAccess(roots: [root])
+        let output = try access.openOutput(at: path)
+        defer { close(output.descriptor) }
+        #expect(output.path == root + "/a" && output.name == "b.jpg")
+        try FileManager.default.moveItem(atPath: root + "/a", toPath: root + "/old")
+        let elsewhere = directory.path + "/elsewhere"
+        try FileManager.default.createSymbolicLink(atPath: root + "/a", withDestinationPath: elsewhere)
+        let made = openat(output.descriptor, output.name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        #expect(made >= 0)
+        close(made)
+        #expect(directory.files == ["elsewhere/x.jpg", "in/old/b.jpg", "in/old/first.jpg"])
+        // Swapped between the look and the opening.
+        #expect(code { _ = try access.open(directory: root + "/a", asked: path) } == .forbidden)
     }
 }

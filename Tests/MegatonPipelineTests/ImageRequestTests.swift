@@ -72,8 +72,7 @@ import Testing
     // What a URL signs with is not for messages.
     @Test func aDescriptionKeepsSecrets() {
         let request: ImageRequest = "https://user:word@example.com/a?token=secret&width=3"
-        #expect("\(request)".contains("example.com/a"))
-        #expect("\(request)".contains("width=3"))
+        #expect("\(request)".contains("https://example.com/a?…"))
         #expect(!"\(request)".contains("secret"))
         #expect(!"\(request)".contains("word"))
     }

@@ -1,4 +1,5 @@
 import Foundation
+import FoundationNetworking
 import GRDB
 import MegatonPipeline
 import MegatonPipelineTesting
@@ -86,6 +87,43 @@ import Testing
 
             _ = try await pipeline.renditions([Rendition(width: 32)], for: request)
             #expect(seen.values == ["Bearer secret"])
+        }
+    }
+
+    @Test func aCredentialByItsName() async throws {
+        let seen = Notes()
+        let image = TestImage.quarters(width: 64, height: 64)
+        try await OriginServer.run(responding: { request in
+            seen.note(request.headers["authorization"])
+            return .image(image, headers: [("Cache-Control", "max-age=60")])
+        }) { (origin) async throws in
+            let (url, token, source) = (origin.url("/a"), "secret", "http://127.0.0.1:*")
+            var configuration = DataLoader.Configuration()
+            configuration.addressPolicy = AddressPolicy(allowsPrivate: true)
+
+            let partner = Credential(
+                name: "partner",
+                sources: [try SourceRule(source)],
+                method: .bearer(Secret(token))
+            )
+            configuration.credentials = Credentials([partner])
+
+            let loader = DataLoader(configuration)
+            let pipeline = ImagePipeline {
+                $0.dataLoader = loader
+                $0.dataCache = MemoryDataCache()
+            }
+
+            var urlRequest = URLRequest(url: url)
+            urlRequest.credentialName = "partner"
+            var request = ImageRequest(urlRequest: urlRequest)
+            request.credentialScope = "partner"
+
+            // What one has been shown is not in the cache for the other.
+            for request in [request, ImageRequest(url: url), request] {
+                _ = try await pipeline.renditions([Rendition(width: 32)], for: request)
+            }
+            #expect(seen.values == ["Bearer secret", nil])
         }
     }
 

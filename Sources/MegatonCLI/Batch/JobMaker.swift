@@ -10,16 +10,26 @@ struct JobMaker {
     let output: String?
     let attempts: Int
     let priority: Job.Priority
+    /// Name of the credential that sources by http, https and s3 need. Jobs in lines say for themselves.
+    let credential: String?
 
     private var namer = OutputNamer()
     private var count = 0
 
-    init(batch: String, renditions: [Rendition], output: String?, attempts: Int, priority: Job.Priority) {
+    init(
+        batch: String,
+        renditions: [Rendition],
+        output: String?,
+        attempts: Int,
+        priority: Job.Priority,
+        credential: String?
+    ) {
         self.batch = batch
         self.renditions = renditions
         self.output = output
         self.attempts = attempts
         self.priority = priority
+        self.credential = credential
     }
 
     /// The JSON to be pushed. A line that is no job is pushed as it stands: the coordinator says what is wrong with it,
@@ -35,7 +45,8 @@ struct JobMaker {
                 output: template(place, url),
                 batch: batch,
                 priority: priority,
-                attempts: attempts
+                attempts: attempts,
+                credential: Self.isRemote(url) ? credential : nil
             )
             return job.json()
         case .job(let line):
@@ -50,6 +61,10 @@ struct JobMaker {
         }
     }
 
+    private static func isRemote(_ source: String) -> Bool {
+        ["http", "https", "s3"].contains(source.prefix { $0 != ":" }.lowercased())
+    }
+
     private mutating func template(_ place: String, _ source: String) -> String? {
         guard let output else { return nil }
         return FileNames.fileURL("\(output)/\(namer.place(place, for: source))") + "-{name}.{ext}"
@@ -58,7 +73,7 @@ struct JobMaker {
     private static func place(of source: String) -> String {
         guard let url = URL(string: source) else { return OutputPlace.hash(source) }
         switch url.scheme?.lowercased() {
-        case "http", "https": return OutputPlace.of(url)
+        case "http", "https", "s3": return OutputPlace.of(url)
         case "data": return "data-\(OutputPlace.hash(source))"
         default:
             return OutputPlace.of(url.path(percentEncoded: false).split(separator: "/").map(String.init))

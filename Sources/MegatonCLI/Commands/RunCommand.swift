@@ -59,6 +59,7 @@ struct RunCommand: AsyncParsableCommand {
         try await reportingFailures {
             try batch.check()
             // Its workers read it for themselves, and would die of it one after the other.
+            if let credentials = worker.credentials { try CredentialsFile.requireRegular(credentials) }
             _ = try worker.credentialsFile()
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {

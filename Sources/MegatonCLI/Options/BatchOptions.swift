@@ -31,6 +31,15 @@ struct BatchOptions: ParsableArguments {
     @Option(name: .long, help: "high, normal or bulk.")
     var priority = "normal"
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The credential that http, https and s3 sources need, by its name in the workers' --credentials.",
+            valueName: "name"
+        )
+    )
+    var credential: String?
+
     @Option(name: .long, help: "The batch's share beside other batches, 1 to 100.")
     var weight = 1
 
@@ -49,6 +58,9 @@ struct BatchOptions: ParsableArguments {
     mutating func validate() throws {
         if inputs.isEmpty && retryFailed == nil { throw ValidationError("Name at least one input.") }
         if !(1...100).contains(attempts) { throw ValidationError("--attempts is 1 to 100.") }
+        if let credential, !Job.isName(credential) {
+            throw ValidationError("--credential is a name of 1 to 128 letters, digits and . : - _")
+        }
         if !(1...BatchPolicy.maximumWeight).contains(weight) {
             throw ValidationError("--weight is 1 to \(BatchPolicy.maximumWeight).")
         }
@@ -85,7 +97,8 @@ struct BatchOptions: ParsableArguments {
             renditions: try renditions.renditions(),
             output: output,
             attempts: attempts,
-            priority: Job.Priority(rawValue: priority) ?? .normal
+            priority: Job.Priority(rawValue: priority) ?? .normal,
+            credential: credential
         )
     }
 }

@@ -10,6 +10,15 @@ struct CredentialsFile {
     /// Bytes.
     private static let maximumSize = 1024 * 1024
 
+    /// Looks whether it can be read more than once.
+    ///
+    /// - Throws: `Failure` for a pipe and the like.
+    static func requireRegular(_ path: String) throws {
+        var info = stat()
+        guard stat(path, &info) == 0, info.st_mode & S_IFMT != S_IFREG else { return }
+        throw Failure.usage("--credentials \(path) is no regular file, and each worker of the run has to read it.")
+    }
+
     /// Reads it: once, as it may be a pipe.
     ///
     /// - Throws: `Failure` where it cannot be read or makes no sense; never with a secret in it.

@@ -57,6 +57,19 @@ struct WorkerOptions: ParsableArguments {
     var credentials: String?
 
     @Option(
+        name: .customLong("s3-endpoint"),
+        help: ArgumentHelp(
+            "The store that s3: sources are in, in the place of AWS: https://minio.example.com:9000. Its own address is "
+                + "not asked about.",
+            valueName: "url"
+        )
+    )
+    var s3Endpoint: String?
+
+    @Option(name: .customLong("s3-region"), help: "The region that requests to s3: are signed for.")
+    var s3Region = "us-east-1"
+
+    @Option(
         name: .customLong("cache-policy"),
         help: "What the shared cache keeps: all, automatic, original, encoded or none."
     )
@@ -91,6 +104,11 @@ struct WorkerOptions: ParsableArguments {
             _ = try sources()
         } catch {
             throw ValidationError("--allow-source: \(error.message)")
+        }
+        do {
+            try s3.check()
+        } catch {
+            throw ValidationError("--s3-endpoint: \(error.message)")
         }
         for type in allowType where Self.switches[type] == nil {
             throw ValidationError("--allow-type is tiff, svg or jxl, not \"\(type)\".")
@@ -140,12 +158,19 @@ struct WorkerOptions: ParsableArguments {
         configuration.cachePolicy = policy
         configuration.hostLimits = hostLimits
         configuration.sources = try sources()
+        configuration.s3 = s3
         if allowPrivate {
             logger.warning("sources on loopback, private and link-local addresses are fetched too")
         }
         let ports = Set(allowPort).subtracting([80, 443]).sorted()
         if !ports.isEmpty {
             logger.warning("sources on ports other than 80 and 443 are fetched too", metadata: ["ports": "\(ports)"])
+        }
+        if let s3Endpoint {
+            logger.warning(
+                "s3: sources are fetched whatever the endpoint's address is",
+                metadata: ["url": "\(s3Endpoint)"]
+            )
         }
         if !additionalTypes.isEmpty {
             try VipsRuntime.allow(additionalTypes, logger: logger)
@@ -158,6 +183,11 @@ struct WorkerOptions: ParsableArguments {
                 logger.warning("the file of credentials is readable by others; chmod 600 it")
             }
         }
+    }
+
+    /// A text that is no URL is one without a host here, which is refused.
+    private var s3: S3Endpoint {
+        S3Endpoint(url: s3Endpoint.map { URL(string: $0) ?? URL(fileURLWithPath: $0) }, region: s3Region)
     }
 
     var hostLimits: HostLimits {
@@ -178,6 +208,8 @@ struct WorkerOptions: ParsableArguments {
         for port in allowPort { arguments += ["--allow-port", String(port)] }
         arguments += allowSource.flatMap { ["--allow-source", $0] } + allowType.flatMap { ["--allow-type", $0] }
         if let credentials { arguments += ["--credentials", credentials] }
+        if let s3Endpoint { arguments += ["--s3-endpoint", s3Endpoint] }
+        arguments += ["--s3-region", s3Region]
         arguments += ["--cache-policy", cachePolicy, "--host-concurrency", String(hostConcurrency)]
         if let hostRate { arguments += ["--host-rate", String(hostRate)] }
         return arguments

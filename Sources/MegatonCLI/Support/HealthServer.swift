@@ -46,10 +46,21 @@ final class HealthServer: Sendable {
         typealias InboundIn = HTTPServerRequestPart
         typealias OutboundOut = HTTPServerResponsePart
 
+        /// From the connection to the answer: who says nothing, or a byte now and then, holds no descriptor for longer.
+        private static let patience = TimeAmount.seconds(5)
+
         private let isReady: @Sendable () -> Bool
         private var path = ""
+        private var end: Scheduled<Void>?
 
         init(_ isReady: @escaping @Sendable () -> Bool) { self.isReady = isReady }
+
+        func handlerAdded(context: ChannelHandlerContext) {
+            let channel = context.channel
+            end = channel.eventLoop.scheduleTask(in: Self.patience) { channel.close(promise: nil) }
+        }
+
+        func handlerRemoved(context: ChannelHandlerContext) { end?.cancel() }
 
         func channelRead(context: ChannelHandlerContext, data: NIOAny) {
             switch unwrapInboundIn(data) {

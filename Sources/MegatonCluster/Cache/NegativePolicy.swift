@@ -24,10 +24,9 @@ public struct NegativePolicy: Sendable {
                 600
             case .renderTimedOut: 60
             // Rules and outputs are the asker's, not the source's; the rest says nothing about the source at all.
-            case .invalidURL, .forbidden, .renderFailed, .outputFailed, .waitTimedOut, .cancelled, .outputTooLarge,
-                .tooCostly,
-                .dataLoadingFailed, .dataMissingInCache, .decoderNotRegistered, .processingFailed, .encodingFailed,
-                .pipelineInvalidated:
+            case .invalidURL, .forbidden, .credentialMissing, .renderFailed, .outputFailed, .waitTimedOut, .cancelled,
+                .outputTooLarge, .tooCostly, .dataLoadingFailed, .dataMissingInCache, .decoderNotRegistered,
+                .processingFailed, .encodingFailed, .pipelineInvalidated:
                 nil
             }
         return seconds.map { .seconds($0 * (0.9 + 0.2 * random)) }

@@ -60,9 +60,6 @@ struct JobValidator: Sendable {
                 }
                 job.batch = batch
             }
-            if let credential = job.credential {
-                throw JobError("the workers of this version know no credentials, so not \"\(credential)\" either")
-            }
             // Most jobs come in their full form: what was pushed is what is kept then, and nothing is encoded again.
             let isFull = job.id != nil && job.preset == nil && (job.kind == .fetch || job.renditions != nil)
             job.renditions = try renditions(of: job)

@@ -47,6 +47,7 @@ extension Job: Codable {
     public var complaint: String? {
         if let id, !Self.isName(id) { return "id must match [A-Za-z0-9._:-]{1,128}" }
         if let batch, !Self.isName(batch) { return "batch must match [A-Za-z0-9._:-]{1,128}" }
+        if let credential, !Self.isName(credential) { return "credential must match [A-Za-z0-9._:-]{1,128}" }
         if source.isEmpty { return "source is empty" }
         if !(1...100).contains(attempts) { return "attempts is 1 to 100" }
         if let renditions {
@@ -67,7 +68,7 @@ extension Job: Codable {
         return nil
     }
 
-    /// Whether a text may be the id of a job or the name of a batch.
+    /// Whether a text may be the id of a job, or the name of a batch or a credential.
     public static func isName(_ text: String) -> Bool {
         (1...128).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in

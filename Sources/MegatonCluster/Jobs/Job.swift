@@ -30,7 +30,8 @@ public struct Job: Sendable, Hashable {
     public var priority: Priority
     /// How often it is tried at the most, 1 to 100.
     public var attempts: Int
-    /// Name of a credential that the workers know.
+    /// Name of a credential that the workers know (``Worker/Configuration/credentials``): never the secret itself. What is
+    /// fetched with it is apart from all else in the caches.
     public var credential: String?
 
     public init(

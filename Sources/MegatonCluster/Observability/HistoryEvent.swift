@@ -22,7 +22,7 @@ public struct HistoryEvent: Sendable, Codable, Equatable {
     /// Of a job.
     public var id: String?
     public var attempt: Int?
-    /// Of a flight, or the URL of a fetch.
+    /// Of a flight; of a fetch its host and a hash of its URL.
     public var key: String?
     public var token: Int?
     /// How it ended.

@@ -23,6 +23,8 @@ public final class HistoryFile: Sendable {
         handle = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
     }
 
+    deinit { thread.stop() }
+
     /// Writes one step down. Returns when the kernel has it.
     func note(_ event: HistoryEvent) async throws {
         let line = WireJSON.data(event) + Data([10])

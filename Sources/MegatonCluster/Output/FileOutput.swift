@@ -23,13 +23,10 @@ public struct FileOutput: Sendable {
         do {
             try await threads.run { [access] in
                 for file in files {
-                    let (directory, name) = try access.prepareOutput(at: file.path)
-                    // Whoever may write beneath a root could put a link in its place from now on.
-                    let descriptor = try access.openDirectory(directory)
-                    defer { close(descriptor) }
-                    let place = Place(directory: "/proc/self/fd/\(descriptor)", name: name, asked: file.path)
-                    if Self.isThere(file.data, at: place.path) { continue }
-                    try Self.write(file.data, to: place)
+                    let place = try access.openOutput(at: file.path)
+                    defer { close(place.descriptor) }
+                    if Self.isThere(file.data, place) { continue }
+                    try Self.write(file.data, place)
                 }
             }
         } catch let error as ImagePipeline.Error {
@@ -39,23 +36,10 @@ public struct FileOutput: Sendable {
         }
     }
 
-    /// Where a file goes.
-    private struct Place {
-        /// By its descriptor.
-        let directory: String
-        let name: String
-        /// For messages.
-        let asked: String
-
-        var path: String { "\(directory)/\(name)" }
-        /// A name that nobody else has.
-        var temporary: String { "\(directory)/.megaton-\(UInt64.random(in: .min ... .max)).tmp" }
-    }
-
     /// Whether the file has these very bytes already. To look costs a tenth of writing it again, and a batch that is
     /// repeated, or names a source often, finds most of its outputs so.
-    private static func isThere(_ data: Data, at path: String) -> Bool {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+    private static func isThere(_ data: Data, _ place: FileAccess.OutputDirectory) -> Bool {
+        let descriptor = openat(place.descriptor, place.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         var info = stat()
@@ -80,38 +64,44 @@ public struct FileOutput: Sendable {
     /// O_TMPFILE of open(2), which is a macro that Swift cannot read.
     private static let unnamedFile = O_DIRECTORY | 0o20000000
 
-    private static func write(_ data: Data, to place: Place) throws(ImagePipeline.Error) {
+    private static func write(_ data: Data, _ place: FileAccess.OutputDirectory) throws(ImagePipeline.Error) {
         // Where no name is needed none is given; EOPNOTSUPP and EISDIR say that the file system cannot do that.
-        let unnamed = open(place.directory, O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
+        let unnamed = openat(place.descriptor, ".", O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
         if unnamed >= 0 {
             defer { close(unnamed) }
             try fill(unnamed, data, place)
-            try link(unnamed, to: place)
+            try link(unnamed, place)
             return
         }
         guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else { throw error("cannot be written", place) }
-        let temporary = place.temporary
-        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
+        let temporary = temporaryName()
+        let descriptor = openat(place.descriptor, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
         guard descriptor >= 0 else { throw error("cannot be written", place) }
         do throws(ImagePipeline.Error) {
             defer { close(descriptor) }
             try fill(descriptor, data, place)
         } catch {
-            unlink(temporary)
+            unlinkat(place.descriptor, temporary, 0)
             throw error
         }
-        try rename(temporary, to: place)
+        try rename(temporary, place)
     }
 
-    private static func rename(_ temporary: String, to place: Place) throws(ImagePipeline.Error) {
-        guard Foundation.rename(temporary, place.path) == 0 else {
+    private static func temporaryName() -> String { ".megaton-\(UInt64.random(in: .min ... .max)).tmp" }
+
+    private static func rename(_ temporary: String, _ place: FileAccess.OutputDirectory) throws(ImagePipeline.Error) {
+        guard renameat(place.descriptor, temporary, place.descriptor, place.name) == 0 else {
             let failure = error("cannot be put in its place", place)
-            unlink(temporary)
+            unlinkat(place.descriptor, temporary, 0)
             throw failure
         }
     }
 
-    private static func fill(_ descriptor: Int32, _ data: Data, _ place: Place) throws(ImagePipeline.Error) {
+    private static func fill(
+        _ descriptor: Int32,
+        _ data: Data,
+        _ place: FileAccess.OutputDirectory
+    ) throws(ImagePipeline.Error) {
         let isComplete = data.withUnsafeBytes { bytes in
             var offset = 0
             while offset < bytes.count {
@@ -127,23 +117,23 @@ public struct FileOutput: Sendable {
 
     /// Gives the complete file its name. A file that is there already is replaced by way of a second name, as a link
     /// cannot replace.
-    private static func link(_ descriptor: Int32, to place: Place) throws(ImagePipeline.Error) {
-        let source = "/proc/self/fd/\(descriptor)"
-        if linkat(AT_FDCWD, source, AT_FDCWD, place.path, AT_SYMLINK_FOLLOW) == 0 { return }
+    private static func link(_ file: Int32, _ place: FileAccess.OutputDirectory) throws(ImagePipeline.Error) {
+        let source = "/proc/self/fd/\(file)"
+        if linkat(AT_FDCWD, source, place.descriptor, place.name, AT_SYMLINK_FOLLOW) == 0 { return }
         guard errno == EEXIST else { throw error("cannot be put in its place", place) }
-        let temporary = place.temporary
-        guard linkat(AT_FDCWD, source, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) == 0 else {
+        let temporary = temporaryName()
+        guard linkat(AT_FDCWD, source, place.descriptor, temporary, AT_SYMLINK_FOLLOW) == 0 else {
             throw error("cannot be put in its place", place)
         }
-        try rename(temporary, to: place)
+        try rename(temporary, place)
     }
 
     /// Room on a disk can come back; a directory that may not be written stays one.
-    private static func error(_ what: String, _ place: Place) -> ImagePipeline.Error {
+    private static func error(_ what: String, _ place: FileAccess.OutputDirectory) -> ImagePipeline.Error {
         let code = errno
         return ImagePipeline.Error(
             .outputFailed,
-            "\(place.asked) \(what): \(String(cString: strerror(code))).",
+            "\(place.path)/\(place.name) \(what): \(String(cString: strerror(code))).",
             isRetryable: [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE].contains(code)
         )
     }

@@ -67,7 +67,7 @@ public final class HostGate: OriginGating {
         } catch {
             statistics?.add("gate_open", 1)
             logger.debug("no politeness: Redis is away", metadata: [LogKey.error: "\(error)"])
-            await history?.note(HistoryEvent(.fetch, key: url.absoluteString))
+            await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             return OriginPass(host: host, token: nil)
         }
         let fields = reply.array ?? []
@@ -91,7 +91,7 @@ public final class HostGate: OriginGating {
                 retryAfter: wait
             )
         default:
-            await history?.note(HistoryEvent(.fetch, key: url.absoluteString))
+            await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             let pass = OriginPass(host: host, token: token)
             held.withLock { $0[pass] = .now }
             return pass
@@ -155,6 +155,11 @@ public final class HostGate: OriginGating {
 
     /// Of a slow rate no more than a second's worth at once.
     private var burst: Int { min(limits.burst, max(1, Int(limits.rate ?? 1))) }
+
+    /// For the history, which tells URLs apart and shows no signature that stands in one: the host and a hash.
+    static func label(of url: URL) -> String {
+        "\(name(of: url))/\(CacheEntry.sha256(Data(url.absoluteString.utf8)).prefix(16))"
+    }
 
     /// `host:port`, in lower case.
     static func name(of url: URL) -> String {

@@ -1,9 +1,12 @@
 internal import Foundation
+internal import FoundationNetworking
 internal import MegatonPipeline
 
 /// Does what a job says, without knowing of leases and queues.
 struct JobRunner: Sendable {
     let pipeline: ImagePipeline
+    /// Those of the pipeline's loader.
+    let credentials: Credentials
     let output: FileOutput
     let statistics: StatisticsRecorder
 
@@ -19,9 +22,10 @@ struct JobRunner: Sendable {
     func run(_ job: Job, metrics: PipelineMetrics) async -> Result {
         do throws(ImagePipeline.Error) {
             guard let url = URL(string: job.source) else {
-                throw ImagePipeline.Error(.invalidURL, "\"\(job.source)\" is no URL; spaces and such must be encoded.")
+                // Without the source, which may hold a secret: the outcome has it anyway.
+                throw ImagePipeline.Error(.invalidURL, "The source is no URL; spaces and such must be encoded.")
             }
-            let request = ImageRequest(url: url)
+            let request = try imageRequest(for: job, at: url)
             defer { statistics.add(metrics.counts, of: url) }
             guard job.kind == .process else {
                 try await pipeline.prefetch(request, metrics: metrics)
@@ -33,6 +37,17 @@ struct JobRunner: Sendable {
         } catch {
             return .failed(error)
         }
+    }
+
+    private func imageRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {
+        guard let name = job.credential else { return ImageRequest(url: url) }
+        // Before the caches are asked: whether a worker may have a source does not hang on what they have.
+        try credentials.check(name, for: url)
+        var urlRequest = URLRequest(url: url)
+        urlRequest.credentialName = name
+        var request = ImageRequest(urlRequest: urlRequest)
+        request.credentialScope = name
+        return request
     }
 
     private func deliver(_ responses: [RenditionResponse], _ job: Job) async throws(ImagePipeline.Error) -> [JobOutcome

@@ -35,8 +35,11 @@ extension Worker {
         public var sources: [SourceRule] = []
         /// What is decoded, by its content; what is not among `VipsRuntime.allowed` has to be switched on there too.
         public var types = AssetType.supported
-        /// What sources are shown. `s3:` is among the schemes where one of them is for it.
+        /// What sources are shown. `s3:` is among the schemes where one of them is for it. All workers of a queue should
+        /// have the same: a job that names one a worker does not have fails there for good (`.credentialMissing`).
         public var credentials = Credentials()
+        /// Where `s3:` sources are; AWS by default. `s3:` is among the schemes where it is a store of one's own, too.
+        public var s3 = S3Endpoint()
         /// How hard the cluster may ask one host. All workers of a queue should have the same.
         public var hostLimits = HostLimits()
         /// Where each claim, end, fetch and flight is written down; nil nowhere.

@@ -42,6 +42,7 @@ extension Worker {
         loader.urlPolicy = urlPolicy
         loader.addressPolicy = configuration.addressPolicy
         loader.credentials = configuration.credentials
+        loader.s3 = configuration.s3
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
         pipeline.originGate = gate
         pipeline.didRefresh = { url, cost in statistics.add(cost, of: url) }
@@ -65,7 +66,7 @@ extension Worker {
         let hasS3 = configuration.credentials.credentials.contains { credential in
             if case .s3 = credential.method { true } else { false }
         }
-        if hasS3 { policy.schemes.insert("s3") }
+        if hasS3 || configuration.s3.url != nil { policy.schemes.insert("s3") }
         return policy
     }
 

@@ -72,6 +72,7 @@ public final class Worker: Sendable {
             queue: queue,
             runner: JobRunner(
                 pipeline: pipeline,
+                credentials: configuration.credentials,
                 output: FileOutput(access: FileAccess(roots: configuration.roots), threads: files),
                 statistics: statistics
             ),

@@ -21,8 +21,9 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
     /// 64 hex digits.
     public let digest: String
 
-    /// To be raised when the same fields no longer mean the same bytes: a new engine, other defaults.
-    static let version = "1"
+    /// To be raised when the same fields no longer mean the same bytes: a new engine, other defaults. 2: WebP is
+    /// without the EXIF of its source.
+    static let version = "2"
 
     public init(_ kind: Kind, _ fields: [String]) {
         self.kind = kind

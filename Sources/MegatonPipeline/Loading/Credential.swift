@@ -89,6 +89,13 @@ extension Credential: Decodable {
         if let key = try fields.decodeIfPresent(Key.self, forKey: .s3) {
             methods.append(.s3(keyID: key.id, secret: key.secret, sessionToken: key.token))
         }
+        guard name.map(Self.isName) ?? true else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .name,
+                in: fields,
+                debugDescription: "1 to 128 letters, digits, dots, colons, hyphens and underscores are a name"
+            )
+        }
         guard methods.count == 1, !sources.isEmpty else {
             throw DecodingError.dataCorrupted(
                 .init(
@@ -98,5 +105,16 @@ extension Credential: Decodable {
             )
         }
         method = methods[0]
+    }
+
+    /// What a job can ask for.
+    private static func isName(_ name: String) -> Bool {
+        (1...128).contains(name.utf8.count)
+            && name.utf8.allSatisfy { byte in
+                switch byte {
+                case 45, 46, 48...58, 65...90, 95, 97...122: true
+                default: false
+                }
+            }
     }
 }

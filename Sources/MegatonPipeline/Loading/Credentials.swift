@@ -58,14 +58,14 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
         credentials.first { $0.name == name && $0.isFor(parts) }
     }
 
-    /// - Throws: `.forbidden` where a name is asked for that does not exist, or not for this URL.
-    func check(_ name: String, for url: URL) throws(ImagePipeline.Error) {
+    /// - Throws: `.credentialMissing` where a name is asked for that does not exist, or not for this URL.
+    public func check(_ name: String, for url: URL) throws(ImagePipeline.Error) {
         guard credentials.contains(where: { $0.name == name }) else {
-            throw ImagePipeline.Error(.forbidden, "There is no credential \"\(name)\" for \(url.redacted).")
+            throw ImagePipeline.Error(.credentialMissing, "There is no credential \"\(name)\" for \(url.redacted).")
         }
         guard let parts = URLParts(url), credential(for: parts, named: name) != nil else {
             throw ImagePipeline.Error(
-                .forbidden,
+                .credentialMissing,
                 "The credential \"\(name)\" is not for \(url.redacted); its sources do not match."
             )
         }

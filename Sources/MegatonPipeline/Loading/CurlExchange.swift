@@ -73,6 +73,13 @@ final class CurlExchange {
                 guard let address, let exchange = CurlExchange.from(context) else { return curl_socket_t(-1) }
                 return exchange.openSocket(address)
             },
+            // No socket is opened where a connection is used again, which may be one that was allowed for another reason.
+            megaton_curl_setopt_prereq(easy) { context, address, _, port, _ in
+                guard let address, let exchange = CurlExchange.from(context),
+                    exchange.mayUse(String(cString: address), port: Int(port))
+                else { return CURL_PREREQFUNC_ABORT }
+                return CURL_PREREQFUNC_OK
+            },
         ]
         return results.allSatisfy { $0 == CURLE_OK }
     }
@@ -153,6 +160,7 @@ final class CurlExchange {
             return exchange.receiveHeader(line) ? size * count : 0
         }
         megaton_curl_setopt_pointer(easy, CURLOPT_OPENSOCKETDATA, context)
+        megaton_curl_setopt_pointer(easy, CURLOPT_PREREQDATA, context)
     }
 
     private static func from(_ context: UnsafeMutableRawPointer?) -> CurlExchange? {
@@ -176,6 +184,17 @@ final class CurlExchange {
         refusal = nil
         let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
         return socket(address.pointee.family, kind, address.pointee.protocol)
+    }
+
+    /// Whether the request may go out on a connection to this address.
+    private func mayUse(_ address: String, port: Int) -> Bool {
+        if hop.isTrusted { return true }
+        guard let ip = IPAddress(address) else {
+            refusal = "it is neither an IPv4 nor an IPv6 address"
+            return false
+        }
+        refusal = configuration.addressPolicy.complaint(address: ip, port: port)
+        return refusal == nil
     }
 
     private static func endpoint(_ address: UnsafeMutablePointer<curl_sockaddr>) -> (IPAddress, Int)? {

@@ -74,12 +74,21 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// Tells the caller, once, and the monitor. Nothing is told after this.
     func finish(_ error: (any Error)?) {
         exchange = nil
+        let error = error.map(described)
         if let started { timings.total = started.duration(to: .now).inSeconds }
         monitor(self, timings, isCancelled ? cancellation : error)
         gate.end {
             listener.didCollect(timings)
             listener.completion(error)
         }
+    }
+
+    /// With what is known here of the request, unless the error says so itself.
+    private func described(_ error: any Error) -> any Error {
+        guard var error = error as? ImagePipeline.Error else { return error }
+        error.stage = error.stage ?? .load
+        error.url = error.url ?? request.url.map(ImagePipeline.Error.withoutQuery)
+        return error
     }
 
     /// The request in the words of messages.
@@ -237,7 +246,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             if total + .milliseconds(2) >= configuration.timeout { return timeout(.totalTime) }
             return timeout(exchange.wasConnected ? .speed : .connectTime)
         }
-        if let refusal = exchange.refusal, result == CURLE_COULDNT_CONNECT {
+        if let refusal = exchange.refusal, [CURLE_COULDNT_CONNECT, CURLE_ABORTED_BY_CALLBACK].contains(result) {
             return ImagePipeline.Error(.forbidden, "\(target) is not fetched: \(refusal).")
         }
         let text = String(cString: curl_easy_strerror(result))

@@ -57,7 +57,7 @@ extension DataLoading {
                 body.attach(load)
             }
         } onCancel: {
-            let place = request.url.map(ImagePipeline.Error.withoutQuery) ?? ""
+            let place = request.url?.redacted ?? ""
             body.fail(ImagePipeline.Error(.cancelled, "The fetch of \(place) was cancelled."))
         }
     }

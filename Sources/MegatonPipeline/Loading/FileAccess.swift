@@ -53,7 +53,7 @@ public struct FileAccess: Sendable {
             )
         }
         // The last component was resolved: if it is a link now, somebody swapped it since.
-        let descriptor = open(file.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+        let descriptor = Foundation.open(file.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Self.readError(file.path) }
         defer { close(descriptor) }
         // What was opened may be another file than what was looked up, or lie elsewhere by now.
@@ -81,7 +81,7 @@ public struct FileAccess: Sendable {
     ///
     /// - Returns: the directory, links resolved, and the file's name.
     /// - Throws: `.forbidden` or `.outputFailed`.
-    public func prepareOutput(at path: String) throws(ImagePipeline.Error) -> (directory: String, name: String) {
+    func prepareOutput(at path: String) throws(ImagePipeline.Error) -> (directory: String, name: String) {
         try refuseOddities(path)
         let parts = Self.components(path)
         guard let name = parts.last else {
@@ -108,30 +108,48 @@ public struct FileAccess: Sendable {
         return (directory, name)
     }
 
-    /// Opens a directory that was checked, and looks where it lies: it may be a link that leads out by now. What is done
-    /// beneath `/proc/self/fd/<descriptor>` is done in the very directory that was looked at.
+    /// A directory beneath a root that an output goes to. What is made by way of its descriptor lies in it, whatever
+    /// becomes of the path meanwhile.
+    public struct OutputDirectory: Sendable {
+        /// `O_PATH`; to be closed by whoever asked for it.
+        public let descriptor: Int32
+        /// Links resolved.
+        public let path: String
+        /// Of the file.
+        public let name: String
+    }
+
+    /// Checks where an output would go, makes its directory and opens it.
     ///
-    /// - Parameter directory: of `prepareOutput`.
-    /// - Returns: a descriptor, to be closed by the caller.
     /// - Throws: `.forbidden` or `.outputFailed`.
-    public func openDirectory(_ directory: String) throws(ImagePipeline.Error) -> Int32 {
-        let descriptor = open(directory, Self.placeOnly | O_DIRECTORY | O_CLOEXEC)
+    public func openOutput(at path: String) throws(ImagePipeline.Error) -> OutputDirectory {
+        let (directory, name) = try prepareOutput(at: path)
+        return OutputDirectory(descriptor: try open(directory: directory, asked: path), path: directory, name: name)
+    }
+
+    /// O_PATH of open(2), which is a macro that Swift cannot read.
+    private static let pathOnly: Int32 = 0o10000000
+
+    /// Opens a directory that was looked at, and looks again: it may be a link that leads elsewhere by now.
+    func open(directory: String, asked path: String) throws(ImagePipeline.Error) -> Int32 {
+        let descriptor = Foundation.open(directory, Self.pathOnly | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else {
-            let text = String(cString: strerror(errno))
-            throw ImagePipeline.Error(.outputFailed, "The directory \(directory) cannot be opened: \(text).")
+            let code = errno
+            throw ImagePipeline.Error(
+                .outputFailed,
+                "The directory \(directory) cannot be opened: \(String(cString: strerror(code))).",
+                isRetryable: [EIO, EMFILE, ENFILE].contains(code)
+            )
         }
         do throws(ImagePipeline.Error) {
             guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(directory) }
-            try requireRoot(of: opened, asked: directory)
+            try requireRoot(of: opened, asked: path)
         } catch {
             close(descriptor)
             throw error
         }
         return descriptor
     }
-
-    /// O_PATH of open(2): it need not be readable.
-    private static let placeOnly: Int32 = 0o10000000
 
     // MARK: -
 

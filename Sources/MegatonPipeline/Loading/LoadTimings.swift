@@ -25,7 +25,7 @@ public struct LoadTimings: Sendable, Hashable, Codable {
     /// Connections that were made for it.
     public var connects = 0
     public var redirects = 0
-    /// What the last hop asked for, without the values of parameters that may be secret.
+    /// What the last hop asked for, without its query.
     public var effectiveURL: String?
 
     public init() {}

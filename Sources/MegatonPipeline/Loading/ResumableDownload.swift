@@ -79,7 +79,7 @@ struct ResumableDownload {
             if partial.isWhole(body) { return .done(body, partial.whole(with: rest) ?? rest) }
             let missing = ImagePipeline.Error(
                 .incompleteBody,
-                "\(plain.url?.absoluteString ?? "") gave \(body.count) of \(partial.total) bytes: try again."
+                "\(plain.url?.redacted ?? "") gave \(body.count) of \(partial.total) bytes: try again."
             )
             return end(missing)
         }

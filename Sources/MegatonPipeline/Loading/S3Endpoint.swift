@@ -18,6 +18,13 @@ public struct S3Endpoint: Sendable, Hashable {
         self.usesPathStyle = usesPathStyle ?? (url != nil)
     }
 
+    /// Whether objects can be asked for there at all.
+    ///
+    /// - Throws: `.invalidURL` where the URL is none, by other schemes than http and https, or with a user or a query.
+    public func check() throws(ImagePipeline.Error) {
+        _ = try url(of: try S3Location(bucket: "bucket", key: "key"))
+    }
+
     /// The URL by HTTP.
     ///
     /// - Throws: `.invalidURL` where the endpoint is none.

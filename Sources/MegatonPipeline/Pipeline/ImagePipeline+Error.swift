@@ -5,15 +5,19 @@ extension ImagePipeline {
     public struct Error: Swift.Error, Sendable, Hashable, Codable, CustomStringConvertible {
         /// A stable name, fit for tables and metric labels.
         public var code: Code
-        /// What happened, to what, and what can be done.
-        public var message: String
+        /// What happened, to what, and what can be done. At most ``maximumMessage`` characters, and of URLs neither a
+        /// user or a password nor a query, also where a loader or a closure of somebody else has put them there.
+        public var message: String {
+            didSet { message = Self.presentable(message) }
+        }
         /// Whether the same request may succeed later.
         public var isRetryable: Bool
         /// Seconds before which a retry is of no use (Retry-After, or a remembered failure).
         public var retryAfter: Double?
         /// The origin's status, where there was one.
         public var status: Int?
-        /// What was asked for, without its query, which may hold secrets.
+        /// What was asked for, without user, password and query, which may hold secrets. Of a ``DataLoader``'s failures,
+        /// and of bytes that cannot be decoded.
         public var url: String?
         /// Where it went wrong.
         public var stage: Stage?
@@ -31,17 +35,23 @@ extension ImagePipeline {
             stage: Stage? = nil
         ) {
             self.code = code
-            self.message = message
+            self.message = Self.presentable(message)
             self.isRetryable = isRetryable ?? code.isUsuallyRetryable
             self.retryAfter = retryAfter
             self.status = status
             self.stage = stage
         }
 
-        /// A URL for messages: what follows the `?` may be a secret.
-        static func withoutQuery(_ url: URL) -> String {
-            String(url.absoluteString.prefix { $0 != "?" && $0 != "#" }.prefix(2048))
+        /// Characters of a message: an origin may have a say in it (its header fields, a place that it redirects to).
+        public static let maximumMessage = 4096
+
+        private static func presentable(_ message: String) -> String {
+            // In this order: half a URL would not be known as one.
+            String(Redaction.text(message).prefix(maximumMessage))
         }
+
+        /// A URL for ``url``.
+        static func withoutQuery(_ url: URL) -> String { String(url.redacted.prefix { $0 != "?" }) }
 
         public var description: String { "\(code.rawValue): \(message)" }
 
@@ -63,6 +73,8 @@ extension ImagePipeline {
             case invalidURL = "invalid_url"
             /// A rule forbids the address, port, host or path.
             case forbidden = "forbidden"
+            /// A credential is asked for by a name that is not known here, or is not for the URL.
+            case credentialMissing = "no_credential"
             /// 404 or 410, or no such file.
             case notFound = "not_found"
             /// 401 or 403, or no permission to read.

@@ -108,7 +108,7 @@ extension OriginalLoader {
     ) throws(Error) -> Original {
         let (request, requested, response) = (exchange.request, exchange.requested, exchange.response)
         let http = response as? HTTPURLResponse
-        let (url, headers) = (request.url?.absoluteString ?? "", http?.lowercasedHeaders ?? [:])
+        let (url, headers) = (request.url?.redacted ?? "", http?.lowercasedHeaders ?? [:])
         let (sent, mayKeep) = (request.allHTTPHeaderFields ?? [:], RequestCachePolicy(request).mayKeep)
         switch (http?.statusCode ?? 200, known) {
         case (let status, _) where HTTPFreshness.keptStatuses.contains(status):

@@ -47,7 +47,7 @@ extension OriginalLoader {
             return Source(
                 place: .remote(urlRequest),
                 key: .original(of: request),
-                description: url.absoluteString,
+                description: url.redacted,
                 request: request,
                 flights: configuration.flights
             )

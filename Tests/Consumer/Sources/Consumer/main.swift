@@ -12,17 +12,11 @@ final class MemoryCache: DataCaching {
     func storeData(_ data: Data, for key: String) { entries.withLock { $0[key] = data } }
 }
 
-/// A loader that has its only picture in memory: a PNG of 64 x 48 pixels.
+/// A loader that has its only picture in memory.
 final class MemoryLoader: DataLoading {
     struct Load: Cancellable {
         func cancel() {}
     }
-
-    private static let picture = """
-        iVBORw0KGgoAAAANSUhEUgAAAEAAAAAwCAIAAAAuKetIAAAAWklEQVR42u3XsQ0AIAgEQEZzFEdxc10AKhqNl1B+wVWfjxgr
-        vT0jvevyAAAAAACt/DOPFnkAAAAAgB5AEwMAAADYA5oYAAAAwB7QxAAAAAD2gCYGAAAA+A5wAA06urWgRJfuAAAAAElFTkSu
-        QmCC
-        """
 
     let loads = Atomic(0)
 
@@ -32,11 +26,10 @@ final class MemoryLoader: DataLoading {
         completion: @escaping @Sendable ((any Error)?) -> Void
     ) -> any Cancellable {
         loads.add(1, ordering: .relaxed)
-        let data = Data(base64Encoded: Self.picture, options: .ignoreUnknownCharacters) ?? Data()
         if let url = request.url,
             let response = HTTPURLResponse(url: url, statusCode: 200, httpVersion: nil, headerFields: [:])
         {
-            didReceiveData(data, response)
+            didReceiveData(Picture.png, response)
         }
         completion(nil)
         return Load()

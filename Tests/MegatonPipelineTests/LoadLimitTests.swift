@@ -1,0 +1,108 @@
+import Foundation
+import FoundationNetworking
+import MegatonTestSupport
+import NIOCore
+import Testing
+
+@testable import MegatonPipeline
+
+/// The limits of loads and of waiting: at each one's edge, and as they are by default.
+@Suite(.timeLimit(.minutes(2))) struct LoadLimitTests {
+    private let body = Data((0..<5000).map { UInt8(truncatingIfNeeded: $0) })
+
+    @Test func theDefaultsAreThoseOfTheArticle() {
+        let render = RenderLimits()
+        #expect(render.pixels == 50_000_000 && render.side == 16_384 && render.bands == 5 && render.frames == 256)
+        #expect(render.outputSide == 8192 && render.outputPixels == 50_000_000 && render.time == .seconds(30))
+        let load = DataLoader.Configuration()
+        #expect(load.maximumBodySize == 64 << 20 && load.maximumRedirects == 5 && CurlExchange.headerLimit == 64 << 10)
+        #expect(load.connectTimeout == .seconds(5) && load.timeout == .seconds(20))
+        #expect(load.lowSpeedLimit == 1024 && load.lowSpeedTime == .seconds(10))
+        #expect(load.addressPolicy == AddressPolicy(allowsPrivate: false, ports: [80, 443]))
+        #expect(load.urlPolicy.schemes == ["http", "https", "file", "data"])
+        #expect(load.maximumHostConnections == 32 && load.maximumConnections == 256)
+        let pipeline = ImagePipeline.Configuration()
+        #expect(pipeline.maximumDataSize == 64 << 20 && pipeline.fetchConcurrency == 32)
+        #expect(pipeline.refreshConcurrency == 16 && pipeline.waitBudget == .seconds(30))
+        #expect(pipeline.rateLimiter == nil && pipeline.urlPolicy == load.urlPolicy)
+    }
+
+    // MARK: - Bytes
+
+    @Test(arguments: [false, true]) func aBodyMayHaveWhatTheLimitSays(isLengthUnknown: Bool) async throws {
+        let stream = isLengthUnknown ? OriginStream(piece: Data(count: 500), total: 2500) : nil
+        let total = body.count + (isLengthUnknown ? 2500 : 0)
+        try await OriginServer.run(answer: { _ in .init(body: body, stream: stream) }) { (origin) async throws in
+            let roomy = DataLoader.local { $0.maximumBodySize = total }
+            let fitting = await LoadProbe.load(origin.url("/a"), with: roomy)
+            #expect(fitting.error == nil && fitting.data.count == total)
+            let narrow = DataLoader.local { $0.maximumBodySize = total - 1 }
+            let probe = await LoadProbe.load(origin.url("/a"), with: narrow)
+            #expect(probe.failure?.code == .dataTooLarge && probe.failure?.isRetryable == false)
+        }
+    }
+
+    /// Whatever the loader lets through, and where there is none.
+    @Test func aPipelinesOwnLimitIsForAllSources() async throws {
+        let directory = try TestDirectory()
+        let file = URL(fileURLWithPath: try directory.write(body, to: "a.bin"))
+        let sources = [
+            ImageRequest(url: TestPipeline.url), ImageRequest(id: "closure", data: { [body] in body }),
+            ImageRequest(url: file),
+        ]
+        let edges: [(Int, ImagePipeline.Error.Code?)] = [(body.count, nil), (body.count - 1, .dataTooLarge)]
+        for (limit, code) in edges {
+            let pipeline = TestPipeline.make(ScriptedLoader([.init(chunks: [body.prefix(100), body.dropFirst(100)])])) {
+                $0.maximumDataSize = limit
+                $0.fileAccess = FileAccess(roots: [directory.path])
+            }
+            for source in sources {
+                #expect(await TestPipeline.code { try await pipeline.data(for: source) } == code, "\(source)")
+            }
+        }
+    }
+
+    @Test func aHeaderMayHaveWhatTheLimitSays() async throws {
+        // The status line and the fields that a server adds by itself have room between the two.
+        let sizes = ["/fits": CurlExchange.headerLimit - 1024, "/not": CurlExchange.headerLimit + 1]
+        try await OriginServer.run(answer: { path in
+            let fields = (0..<16).map { ("X-\($0)", String(repeating: "a", count: sizes[path, default: 0] / 16 - 8)) }
+            return .init(headers: fields + [("X-Rest", String(repeating: "a", count: 128))], body: Data("x".utf8))
+        }) { (origin) async throws in
+            let loader = DataLoader.local()
+            #expect(await LoadProbe.load(origin.url("/fits"), with: loader).error == nil)
+            let probe = await LoadProbe.load(origin.url("/not"), with: loader)
+            #expect(probe.failure?.code == .headerTooLarge && probe.failure?.isRetryable == false)
+        }
+    }
+
+    // MARK: - Waiting
+
+    /// All is being made elsewhere, for ever.
+    private struct BusyElsewhere: FlightCoordinating {
+        func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+            keys.map { .wait(FlightWait(key: $0, remaining: 10)) }
+        }
+
+        func wait(for flight: FlightWait) async {}
+        func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async {}
+        func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {}
+    }
+
+    @Test(arguments: [Duration.zero, .seconds(3600)])
+    func nobodyWaitsForOthersForEver(_ budget: Duration) async throws {
+        let loader = ScriptedLoader([.init(chunks: [TestPipeline.png])])
+        let pipeline = TestPipeline.make(loader) {
+            $0.flights = BusyElsewhere()
+            $0.waitBudget = budget
+        }
+        let request = ImageRequest(url: TestPipeline.url)
+        let original = await TestPipeline.failure { try await pipeline.data(for: request) }
+        #expect(original?.code == .waitTimedOut && original?.isRetryable == true)
+        let rendition = await TestPipeline.failure {
+            try await pipeline.renditions([Rendition(width: 4)], for: request)
+        }
+        #expect(rendition?.code == .waitTimedOut && rendition?.isRetryable == true)
+        #expect(loader.requests.isEmpty)
+    }
+}
