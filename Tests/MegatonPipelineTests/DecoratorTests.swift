@@ -300,6 +300,8 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         asked.setValue("Bearer hush", forHTTPHeaderField: "Authorization")
         let recorder = RecordingDataLoader(folder: folder, .record(loader))
         let first = await LoadProbe.load(asked, with: recorder)
+        let attributes = try FileManager.default.attributesOfItem(atPath: folder.path)
+        #expect(attributes[.posixPermissions] as? Int == 0o700, "for its owner only")
         #expect(first.error == nil && first.data == Data("abcd".utf8) && first.chunks == 2)
         #expect(directory.files.count == 2)
         for file in directory.files {

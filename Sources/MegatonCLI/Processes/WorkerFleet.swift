@@ -58,9 +58,16 @@ struct WorkerFleet: Sendable {
     }
 
     private static func lastWords(_ log: String?) -> String {
-        guard let log, let text = try? String(contentsOfFile: log, encoding: .utf8), !text.isEmpty else { return "" }
-        return " Its last words: " + text.suffix(400).trimmingCharacters(in: .whitespacesAndNewlines)
+        // However long the log has become; without one there are no words, and its death is told all the same.
+        guard let log, let file = FileHandle(forReadingAtPath: log) else { return "" }
+        let end = (try? file.seekToEnd()) ?? 0
+        try? file.seek(toOffset: end > lastBytes ? end - lastBytes : 0)
+        let text = String(decoding: (try? file.read(upToCount: Int(lastBytes))) ?? Data(), as: UTF8.self)
+        return text.isEmpty ? "" : " Its last words: " + text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
+
+    /// Of a worker's log that are shown when it dies.
+    private static let lastBytes: UInt64 = 400
 }
 
 /// Ourselves, to be started again.

@@ -132,7 +132,12 @@ public final class RecordingDataLoader: DataLoading {
         let json = try encoder.encode(recording)
         let (head, body) = names(request)
         try await files.run { [folder] in
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+            // For its owner only: an answer may have come with a credential.
+            try FileManager.default.createDirectory(
+                at: folder,
+                withIntermediateDirectories: true,
+                attributes: [.posixPermissions: 0o700]
+            )
             if recording.response != nil { try copy.data.write(to: body, options: .atomic) }
             // Last: a recording is there when its head is.
             try json.write(to: head, options: .atomic)
