@@ -193,7 +193,7 @@ final class CurlExchange {
             refusal = "it is neither an IPv4 nor an IPv6 address"
             return false
         }
-        refusal = configuration.addressPolicy.complaint(address: ip, port: port)
+        refusal = configuration.addressPolicy.complaint(address: ip, port: hop.ftpPort ?? port)
         return refusal == nil
     }
 
