@@ -224,7 +224,7 @@ import Testing
         (["--format", "webp", "--effort", "7"], "0 to 6"), (["--format", "avif", "--progressive"], "progressive"),
         (["--format", "gif", "--keep-metadata", "copyright"], "no metadata"), (["--profile", "mine"], "--profile"),
         (["--rendition", "width=1,enlarge=perhaps"], "true or false"), (["--format", "jxl"], "--allow-type jxl"),
-        (["--allow-type", "pdf"], "--allow-type"), (["--allow-source", "ftp://example.com"], "--allow-source"),
+        (["--allow-type", "pdf"], "--allow-type"), (["--allow-source", "gopher://example.com"], "--allow-source"),
         (["--credentials", "/no/such"], "/no/such"), (["--s3-endpoint", "ftp://a.example"], "--s3-endpoint"),
         (["--s3-endpoint", "https://user:pw@a.example"], "--s3-endpoint"), (["--credential", "a b"], "--credential"),
     ])
