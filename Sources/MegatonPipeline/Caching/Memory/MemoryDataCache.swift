@@ -60,7 +60,7 @@ public final class MemoryDataCache: DataCaching {
     // MARK: - DataCaching
 
     // Asynchronous, though nothing waits: where a caller may wait Swift prefers asynchronous overloads, and those would be
-    // the protocol's defaults, which do nothing.
+    // the protocol's defaults, which look at one key after the other.
 
     public func cachedData(for key: String) async -> Data? { cache.value(for: key) }
 
