@@ -53,6 +53,12 @@ extension ImagePipeline {
         public var refreshConcurrency = 16
         /// Whether what several want at the same time is done once.
         public var isTaskCoalescingEnabled = true
+        /// Whether tasks are sent previews while a download is under way. Off, as on a server hardly anybody looks on.
+        public var isProgressiveDecodingEnabled = false
+        /// From one preview of a download to the next, at the least.
+        public var progressiveDecodingInterval: Duration = .milliseconds(500)
+        /// Whether the last preview is in memory until the picture takes its place. No data cache ever has one.
+        public var isStoringPreviewsInMemoryCache = true
         /// Which results are kept.
         public var dataCachePolicy = DataCachePolicy.storeAll
         /// How long a request waits for what somebody else is making.
