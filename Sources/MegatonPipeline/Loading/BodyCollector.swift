@@ -17,11 +17,20 @@ final class BodyCollector: Sendable {
 
     private let limit: Int
     private let onProgress: @Sendable (Int64, Int64) -> Void
+    private let isPartialWanted: @Sendable () -> Bool
+    private let onPartial: @Sendable (Data, URLResponse) -> Void
     private let state = Mutex(State())
 
-    init(limit: Int, onProgress: @escaping @Sendable (Int64, Int64) -> Void) {
+    init(
+        limit: Int,
+        onProgress: @escaping @Sendable (Int64, Int64) -> Void,
+        isPartialWanted: @escaping @Sendable () -> Bool = { false },
+        onPartial: @escaping @Sendable (Data, URLResponse) -> Void = { _, _ in }
+    ) {
         self.limit = limit
         self.onProgress = onProgress
+        self.isPartialWanted = isPartialWanted
+        self.onPartial = onPartial
     }
 
     func start(_ continuation: CheckedContinuation<Answer, Never>) {
@@ -59,6 +68,9 @@ final class BodyCollector: Sendable {
             fail(ImagePipeline.Error(.dataTooLarge, "The body is larger than \(limit) bytes."))
         } else {
             onProgress(Int64(count), max(0, response.expectedContentLength))
+            let expected = response.expectedContentLength
+            guard expected <= 0 || count < expected, isPartialWanted() else { return }
+            onPartial(state.withLock { $0.data }, response)
         }
     }
 

@@ -28,9 +28,16 @@ extension DataLoading {
     func data(
         for request: URLRequest,
         limit: Int,
-        onProgress: @escaping @Sendable (_ completed: Int64, _ total: Int64) -> Void = { _, _ in }
+        onProgress: @escaping @Sendable (_ completed: Int64, _ total: Int64) -> Void = { _, _ in },
+        isPartialWanted: @escaping @Sendable () -> Bool = { false },
+        onPartial: @escaping @Sendable (Data, URLResponse) -> Void = { _, _ in }
     ) async throws(ImagePipeline.Error) -> (data: Data, response: URLResponse?) {
-        let body = BodyCollector(limit: limit, onProgress: onProgress)
+        let body = BodyCollector(
+            limit: limit,
+            onProgress: onProgress,
+            isPartialWanted: isPartialWanted,
+            onPartial: onPartial
+        )
         let result: Result<(Data, URLResponse?), ImagePipeline.Error> = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 body.start(continuation)

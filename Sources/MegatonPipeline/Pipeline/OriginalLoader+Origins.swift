@@ -1,5 +1,6 @@
 internal import Foundation
 internal import FoundationNetworking
+import Synchronization
 
 extension OriginalLoader {
     /// Asks the origin, about a stale entry if there is one. A failure ends the flight; what came ends it once stored.
@@ -98,8 +99,20 @@ extension OriginalLoader {
         let pass = try await configuration.originGate.enter(url)
         load.metrics.update { $0.originFetches += 1 }
         do throws(Error) {
+            let last = Mutex<ContinuousClock.Instant?>(nil)
+            let interval = configuration.progressiveDecodingInterval
             let answer = try await loader.data(for: request, limit: limit) { completed, total in
                 load.context.send(completed: completed, total: total)
+            } isPartialWanted: { [previews] in
+                guard previews.contains(OriginalLoadKey(load.source)) else { return false }
+                return last.withLock { last in
+                    let now = ContinuousClock.now
+                    if let last, last.duration(to: now) < interval { return false }
+                    last = now
+                    return true
+                }
+            } onPartial: { data, response in
+                load.context.send(partial: Original(data: data, metadata: nil, response: response))
             }
             await configuration.originGate.leave(pass, .answered)
             return answer

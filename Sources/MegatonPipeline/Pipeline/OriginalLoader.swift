@@ -11,6 +11,8 @@ final class OriginalLoader: Sendable {
     private let pool: WorkPool<OriginalLoadKey, Original>
     /// What is to be kept.
     let demand = OriginalDemand()
+    /// What somebody wants previews of.
+    let previews = OriginalDemand()
 
     /// Threads that read local files.
     private static let fileThreads = 4
@@ -35,7 +37,8 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
-        for parent: WorkContext<ImageResponse>? = nil
+        for parent: WorkContext<ImageResponse>? = nil,
+        onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
         guard wish.asksOrigin else { return try await kept(source, wish, metrics) }
         switch source.place {
@@ -46,7 +49,7 @@ final class OriginalLoader: Sendable {
             metrics.update { $0.bytesIn += data.count }
             return Original(data: data, metadata: localMetadata)
         case .inline(let data): return Original(data: data, metadata: localMetadata)
-        case .closure, .remote: return try await shared(source, wish, metrics, parent)
+        case .closure, .remote: return try await shared(source, wish, metrics, parent, onPartial)
         }
     }
 
@@ -74,16 +77,17 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
-        _ parent: WorkContext<ImageResponse>?
+        _ parent: WorkContext<ImageResponse>?,
+        _ onPartial: @escaping @Sendable (Original) -> Void
     ) async throws(Error) -> Original {
         var key = OriginalLoadKey(source)
         let claim = demand.claim(key, if: wish.keeps)
         defer { claim?.end() }
-        var outcome = await outcome(key, source, wish, metrics, parent)
+        var outcome = await outcome(key, source, wish, metrics, parent, onPartial)
         if !wish.readsCaches, case .success(let found) = outcome.result, found.isFromCache {
             // What was joined had only been looking yet, and has found something.
             key.isReload = true
-            outcome = await self.outcome(key, source, wish, metrics, parent)
+            outcome = await self.outcome(key, source, wish, metrics, parent, onPartial)
         }
         let original = try outcome.result.get()
         if outcome.wasCoalesced {
@@ -101,14 +105,15 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
-        _ parent: WorkContext<ImageResponse>?
+        _ parent: WorkContext<ImageResponse>?,
+        _ onPartial: @escaping @Sendable (Original) -> Void
     ) async -> WorkOutcome<Original> {
         let job = WorkJob<Original>.running { [self] context throws(Error) in
             let load = Load(source: source, wish: wish, metrics: metrics, context: context)
             return try await wish.readsCaches ? lead(load).get() : fetch(nil, load).get()
         }
         guard let parent else { return await pool.outcome(for: key, priority: wish.priority, job: job) }
-        return await parent.outcome(of: pool, key: key, job: job)
+        return await parent.outcome(of: pool, key: key, job: job, onPartial: onPartial)
     }
 
     /// A fetch under way, on the account of whoever started it.
