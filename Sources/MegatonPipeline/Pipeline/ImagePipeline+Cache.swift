@@ -47,9 +47,7 @@ extension ImagePipeline {
             let context = ImageDecodingContext(request: plain, data: data, cacheType: .disk)
             guard let decoder = pipeline.decoder(for: context) else { return nil }
             // One that cannot be decoded is none.
-            return try? await pipeline.renderer.run { [plain] () throws(Error) in
-                try ImagePipeline.decode(data, decoder, plain)
-            }
+            return try? await pipeline.decode(context, by: decoder)
         }
 
         public func containsCachedImage(for request: ImageRequest, caches: Caches = .all) async -> Bool {

@@ -30,6 +30,8 @@ extension ImagePipeline {
         /// Which decoder takes which bytes; nil takes none. A registry's, with the limits and types of this configuration, if
         /// it is not set.
         public var makeImageDecoder: (@Sendable (ImageDecodingContext) -> (any ImageDecoding)?)?
+        /// What all decoding and rendering together may take at a time; the process's by default.
+        public var memoryBudget = MemoryBudget.process
         /// Which encoder makes the bytes of an image that is to be kept: JPEG or, with alpha, PNG.
         public var makeImageEncoder: @Sendable (ImageEncodingContext) -> any ImageEncoding = { _ in
             ImageEncoders.Default()

@@ -79,7 +79,7 @@ extension ImagePipeline {
     ) async throws(Error) -> ImageResponse {
         let found: [CacheKey: CachedData]
         if let known { found = known } else { found = await lookUp(request) }
-        if let response = await cached(request, found, metrics, context) { return response }
+        if let response = try await cached(request, found, metrics, context) { return response }
         if let last = request.processors.last {
             var rest = request
             rest.processors.removeLast()
@@ -111,23 +111,25 @@ extension ImagePipeline {
         return found
     }
 
-    /// An image that a data cache had. One that cannot be decoded is none.
+    /// An image that a data cache had. One whose bytes cannot be decoded is none.
     private func cached(
         _ request: ImageRequest,
         _ found: [CacheKey: CachedData],
         _ metrics: TaskRecorder,
         _ context: LoadContext
-    ) async -> ImageResponse? {
+    ) async throws(Error) -> ImageResponse? {
         let key = dataCacheKey(for: request)
         guard let entry = found[key] else { return nil }
         // What was kept is the image itself: it must not be scaled down once more.
         var plain = request
         plain.thumbnail = nil
         do throws(Error) {
-            let container = try await decode(entry.data, plain, .disk, metrics, context)
+            let decoding = ImageDecodingContext(request: plain, data: entry.data, cacheType: .disk)
+            let container = try await decode(decoding, metrics, context)
                 .made(of: ImageProvenance(entry.metadata, isReencoded: true))
             return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
         } catch {
+            guard error.isOfTheBytes else { throw error }
             configuration.logger.debug("a kept image could not be decoded", metadata: ["error": "\(error)"])
             await configuration.flights.discard(key)
             return nil
@@ -143,9 +145,7 @@ extension ImagePipeline {
     ) async throws(Error) -> ImageResponse {
         let container = try await metrics.measure(.process) { () async throws(Error) in
             try await context.perform(on: renders) { [self] () async throws(Error) in
-                try await renderer.run { () throws(Error) in
-                    try Self.apply(processor, to: input, request, isCompleted: true)
-                }
+                try await apply(processor, to: input, request)
             }
         }
         return ImageResponse(
@@ -156,22 +156,34 @@ extension ImagePipeline {
         ).toKeep()
     }
 
-    private static func apply(
+    /// Does one step on a render thread, within the limits for results and the time.
+    ///
+    /// - Parameter cancellation: ends it too, beside the calling task's.
+    func apply(
         _ processor: any ImageProcessing,
         to input: ImageResponse,
         _ request: ImageRequest,
-        isCompleted: Bool
-    ) throws(Error) -> ImageContainer {
-        do {
-            return try processor.process(
-                input.container,
-                context: ImageProcessingContext(request: request, response: input, isCompleted: isCompleted)
-            )
-        } catch var error as Error {
-            error.stage = .process
-            throw error
+        isCompleted: Bool = true,
+        until cancellation: RenderCancellation = RenderCancellation()
+    ) async throws(Error) -> ImageContainer {
+        do throws(Error) {
+            return try await renderer.run("\(request)", until: cancellation) { [limits = configuration.renderLimits] in
+                let context = ImageProcessingContext(
+                    request: request,
+                    response: input,
+                    isCompleted: isCompleted,
+                    bounds: ProcessingBounds(limits, $0)
+                )
+                do {
+                    return try processor.step(on: input.container, context)
+                } catch let error as Error {
+                    throw error
+                } catch {
+                    throw Error(.processingFailed, "\(processor.identifier) failed: \(error)")
+                }
+            }
         } catch {
-            throw Error(.processingFailed, "\(processor.identifier) failed for \(request): \(error)", stage: .process)
+            throw error.at(.process, of: request)
         }
     }
 
@@ -183,10 +195,8 @@ extension ImagePipeline {
         _ context: LoadContext
     ) {
         context.enqueue(on: renders) { [self] in
-            let container = try? await renderer.run { () throws(Error) in
-                try Self.apply(processor, to: preview, request, isCompleted: false)
-            }
             // A preview that cannot be made is none.
+            let container = try? await apply(processor, to: preview, request, isCompleted: false)
             if let container { context.send(partial: ImageResponse(container: container, request: request)) }
         }
     }
@@ -207,10 +217,11 @@ extension ImagePipeline {
         }
         if let entry = found[.original(of: request)] {
             do throws(Error) {
-                let container = try await decode(entry.data, request, .disk, metrics, context)
-                    .made(of: ImageProvenance(entry.metadata))
+                let decoding = ImageDecodingContext(request: request, data: entry.data, cacheType: .disk)
+                let container = try await decode(decoding, metrics, context).made(of: ImageProvenance(entry.metadata))
                 return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
             } catch {
+                guard error.isOfTheBytes else { throw error }
                 configuration.logger.debug("a kept original could not be decoded", metadata: ["error": "\(error)"])
                 await configuration.flights.discard(.original(of: request))
             }
@@ -218,13 +229,18 @@ extension ImagePipeline {
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
             try await self.original(for: request, metrics.counts, context)
         }
-        let cacheType = original.isFromCache ? ImageResponse.CacheType.disk : nil
-        let container = try await decode(original.data, request, cacheType, metrics, context)
+        let decoding = ImageDecodingContext(
+            request: request,
+            data: original.data,
+            urlResponse: original.response,
+            cacheType: original.isFromCache ? .disk : nil
+        )
+        let container = try await decode(decoding, metrics, context)
         return ImageResponse(
             container: container.made(of: ImageProvenance(original.metadata)),
             request: request,
             urlResponse: original.response,
-            cacheType: cacheType
+            cacheType: decoding.cacheType
         ).toKeep()
     }
 
@@ -253,46 +269,6 @@ extension ImagePipeline {
         let source = try await source(of: request)
         let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
         return try await originals.original(source, OriginalWish(request, keeps: keeps), metrics, for: context)
-    }
-
-    private func decode(
-        _ data: Data,
-        _ request: ImageRequest,
-        _ cacheType: ImageResponse.CacheType?,
-        _ metrics: TaskRecorder,
-        _ context: LoadContext
-    ) async throws(Error) -> ImageContainer {
-        let decoding = ImageDecodingContext(request: request, data: data, cacheType: cacheType)
-        guard let decoder = decoder(for: decoding) else {
-            throw Error(.decoderNotRegistered, "No decoder wants the bytes of \(request).", stage: .decode)
-        }
-        return try await metrics.measure(.decode) { () async throws(Error) -> ImageContainer in
-            guard decoder.isAsynchronous else { return try Self.decode(data, decoder, request) }
-            return try await context.perform(on: renders) { [self] () async throws(Error) in
-                try await renderer.run { () throws(Error) in try Self.decode(data, decoder, request) }
-            }
-        }
-    }
-
-    func decoder(for context: ImageDecodingContext) -> (any ImageDecoding)? {
-        guard let delegate else { return makeImageDecoder(context) }
-        return delegate.imageDecoder(for: context, pipeline: self)
-    }
-
-    static func decode(
-        _ data: Data,
-        _ decoder: any ImageDecoding,
-        _ request: ImageRequest
-    ) throws(Error) -> ImageContainer {
-        do {
-            return try decoder.decode(data)
-        } catch var error as Error {
-            error.stage = .decode
-            error.url = request.url.map(Error.withoutQuery)
-            throw error
-        } catch {
-            throw Error(.corruptImage, "\(request): \(error)", stage: .decode)
-        }
     }
 }
 

@@ -36,19 +36,6 @@ final class Renderer: Sendable {
         return running.withLock { $0.values.map { $0.duration(to: now) }.max() }
     }
 
-    /// Runs something on one of the render threads. Where the calling task is cancelled before it has begun, it never does.
-    func run<Value: Sendable>(
-        _ work: @escaping @Sendable () throws(ImagePipeline.Error) -> Value
-    ) async throws(ImagePipeline.Error) -> Value {
-        do {
-            return try await threads.run { try work() }
-        } catch let error as ImagePipeline.Error {
-            throw error
-        } catch {
-            throw ImagePipeline.Error(.cancelled, "Cancelled while waiting for a render thread.")
-        }
-    }
-
     /// - Parameter context: URL, status and media type, for messages.
     func render(
         _ renditions: [Rendition],
@@ -74,7 +61,7 @@ final class Renderer: Sendable {
         context: String
     ) async throws(Error) -> ImageContainer {
         guard let decoder = decoder as? ImageDecoders.Default else {
-            return try await run(context) {
+            return try await run(context) { _ in
                 do {
                     return try decoder.decode(data)
                 } catch let error as Error {
@@ -90,12 +77,20 @@ final class Renderer: Sendable {
         }
     }
 
-    /// Runs other work on a render thread: processors, encoders.
+    /// Runs other work on a render thread: processors, encoders. Where the calling task is cancelled before it has begun, it
+    /// never does.
+    ///
+    /// - Parameters:
+    ///   - cancellation: ends it too, beside the calling task's.
+    ///   - work: is told when it has to end, which is also when the time is over.
     func run<Value: Sendable>(
         _ context: String,
-        _ work: @escaping @Sendable () throws -> Value
+        until cancellation: RenderCancellation = RenderCancellation(),
+        _ work: @escaping @Sendable (RenderDeadline) throws -> Value
     ) async throws(Error) -> Value {
-        try await onThread(context) { [self] in try timed(work) }
+        try await cancelling(cancellation) { () throws(Error) in
+            try await onThread(context) { [self] in try timed { try work(cancellation.deadline(limits.time)) } }
+        }
     }
 
     // MARK: - Steps
@@ -112,7 +107,7 @@ final class Renderer: Sendable {
         _ context: String,
         _ prepare: @escaping @Sendable () throws(Error) -> (RenderPlan, Execution<Value>)
     ) async throws(Error) -> Value {
-        let cancellation = Cancellation()
+        let cancellation = RenderCancellation()
         let attempt: Attempt<Value> = try await cancelling(cancellation) { () throws(Error) in
             try await onThread(context) { [self] in
                 try timed {
@@ -137,7 +132,7 @@ final class Renderer: Sendable {
     }
 
     private func cancelling<Value: Sendable>(
-        _ cancellation: Cancellation,
+        _ cancellation: RenderCancellation,
         _ body: () async throws(Error) -> Value
     ) async throws(Error) -> Value {
         let result: Result<Value, Error> = await withTaskCancellationHandler {
@@ -195,29 +190,5 @@ extension ImagePipeline.Error {
         var error = self
         error.message = "\(context): \(error.message)"
         return error
-    }
-}
-
-/// Cancels a render that may not have begun yet.
-private final class Cancellation: Sendable {
-    private let state = Mutex<(deadline: RenderDeadline?, isCancelled: Bool)>((nil, false))
-
-    /// The deadline of what begins now: what waited for a thread or for memory has not begun.
-    func deadline(_ time: Duration) -> RenderDeadline {
-        let deadline = RenderDeadline(.now + time)
-        let isCancelled = state.withLock { state in
-            state.deadline = deadline
-            return state.isCancelled
-        }
-        if isCancelled { deadline.cancel() }
-        return deadline
-    }
-
-    func cancel() {
-        let deadline = state.withLock { state in
-            state.isCancelled = true
-            return state.deadline
-        }
-        deadline?.cancel()
     }
 }
