@@ -88,7 +88,10 @@ public final class ImagePrefetcher: Sendable {
 
     /// What is in memory already is not started.
     public func startPrefetching(with requests: [ImageRequest]) {
-        let isInMemory = requests.map { destination == .memoryCache && pipeline.cachedInMemory($0) != nil }
+        // A preview is not what was asked for.
+        let isInMemory = requests.map { request in
+            destination == .memoryCache && pipeline.cachedInMemory(request)?.isPreview == false
+        }
         // All at once: it is not complete before the last of them.
         let isIdle = state.withLock { state in
             var hasStarted = false

@@ -21,11 +21,12 @@ extension ImagePipeline {
 
         // MARK: Memory
 
-        /// A decoded image in memory.
+        /// A decoded image in memory; a preview where that is all there is yet.
         public subscript(request: ImageRequest) -> ImageContainer? {
             get { pipeline.cachedInMemory(request) }
             nonmutating set {
                 if newValue != nil, request.options.contains(.disableMemoryCacheWrites) { return }
+                if newValue?.isPreview == true, !pipeline.configuration.isStoringPreviewsInMemoryCache { return }
                 pipeline.imageCache(for: request)?[pipeline.imageCacheKey(for: request)] = newValue
             }
         }
@@ -55,7 +56,7 @@ extension ImagePipeline {
             return caches.contains(.disk) ? await containsData(for: request) : false
         }
 
-        /// Keeps an image; a preview in memory only.
+        /// Keeps an image; a preview in memory only, and only where the configuration says so.
         public func storeCachedImage(
             _ image: ImageContainer,
             for request: ImageRequest,

@@ -17,11 +17,12 @@ extension ImagePipeline {
     func load(_ task: ImageTask) {
         let request = task.request
         let metrics = task.recorder
-        // By `automatic` the original is kept where somebody wants nothing but that.
-        let claim = originals.demand.claim(
-            OriginalLoadKey(request),
-            if: configuration.dataCachePolicy.keepsOriginal(of: request)
-        )
+        let key = OriginalLoadKey(request)
+        let claims = [
+            // By `automatic` the original is kept where somebody wants nothing but that.
+            originals.demand.claim(key, if: configuration.dataCachePolicy.keepsOriginal(of: request)),
+            originals.previews.claim(key, if: configuration.isProgressiveDecodingEnabled),
+        ]
         let subscription = images.subscribe(
             to: ImageLoadKey(request),
             priority: task.priority,
@@ -29,15 +30,18 @@ extension ImagePipeline {
         ) { [self] event, wasCoalesced in
             switch event {
             case .progress(let completed, let total): task.send(ImageTask.Progress(completed: completed, total: total))
-            case .value(let response, isCompleted: false): task.send(preview: response.for(request))
+            case .value(let response, isCompleted: false):
+                let response = response.for(request)
+                keep(preview: response)
+                task.send(preview: response)
             case .value(let response, isCompleted: true):
                 let response = response.for(request)
                 keep(response)
-                claim?.end()
+                for claim in claims { claim?.end() }
                 metrics.end(wasCoalesced: wasCoalesced)
                 task.finish(.success(response))
             case .failure(let error):
-                claim?.end()
+                for claim in claims { claim?.end() }
                 metrics.end(wasCoalesced: wasCoalesced)
                 task.finish(.failure(error))
             }
@@ -45,7 +49,7 @@ extension ImagePipeline {
         task.attach(
             ImageTask.Control(
                 cancel: {
-                    claim?.end()
+                    for claim in claims { claim?.end() }
                     subscription?.cancel()
                 },
                 setPriority: { subscription?.setPriority($0) }
@@ -83,11 +87,13 @@ extension ImagePipeline {
         if let last = request.processors.last {
             var rest = request
             rest.processors.removeLast()
+            let gate = PreviewGate()
             let input = try await context.value(
                 of: images,
                 key: ImageLoadKey(rest),
                 job: job(for: rest, found, metrics)
-            ) { [self] preview in process(preview: preview, last, request, context) }
+            ) { [self] preview in process(preview: preview, last, request, gate, context) }
+            gate.end()
             return try await process(input, last, request, metrics, context)
         }
         return try await fetch(request, found, metrics, context)
@@ -187,20 +193,6 @@ extension ImagePipeline {
         }
     }
 
-    /// A preview goes through the processor too. One at a time: what comes while one is worked on is left out.
-    private func process(
-        preview: ImageResponse,
-        _ processor: any ImageProcessing,
-        _ request: ImageRequest,
-        _ context: LoadContext
-    ) {
-        context.enqueue(on: renders) { [self] in
-            // A preview that cannot be made is none.
-            let container = try? await apply(processor, to: preview, request, isCompleted: false)
-            if let container { context.send(partial: ImageResponse(container: container, request: request)) }
-        }
-    }
-
     // MARK: - Originals
 
     private func fetch(
@@ -226,16 +218,20 @@ extension ImagePipeline {
                 await configuration.flights.discard(.original(of: request))
             }
         }
+        let previews = PreviewDecoding()
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
-            try await self.original(for: request, metrics.counts, context)
+            try await self.original(for: request, metrics.counts, context) { [self] partial in
+                preview(of: partial, request, previews, context)
+            }
         }
+        previews.gate.end()
         let decoding = ImageDecodingContext(
             request: request,
             data: original.data,
             urlResponse: original.response,
             cacheType: original.isFromCache ? .disk : nil
         )
-        let container = try await decode(decoding, metrics, context)
+        let container = try await decode(decoding, by: previews.decoder, metrics, context)
         return ImageResponse(
             container: container.made(of: ImageProvenance(original.metadata)),
             request: request,
@@ -260,15 +256,19 @@ extension ImagePipeline {
 
     /// The bytes, from whichever cache or origin has them.
     ///
-    /// - Parameter context: work that needs them; the tasks behind it say whether they are kept. Progress goes to it.
+    /// - Parameters:
+    ///   - context: work that needs them; the tasks behind it say whether they are kept. Progress goes to it.
+    ///   - onPartial: is told what has come so far, now and then, where some task wants previews.
     func original(
         for request: ImageRequest,
         _ metrics: PipelineMetrics,
-        _ context: LoadContext? = nil
+        _ context: LoadContext? = nil,
+        onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
         let source = try await source(of: request)
         let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
-        return try await originals.original(source, OriginalWish(request, keeps: keeps), metrics, for: context)
+        let wish = OriginalWish(request, keeps: keeps)
+        return try await originals.original(source, wish, metrics, for: context, onPartial: onPartial)
     }
 }
 

@@ -77,6 +77,30 @@ final class Renderer: Sendable {
         }
     }
 
+    /// Decodes what has come so far, on a render thread. A preview for which there is no memory just now is none.
+    ///
+    /// - Parameters:
+    ///   - cancellation: when the picture itself has come.
+    ///   - decoder: is asked for on that thread; without one there is no preview.
+    func preview(
+        of data: Data,
+        context: String,
+        until cancellation: RenderCancellation,
+        by decoder: @escaping @Sendable () -> (any ImageDecoding)?
+    ) async throws(Error) -> ImageContainer? {
+        try await run(context, until: cancellation) { [budget] deadline in
+            guard !deadline.mustEnd, let decoder = decoder() else { return nil }
+            guard let own = decoder as? ImageDecoders.Default else {
+                return decoder.decodePartiallyDownloadedData(data)
+            }
+            return own.preview(of: data, deadline) { cost, decode throws(Error) in
+                guard try budget.takeIfFree(cost) else { return nil }
+                defer { budget.give(cost) }
+                return try decode()
+            }
+        }
+    }
+
     /// Runs other work on a render thread: processors, encoders. Where the calling task is cancelled before it has begun, it
     /// never does.
     ///
