@@ -88,9 +88,10 @@ public final class ImagePrefetcher: Sendable {
 
     /// What is in memory already is not started.
     public func startPrefetching(with requests: [ImageRequest]) {
-        // Files are not looked at here: whether they are in memory turns out when they are loaded.
+        // Files are not looked at here: whether they are in memory turns out when they are loaded. A preview is not what was
+        // asked for.
         let isInMemory = requests.map {
-            destination == .memoryCache && !$0.isFile && pipeline.answerInMemory($0) != nil
+            destination == .memoryCache && !$0.isFile && pipeline.answerInMemory($0)?.isPreview == false
         }
         // All at once: it is not complete before the last of them.
         let isIdle = state.withLock { state in

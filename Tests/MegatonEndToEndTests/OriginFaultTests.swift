@@ -58,7 +58,7 @@ import Testing
             try await FaultCluster.run { (cluster) async throws in
                 let first = try await cluster.start(workers: [FaultCluster.hasty])[0]
                 try await cluster.push(origin.url("/a.png"), id: "a")
-                while try await cluster.client.send(["KEYS", "megaton:d:*"]).array?.isEmpty != false {
+                while try await cluster.client.send(["KEYS", "megaton:d:*}"]).array?.isEmpty != false {
                     await Task.yield()
                 }
                 first.send(SIGKILL)

@@ -33,6 +33,16 @@ import Testing
         #expect(distance < 16, "\(distance)")
     }
 
+    // Fault: a body that ended within the header of a scan could not be shown, and counted as shown.
+    @Test func whatEndsWithinAHeaderIsShownLater() throws {
+        let scans = try TestPicture.scans(of: TestPicture.jpeg(320, 240, progressive: true))
+        let decoder = ImageDecoders.Default()
+        #expect(decoder.decodePartiallyDownloadedData(scans[0].dropLast()) == nil)
+        #expect(decoder.decodePartiallyDownloadedData(scans[0]) != nil)
+        #expect(decoder.decodePartiallyDownloadedData(scans[0] + scans[1].dropLast()) == nil)
+        #expect(decoder.decodePartiallyDownloadedData(scans[0] + scans[1]) != nil)
+    }
+
     @Test func thePolicyDecidesForOthers() throws {
         let data = try TestPicture.jpeg(320, 240)
         #expect(previews(data).isEmpty, "a baseline JPEG has no previews by default")

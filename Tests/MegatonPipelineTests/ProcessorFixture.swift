@@ -42,7 +42,11 @@ enum ProcessorFixture {
         }
     }
 
-    static func run(_ processor: any ImageProcessing, _ image: PlatformImage) throws -> PlatformImage {
+    static func run(
+        _ processor: any ImageProcessing,
+        _ image: PlatformImage,
+        _ bounds: ProcessingBounds = ProcessingBounds()
+    ) throws -> PlatformImage {
         let container = ImageContainer(image: image)
         let request = ImageRequest(url: nil)
         return try processor.process(
@@ -50,7 +54,8 @@ enum ProcessorFixture {
             context: ImageProcessingContext(
                 request: request,
                 response: ImageResponse(container: container, request: request),
-                isCompleted: true
+                isCompleted: true,
+                bounds: bounds
             )
         ).image
     }

@@ -10,6 +10,7 @@ final class TestDelegate: ImagePipeline.Delegate {
         var willLoad: @Sendable (URLRequest, ImageRequest) async throws -> URLRequest = { request, _ in request }
         var loader: @Sendable (ImageRequest) -> (any DataLoading)? = { _ in nil }
         var takesBytes = true
+        var previewPolicy: @Sendable (ImageDecodingContext) -> ImagePipeline.PreviewPolicy = { .default(for: $0.data) }
         var keepsInMemory = true
         var cacheKey: String?
         var willCache: @Sendable (Data) -> Data? = { $0 }
@@ -30,6 +31,13 @@ final class TestDelegate: ImagePipeline.Delegate {
 
     func imageDecoder(for context: ImageDecodingContext, pipeline: ImagePipeline) -> (any ImageDecoding)? {
         actions.takesBytes ? pipeline.makeImageDecoder(context) : nil
+    }
+
+    func previewPolicy(
+        for context: ImageDecodingContext,
+        pipeline: ImagePipeline
+    ) -> ImagePipeline.PreviewPolicy {
+        actions.previewPolicy(context)
     }
 
     func dataLoader(for request: ImageRequest, pipeline: ImagePipeline) -> any DataLoading {

@@ -30,6 +30,16 @@ enum TestPicture {
         return try #require(encoder.encode(gradient(width, height)))
     }
 
+    /// A progressive JPEG cut behind each of its scans; the last piece is what is left.
+    static func scans(of data: Data) throws -> [Data] {
+        // Start of scan (ITU-T T.81 table B.1). The next one's header tells that a scan has ended.
+        let starts = data.indices.dropLast(4).filter { data[$0] == 0xFF && data[$0 + 1] == 0xDA }
+        try #require(starts.count == JPEGScans(data).count && starts.count > 3)
+        let headers = starts.map { $0 + 2 + Int(data[$0 + 2]) << 8 + Int(data[$0 + 3]) }
+        let cuts = [0] + headers.dropFirst() + [data.count]
+        return zip(cuts, cuts.dropFirst()).map { data[$0..<$1] }
+    }
+
     /// An animation whose frames are grey: the first black, each next one lighter by 10.
     static func animation(_ width: Int, _ height: Int, frames: Int, as format: Rendition.Format) throws -> Data {
         var pixels = Data(capacity: width * height * frames * 3)

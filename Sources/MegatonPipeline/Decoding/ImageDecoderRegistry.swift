@@ -4,8 +4,8 @@ import Synchronization
 ///
 /// Each pipeline has its own, unlike Nuke's, which is the program's.
 public final class ImageDecoderRegistry: Sendable {
-    /// Makes a decoder for a picture, or nil if it wants no part of it. Asked once for each picture, and for unfinished
-    /// ones each time that more has come, on any thread.
+    /// Makes a decoder for a picture, or nil if it wants no part of it. Asked once for each picture, on any thread; for
+    /// an unfinished one as its bytes double, until there is a decoder, which then decodes the whole one too.
     public typealias Factory = @Sendable (ImageDecodingContext) -> (any ImageDecoding)?
 
     /// Stands for one registration.

@@ -62,15 +62,32 @@ extension ImageDecoders {
         // MARK: - Previews
 
         public func decodePartiallyDownloadedData(_ data: Data) -> ImageContainer? {
+            preview(of: data, RenderDeadline(.now + limits.time)) { _, decode throws(ImagePipeline.Error) in
+                try decode()
+            }
+        }
+
+        /// Decodes a preview where there is memory for it, and nothing otherwise.
+        typealias Admission = (
+            _ cost: RenderCost,
+            _ decode: () throws(ImagePipeline.Error) -> PlatformImage
+        ) throws(ImagePipeline.Error) -> PlatformImage?
+
+        /// - Parameter admit: is told what it would cost.
+        func preview(of data: Data, _ deadline: RenderDeadline, _ admit: Admission) -> ImageContainer? {
             guard AssetType(data) == .jpeg, types.contains(.jpeg) else { return nil }
             return switch previewPolicy ?? .default(for: data) {
-            case .incremental: incrementalPreview(data)
-            case .thumbnail: embeddedThumbnail(data)
+            case .incremental: incrementalPreview(data, deadline, admit)
+            case .thumbnail: embeddedThumbnail(data, deadline, admit)
             case .disabled: nil
             }
         }
 
-        private func incrementalPreview(_ data: Data) -> ImageContainer? {
+        private func incrementalPreview(
+            _ data: Data,
+            _ deadline: RenderDeadline,
+            _ admit: Admission
+        ) -> ImageContainer? {
             let scans = JPEGScans(data)
             guard scans.count > 0 else { return nil }
             // The last scan is the one that is coming. Another preview of the same scans would show nothing new.
@@ -79,7 +96,7 @@ extension ImageDecoders {
                 defer { shown = max(shown, seen) }
                 return seen > shown
             }
-            guard isNew, let image = preview(data, as: thumbnail) else { return nil }
+            guard isNew, let image = preview(data, as: thumbnail, deadline, admit) else { return nil }
             return ImageContainer(
                 image: image,
                 type: .jpeg,
@@ -88,12 +105,16 @@ extension ImageDecoders {
             )
         }
 
-        private func embeddedThumbnail(_ data: Data) -> ImageContainer? {
+        private func embeddedThumbnail(
+            _ data: Data,
+            _ deadline: RenderDeadline,
+            _ admit: Admission
+        ) -> ImageContainer? {
             guard shown.withLock({ $0 == 0 }), let (small, orientation) = engine.embeddedThumbnail(data) else {
                 return nil
             }
             shown.withLock { $0 = 1 }
-            guard let image = preview(small, as: nil, orientation: orientation) else { return nil }
+            guard let image = preview(small, as: nil, orientation: orientation, deadline, admit) else { return nil }
             return ImageContainer(image: image, type: .jpeg, isPreview: true)
         }
 
@@ -101,10 +122,18 @@ extension ImageDecoders {
         private func preview(
             _ data: Data,
             as thumbnail: ImageRequest.ThumbnailOptions?,
-            orientation: Int? = nil
+            orientation: Int? = nil,
+            _ deadline: RenderDeadline,
+            _ admit: Admission
         ) -> PlatformImage? {
-            let deadline = RenderDeadline(.now + limits.time)
-            return try? engine.partial(data, limits, as: thumbnail, orientation: orientation, deadline: deadline)
+            do throws(ImagePipeline.Error) {
+                let plan = try engine.planPartly(data, limits, as: thumbnail, orientation: orientation)
+                return try admit(plan.cost) { () throws(ImagePipeline.Error) in
+                    try engine.picture(plan, data, isWhole: false, orientation: orientation, deadline: deadline)
+                }
+            } catch {
+                return nil
+            }
         }
     }
 }

@@ -8,7 +8,8 @@ public protocol ImageDecoding: Sendable {
     /// - Throws: what is wrong with the bytes; an error of another type than the pipeline's becomes `.corruptImage`.
     func decode(_ data: Data) throws -> ImageContainer
 
-    /// A preview of what has come so far, or nil: not yet, or never.
+    /// A preview of what has come so far, or nil: not yet, or never. One at a time; `decode` may be called before the
+    /// last one has ended.
     func decodePartiallyDownloadedData(_ data: Data) -> ImageContainer?
 }
 

@@ -4,7 +4,7 @@ internal import Foundation
 struct JPEGScans: Equatable {
     /// Whether its frame is progressive (SOF2).
     private(set) var isProgressive = false
-    /// Scans that have begun, each of which ends the one before.
+    /// Scans whose headers have come, each of which ends the one before.
     private(set) var count = 0
 
     init(_ data: Data) {
@@ -23,8 +23,9 @@ struct JPEGScans: Equatable {
                 let marker = bytes[index + 1]
                 if marker == 0xD9 { return }
                 if marker == 0xC2 { isProgressive = true }
-                if marker == 0xDA { count += 1 }
                 index += 2 + (Int(bytes[index + 2]) << 8 | Int(bytes[index + 3]))
+                // Decoders refuse half a header.
+                if marker == 0xDA, index <= bytes.count { count += 1 }
             }
         }
     }

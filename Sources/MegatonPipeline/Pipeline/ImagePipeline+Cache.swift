@@ -25,11 +25,12 @@ extension ImagePipeline {
 
         // MARK: Memory
 
-        /// A decoded image in memory.
+        /// A decoded image in memory; a preview where that is all there is yet.
         public subscript(request: ImageRequest) -> ImageContainer? {
             get { pipeline.cachedInMemory(request) }
             nonmutating set {
                 if newValue != nil, request.options.contains(.disableMemoryCacheWrites) { return }
+                if newValue?.isPreview == true, !pipeline.configuration.isStoringPreviewsInMemoryCache { return }
                 pipeline.imageCache(for: request)?[pipeline.imageCacheKey(for: request)] = newValue
             }
         }
@@ -52,9 +53,7 @@ extension ImagePipeline {
             let context = ImageDecodingContext(request: plain, data: data, cacheType: .disk)
             guard let decoder = pipeline.decoder(for: context) else { return nil }
             // One that cannot be decoded is none.
-            return try? await pipeline.renderer.run { [plain] () throws(Error) in
-                try ImagePipeline.decode(data, decoder, plain)
-            }
+            return try? await pipeline.decode(context, by: decoder)
         }
 
         public func containsCachedImage(for request: ImageRequest, caches: Caches = .all) async -> Bool {
@@ -63,7 +62,7 @@ extension ImagePipeline {
             return caches.contains(.disk) ? await containsData(for: request) : false
         }
 
-        /// Keeps an image; a preview in memory only.
+        /// Keeps an image; a preview in memory only, and only where the configuration says so.
         public func storeCachedImage(
             _ image: ImageContainer,
             for request: ImageRequest,

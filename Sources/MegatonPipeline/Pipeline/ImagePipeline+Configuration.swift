@@ -33,6 +33,8 @@ extension ImagePipeline {
         /// Which decoder takes which bytes; nil takes none. A registry's, with the limits and types of this configuration, if
         /// it is not set.
         public var makeImageDecoder: (@Sendable (ImageDecodingContext) -> (any ImageDecoding)?)?
+        /// What all decoding and rendering together may take at a time; the process's by default.
+        public var memoryBudget = MemoryBudget.process
         /// Which encoder makes the bytes of an image that is to be kept: JPEG or, with alpha, PNG.
         public var makeImageEncoder: @Sendable (ImageEncodingContext) -> any ImageEncoding = { _ in
             ImageEncoders.Default()
@@ -60,8 +62,12 @@ extension ImagePipeline {
         public var isResumableDataEnabled = true
         /// How often the beginning of a download that takes long is kept while it comes, in case that the process is killed.
         public var resumableDataInterval: Duration = .seconds(5)
-        /// How often a preview of a download under way is made at the most.
+        /// Whether tasks are sent previews while a download is under way. Off, as on a server hardly anybody looks on.
+        public var isProgressiveDecodingEnabled = false
+        /// From one preview of a download to the next, at the least.
         public var progressiveDecodingInterval: Duration = .milliseconds(500)
+        /// Whether the last preview is in memory until the picture takes its place. No data cache ever has one.
+        public var isStoringPreviewsInMemoryCache = true
         /// Which results are kept.
         public var dataCachePolicy = DataCachePolicy.storeAll
         /// How long a request waits for what somebody else is making.

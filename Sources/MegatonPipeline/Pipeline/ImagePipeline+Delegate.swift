@@ -11,6 +11,9 @@ extension ImagePipeline {
         func imageDecoder(for context: ImageDecodingContext, pipeline: ImagePipeline) -> (any ImageDecoding)?
         func imageEncoder(for context: ImageEncodingContext, pipeline: ImagePipeline) -> any ImageEncoding
         func dataLoader(for request: ImageRequest, pipeline: ImagePipeline) -> any DataLoading
+        /// What is shown of a picture before all of it has come. Asked with what has come so far, and while it says
+        /// `.disabled` again when that has doubled.
+        func previewPolicy(for context: ImageDecodingContext, pipeline: ImagePipeline) -> PreviewPolicy
         /// Nil keeps no decoded picture of this request.
         func imageCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any ImageCaching)?
         /// Where the bytes of this request are kept, and looked for; nil keeps none. `pipeline.usualDataCache` by default.
@@ -95,6 +98,13 @@ extension ImagePipeline.Delegate {
 
     public func dataLoader(for request: ImageRequest, pipeline: ImagePipeline) -> any DataLoading {
         pipeline.configuration.dataLoader
+    }
+
+    public func previewPolicy(
+        for context: ImageDecodingContext,
+        pipeline: ImagePipeline
+    ) -> ImagePipeline.PreviewPolicy {
+        .default(for: context.data)
     }
 
     public func imageCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any ImageCaching)? {

@@ -87,7 +87,7 @@ extension ImagePipeline {
             urlResponse: response.urlResponse
         )
         let encoder = encoder(for: context)
-        let encoded = try await renderer.run { () throws(Error) in encoder.encode(container, context: context) }
+        let encoded = try await renderer.run("\(request)") { _ in encoder.encode(container, context: context) }
         guard let encoded, !encoded.isEmpty else {
             throw Error(.encodingFailed, "\(request) could not be encoded.", stage: .encode)
         }

@@ -17,11 +17,12 @@ extension ImagePipeline {
     func load(_ task: ImageTask) {
         let request = task.request
         let metrics = task.recorder
-        // By `automatic` the original is kept where somebody wants nothing but that.
-        let claim = originals.demand.claim(
-            OriginalLoadKey(request),
-            if: configuration.dataCachePolicy.keepsOriginal(of: request)
-        )
+        let key = OriginalLoadKey(request)
+        let claims = [
+            // By `automatic` the original is kept where somebody wants nothing but that.
+            originals.demand.claim(key, if: configuration.dataCachePolicy.keepsOriginal(of: request)),
+            originals.previews.claim(key, if: configuration.isProgressiveDecodingEnabled),
+        ]
         let subscription = images.subscribe(
             to: ImageLoadKey(request),
             priority: task.priority,
@@ -29,15 +30,18 @@ extension ImagePipeline {
         ) { [self] event, wasCoalesced in
             switch event {
             case .progress(let completed, let total): task.send(ImageTask.Progress(completed: completed, total: total))
-            case .value(let response, isCompleted: false): task.send(preview: response.for(request))
+            case .value(let response, isCompleted: false):
+                let response = response.for(request)
+                keep(preview: response)
+                task.send(preview: response)
             case .value(let response, isCompleted: true):
                 let response = response.for(request)
                 keep(response)
-                claim?.end()
+                for claim in claims { claim?.end() }
                 metrics.end(wasCoalesced: wasCoalesced)
                 task.finish(.success(response))
             case .failure(let error):
-                claim?.end()
+                for claim in claims { claim?.end() }
                 metrics.end(wasCoalesced: wasCoalesced)
                 task.finish(.failure(error))
             }
@@ -45,7 +49,7 @@ extension ImagePipeline {
         task.attach(
             ImageTask.Control(
                 cancel: {
-                    claim?.end()
+                    for claim in claims { claim?.end() }
                     subscription?.cancel()
                 },
                 setPriority: { subscription?.setPriority($0) }
@@ -91,15 +95,17 @@ extension ImagePipeline {
     ) async throws(Error) -> ImageResponse {
         let found: [CacheKey: CachedData]
         if let known { found = known } else { found = await lookUp(request) }
-        if let response = await cached(request, found, metrics, context) { return response }
+        if let response = try await cached(request, found, metrics, context) { return response }
         if let last = request.processors.last {
             var rest = request
             rest.processors.removeLast()
+            let gate = PreviewGate()
             let input = try await context.value(
                 of: images,
                 key: ImageLoadKey(rest),
                 job: job(for: rest, found, metrics)
-            ) { [self] preview in process(preview: preview, last, request, context) }
+            ) { [self] preview in process(preview: preview, last, request, gate, context) }
+            gate.end()
             return try await process(input, last, request, metrics, context)
         }
         return try await fetch(request, found, metrics, context)
@@ -126,23 +132,25 @@ extension ImagePipeline {
         return found
     }
 
-    /// An image that a data cache had. One that cannot be decoded is none.
+    /// An image that a data cache had. One whose bytes cannot be decoded is none.
     private func cached(
         _ request: ImageRequest,
         _ found: [CacheKey: CachedData],
         _ metrics: TaskRecorder,
         _ context: LoadContext
-    ) async -> ImageResponse? {
+    ) async throws(Error) -> ImageResponse? {
         let key = dataCacheKey(for: request)
         guard let entry = found[key] else { return nil }
         // What was kept is the image itself: it must not be scaled down once more.
         var plain = request
         plain.thumbnail = nil
         do throws(Error) {
-            let container = try await decode(entry.data, plain, .disk, metrics, context)
+            let decoding = ImageDecodingContext(request: plain, data: entry.data, cacheType: .disk)
+            let container = try await decode(decoding, metrics, context)
                 .made(of: ImageProvenance(entry.metadata, isReencoded: true))
             return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
         } catch {
+            guard error.isOfTheBytes else { throw error }
             configuration.logger.debug("a kept image could not be decoded", metadata: ["error": "\(error)"])
             await flights(for: request).discard(key)
             return nil
@@ -158,9 +166,7 @@ extension ImagePipeline {
     ) async throws(Error) -> ImageResponse {
         let container = try await metrics.measure(.process) { () async throws(Error) in
             try await context.perform(on: renders) { [self] () async throws(Error) in
-                try await renderer.run { () throws(Error) in
-                    try Self.apply(processor, to: input, request, isCompleted: true)
-                }
+                try await apply(processor, to: input, request)
             }
         }
         return ImageResponse(
@@ -171,38 +177,34 @@ extension ImagePipeline {
         ).toKeep()
     }
 
-    private static func apply(
+    /// Does one step on a render thread, within the limits for results and the time.
+    ///
+    /// - Parameter cancellation: ends it too, beside the calling task's.
+    func apply(
         _ processor: any ImageProcessing,
         to input: ImageResponse,
         _ request: ImageRequest,
-        isCompleted: Bool
-    ) throws(Error) -> ImageContainer {
-        do {
-            return try processor.process(
-                input.container,
-                context: ImageProcessingContext(request: request, response: input, isCompleted: isCompleted)
-            )
-        } catch var error as Error {
-            error.stage = .process
-            throw error
-        } catch {
-            throw Error(.processingFailed, "\(processor.identifier) failed for \(request): \(error)", stage: .process)
-        }
-    }
-
-    /// A preview goes through the processor too. One at a time: what comes while one is worked on is left out.
-    private func process(
-        preview: ImageResponse,
-        _ processor: any ImageProcessing,
-        _ request: ImageRequest,
-        _ context: LoadContext
-    ) {
-        context.enqueue(on: renders) { [self] in
-            let container = try? await renderer.run { () throws(Error) in
-                try Self.apply(processor, to: preview, request, isCompleted: false)
+        isCompleted: Bool = true,
+        until cancellation: RenderCancellation = RenderCancellation()
+    ) async throws(Error) -> ImageContainer {
+        do throws(Error) {
+            return try await renderer.run("\(request)", until: cancellation) { [limits = configuration.renderLimits] in
+                let context = ImageProcessingContext(
+                    request: request,
+                    response: input,
+                    isCompleted: isCompleted,
+                    bounds: ProcessingBounds(limits, $0)
+                )
+                do {
+                    return try processor.step(on: input.container, context)
+                } catch let error as Error {
+                    throw error
+                } catch {
+                    throw Error(.processingFailed, "\(processor.identifier) failed: \(error)")
+                }
             }
-            // A preview that cannot be made is none.
-            if let container { context.send(partial: ImageResponse(container: container, request: request)) }
+        } catch {
+            throw error.at(.process, of: request)
         }
     }
 
@@ -222,24 +224,34 @@ extension ImagePipeline {
         }
         if let entry = found[.original(of: request)] {
             do throws(Error) {
-                let container = try await decode(entry.data, request, .disk, metrics, context)
-                    .made(of: ImageProvenance(entry.metadata))
+                let decoding = ImageDecodingContext(request: request, data: entry.data, cacheType: .disk)
+                let container = try await decode(decoding, metrics, context).made(of: ImageProvenance(entry.metadata))
                 return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
             } catch {
+                guard error.isOfTheBytes else { throw error }
                 configuration.logger.debug("a kept original could not be decoded", metadata: ["error": "\(error)"])
                 await flights(for: request).discard(.original(of: request))
             }
         }
+        let previews = PreviewDecoding()
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
-            try await self.original(for: request, metrics.counts, context)
+            try await self.original(for: request, metrics.counts, context) { [self] partial in
+                preview(of: partial, request, previews, context)
+            }
         }
-        let cacheType = original.isFromCache ? ImageResponse.CacheType.disk : nil
-        let container = try await decode(original.data, request, cacheType, metrics, context)
+        previews.gate.end()
+        let decoding = ImageDecodingContext(
+            request: request,
+            data: original.data,
+            urlResponse: original.response,
+            cacheType: original.isFromCache ? .disk : nil
+        )
+        let container = try await decode(decoding, by: previews.decoder, metrics, context)
         return ImageResponse(
             container: container.made(of: ImageProvenance(original.metadata)),
             request: request,
             urlResponse: original.response,
-            cacheType: cacheType
+            cacheType: decoding.cacheType
         ).toKeep()
     }
 
@@ -259,58 +271,22 @@ extension ImagePipeline {
 
     /// The bytes, from whichever cache or origin has them.
     ///
-    /// - Parameter context: work that needs them; the tasks behind it say whether they are kept. Progress goes to it.
+    /// - Parameters:
+    ///   - context: work that needs them; the tasks behind it say whether they are kept. Progress goes to it.
+    ///   - onPartial: is told what has come so far, now and then, where some task wants previews.
     func original(
         for request: ImageRequest,
         _ metrics: PipelineMetrics,
-        _ context: LoadContext? = nil
+        _ context: LoadContext? = nil,
+        onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
         let source = try await source(of: request)
         if context != nil, request.isFile, source.key != .original(of: request) {
             throw Error(.incompleteBody, "\(source) changed while it was loaded.", stage: .load)
         }
         let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
-        return try await originals.original(source, OriginalWish(request, keeps: keeps), metrics, for: context)
-    }
-
-    private func decode(
-        _ data: Data,
-        _ request: ImageRequest,
-        _ cacheType: ImageResponse.CacheType?,
-        _ metrics: TaskRecorder,
-        _ context: LoadContext
-    ) async throws(Error) -> ImageContainer {
-        let decoding = ImageDecodingContext(request: request, data: data, cacheType: cacheType)
-        guard let decoder = decoder(for: decoding) else {
-            throw Error(.decoderNotRegistered, "No decoder wants the bytes of \(request).", stage: .decode)
-        }
-        return try await metrics.measure(.decode) { () async throws(Error) -> ImageContainer in
-            guard decoder.isAsynchronous else { return try Self.decode(data, decoder, request) }
-            return try await context.perform(on: renders) { [self] () async throws(Error) in
-                try await renderer.run { () throws(Error) in try Self.decode(data, decoder, request) }
-            }
-        }
-    }
-
-    func decoder(for context: ImageDecodingContext) -> (any ImageDecoding)? {
-        guard let delegate else { return makeImageDecoder(context) }
-        return delegate.imageDecoder(for: context, pipeline: self)
-    }
-
-    static func decode(
-        _ data: Data,
-        _ decoder: any ImageDecoding,
-        _ request: ImageRequest
-    ) throws(Error) -> ImageContainer {
-        do {
-            return try decoder.decode(data)
-        } catch var error as Error {
-            error.stage = .decode
-            error.url = request.url.map(Error.withoutQuery)
-            throw error
-        } catch {
-            throw Error(.corruptImage, "\(request): \(error)", stage: .decode)
-        }
+        let wish = OriginalWish(request, keeps: keeps)
+        return try await originals.original(source, wish, metrics, for: context, onPartial: onPartial)
     }
 }
 

@@ -46,7 +46,8 @@ public final class ImagePipeline: Sendable {
                 count: configuration.renderConcurrency,
                 stackSize: 8 << 20,
                 onThreadExit: VipsRuntime.endThread
-            )
+            ),
+            budget: configuration.memoryBudget
         )
         originals = OriginalLoader(configuration)
         refreshes = Refreshes(limit: configuration.refreshConcurrency)

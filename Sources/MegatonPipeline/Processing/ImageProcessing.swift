@@ -1,6 +1,7 @@
 /// Makes a picture of a picture: Nuke's protocol.
 ///
-/// `process` is called on a render thread, for several pictures at a time.
+/// `process` is called on a render thread, for several pictures at a time. What takes long asks its context now and
+/// then whether it must end.
 public protocol ImageProcessing: Sendable {
     /// - Returns: nil where it cannot be done: `.processingFailed`.
     func process(_ image: PlatformImage) -> PlatformImage?
@@ -27,6 +28,19 @@ extension ImageProcessing {
     }
 
     public var hashableIdentifier: AnyHashable { identifier }
+
+    /// One step on the way to a result: not begun once the time is over, and what it makes is within the limits,
+    /// whoever has written the processor. A picture that is passed on as it came was looked at before.
+    ///
+    /// - Throws: what the processor throws; `.outputTooLarge`, `.renderTimedOut`, `.cancelled`.
+    func step(on container: ImageContainer, _ context: ImageProcessingContext) throws -> ImageContainer {
+        try context.checkTime()
+        let result = try process(container, context: context)
+        if result.image === container.image { return result }
+        let size = result.image.size
+        try context.bounds.checkOutput(Double(size.width), Double(size.height), identifier)
+        return result
+    }
 }
 
 extension ImageProcessing where Self: Hashable {

@@ -7,19 +7,22 @@ extension ImageProcessors {
 
         public var identifier: String { ImageProcessors.identifier("circle", ["border": border.name]) }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? circle(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? circle(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for a border that is none, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(circle)
+            try container.map { try circle($0, context.bounds) }
         }
 
-        private func circle(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func circle(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             let side = min(image.size.width, image.size.height)
             let square = PixelSize(width: side, height: side)
             let shape = RoundedRectangle(size: square, radius: Double(side) / 2)
             let (left, top) = ((image.size.width - side) / 2, (image.size.height - side) / 2)
-            return try shape.cut(identifier, image, border) { picture throws(VipsError) in
+            return try shape.cut(identifier, image, border, bounds) { picture throws(VipsError) in
                 square == image.size ? picture : try picture.extract(left, top, square)
             }
         }

@@ -1,5 +1,6 @@
 extension ImageProcessors {
-    /// Several processors as one, in their order. The first that fails ends it.
+    /// Several processors as one, in their order. The first that fails ends it; what each of them makes has the limits
+    /// of results.
     public struct Composition: ImageProcessing, Hashable, CustomStringConvertible {
         private let processors: [any ImageProcessing]
 
@@ -20,7 +21,7 @@ extension ImageProcessors {
 
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try processors.reduce(container) { container, processor in
-                try processor.process(container, context: context)
+                try processor.step(on: container, context)
             }
         }
 

@@ -36,14 +36,17 @@ extension ImageProcessors {
             ImageProcessors.identifier("crop", ["s": "\(size)", "place": place.name])
         }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? cropped(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? cropped(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for a size or point that is none, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(cropped)
+            try container.map { try cropped($0, context.bounds) }
         }
 
-        private func cropped(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func cropped(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             guard size.width > 0, size.height > 0 else {
                 throw ImageProcessors.failure(identifier, "the sides must be over 0")
             }
@@ -55,7 +58,7 @@ extension ImageProcessors {
                 height: min(size.height, image.size.height)
             )
             if part == image.size { return image }
-            return try image.changed(by: identifier) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 let (left, top) = try origin(of: part, in: picture)
                 return try picture.extract(left, top, part)
             }

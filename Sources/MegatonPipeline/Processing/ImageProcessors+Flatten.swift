@@ -9,16 +9,19 @@ extension ImageProcessors {
             ImageProcessors.identifier("flatten", ["background": background.description])
         }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? flattened(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? flattened(image, ProcessingBounds()) }
 
         /// - Throws: `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(flattened)
+            try container.map { try flattened($0, context.bounds) }
         }
 
-        private func flattened(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func flattened(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             guard image.hasAlpha else { return image }
-            return try image.changed(by: identifier) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 let base = background.isGrey ? picture : try picture.coloured()
                 return try base.flatten(background: background.channels(grey: base.bands <= 2))
             }

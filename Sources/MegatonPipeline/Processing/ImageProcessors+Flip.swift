@@ -14,15 +14,18 @@ extension ImageProcessors {
 
         public var identifier: String { ImageProcessors.identifier("flip", ["direction": direction.rawValue]) }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? flipped(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? flipped(image, ProcessingBounds()) }
 
         /// - Throws: `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(flipped)
+            try container.map { try flipped($0, context.bounds) }
         }
 
-        private func flipped(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
-            try image.changed(by: identifier) { picture throws(VipsError) in
+        private func flipped(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
+            try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 try picture.flipped(vertically: direction == .vertical)
             }
         }

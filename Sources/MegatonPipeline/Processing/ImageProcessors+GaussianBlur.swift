@@ -13,19 +13,22 @@ extension ImageProcessors {
 
         public var identifier: String { ImageProcessors.identifier("gaussian_blur", ["radius": "\(radius)"]) }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? blurred(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? blurred(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for a radius that is too large, `.outputTooLarge`, `.renderTimedOut`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(blurred)
+            try container.map { try blurred($0, context.bounds) }
         }
 
-        private func blurred(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func blurred(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             if radius == 0 { return image }
             guard radius <= Self.most else {
                 throw ImageProcessors.failure(identifier, "the radius may be \(Self.most) pixels")
             }
-            return try image.changed(by: identifier) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 try picture.premultiplied { colours throws(VipsError) in try colours.blurred(Double(radius)) }
             }
         }

@@ -22,14 +22,17 @@ extension ImageProcessors {
             )
         }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? padded(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? padded(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for a size or place that is none, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(padded)
+            try container.map { try padded($0, context.bounds) }
         }
 
-        private func padded(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func padded(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             guard size.width > 0, size.height > 0 else {
                 throw ImageProcessors.failure(identifier, "the sides must be over 0")
             }
@@ -40,11 +43,11 @@ extension ImageProcessors {
                 width: max(size.width, image.size.width),
                 height: max(size.height, image.size.height)
             )
-            try ImageProcessors.checkOutput(Double(canvas.width), Double(canvas.height), identifier)
+            try bounds.checkOutput(Double(canvas.width), Double(canvas.height), identifier)
             if canvas == image.size { return image }
             let left = (canvas.width - image.size.width) * halves.horizontal / 2
             let top = (canvas.height - image.size.height) * halves.vertical / 2
-            return try image.changed(by: identifier) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 let (base, values) = try picture.ready(for: background)
                 return try base.placed(left, top, on: canvas, values)
             }

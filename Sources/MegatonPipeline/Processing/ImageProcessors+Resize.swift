@@ -64,29 +64,38 @@ extension ImageProcessors {
             )
         }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? resized(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? resized(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for a size that is none, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(resized)
+            try container.map { try resized($0, context.bounds) }
         }
 
-        private func resized(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func resized(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             guard width.isFinite, height.isFinite, width > 0, height > 0 else {
                 throw ImageProcessors.failure(identifier, "a side must be a number over 0")
             }
             let source = (width: Double(image.size.width), height: Double(image.size.height))
             let ratios = (width / source.width, height / source.height)
             let scale = contentMode == .aspectFill ? max(ratios.0, ratios.1) : min(ratios.0, ratios.1)
-            if crop && contentMode == .aspectFill { return try cropped(image, scale) }
+            if crop && contentMode == .aspectFill { return try cropped(image, scale, bounds) }
             if scale == 1 || (scale > 1 && !upscale) { return image }
-            let scaled = try size(source.width * scale, source.height * scale)
+            let scaled = try size(source.width * scale, source.height * scale, bounds)
             if scaled == image.size { return image }
-            return try image.changed(by: identifier) { picture throws(VipsError) in try picture.thumbnail(scaled) }
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
+                try picture.thumbnail(scaled)
+            }
         }
 
         /// The part that stays is cut out first: a picture far from the wanted aspect would become huge on the way.
-        private func cropped(_ image: PlatformImage, _ scale: Double) throws(ImagePipeline.Error) -> PlatformImage {
+        private func cropped(
+            _ image: PlatformImage,
+            _ scale: Double,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             let source = image.size
             let isScaled = scale < 1 || upscale
             let factor = isScaled ? scale : max(width / Double(source.width), height / Double(source.height))
@@ -95,9 +104,9 @@ extension ImageProcessors {
                 width: min(source.width, max(1, Int((width / factor).rounded()))),
                 height: min(source.height, max(1, Int((height / factor).rounded())))
             )
-            let target = isScaled ? try size(width, height) : part
+            let target = isScaled ? try size(width, height, bounds) : part
             if part == source && target == source { return image }
-            return try image.changed(by: identifier) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 let middle = try picture.extract(
                     (source.width - part.width) / 2,
                     (source.height - part.height) / 2,
@@ -107,8 +116,12 @@ extension ImageProcessors {
             }
         }
 
-        private func size(_ width: Double, _ height: Double) throws(ImagePipeline.Error) -> PixelSize {
-            try ImageProcessors.checkOutput(width.rounded(), height.rounded(), identifier)
+        private func size(
+            _ width: Double,
+            _ height: Double,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PixelSize {
+            try bounds.checkOutput(width.rounded(), height.rounded(), identifier)
             return PixelSize(width: max(1, Int(width.rounded())), height: max(1, Int(height.rounded())))
         }
     }

@@ -20,17 +20,20 @@ extension ImageProcessors {
             ImageProcessors.identifier("rotate", ["degrees": "\(degrees)", "background": background.name])
         }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? rotated(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? rotated(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for an angle that is none, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(rotated)
+            try container.map { try rotated($0, context.bounds) }
         }
 
-        private func rotated(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func rotated(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             guard degrees.isFinite else { throw ImageProcessors.failure(identifier, "the angle must be a number") }
             if degrees == 0 { return image }
-            return try image.changed(by: identifier) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 if degrees.truncatingRemainder(dividingBy: 90) == 0 { return try picture.turned(Int(degrees / 90)) }
                 let (base, values) = try picture.ready(for: background)
                 return try base.rotated(degrees, values).rounded()

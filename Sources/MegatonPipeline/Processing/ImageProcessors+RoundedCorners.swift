@@ -19,18 +19,21 @@ extension ImageProcessors {
             ImageProcessors.identifier("rounded_corners", ["radius": "\(radius)", "border": border.name])
         }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? rounded(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? rounded(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for a radius or border that is none, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(rounded)
+            try container.map { try rounded($0, context.bounds) }
         }
 
-        private func rounded(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func rounded(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             guard radius.isFinite, radius >= 0 else {
                 throw ImageProcessors.failure(identifier, "the radius must be a number, 0 or more")
             }
-            return try RoundedRectangle(size: image.size, radius: radius).cut(identifier, image, border)
+            return try RoundedRectangle(size: image.size, radius: radius).cut(identifier, image, border, bounds)
         }
     }
 }

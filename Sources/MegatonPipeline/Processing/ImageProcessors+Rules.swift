@@ -11,18 +11,6 @@ extension ImageProcessors {
     /// A text whose end no text within it can feign: `5:hello`.
     static func text(_ value: String) -> String { "\(value.utf8.count):\(value)" }
 
-    /// - Throws: `.outputTooLarge` for a size that is over `RenderLimits`' defaults.
-    static func checkOutput(_ width: Double, _ height: Double, _ what: String) throws(ImagePipeline.Error) {
-        let limits = RenderLimits()
-        if max(width, height) <= Double(limits.outputSide) && width * height <= Double(limits.outputPixels) { return }
-        throw ImagePipeline.Error(
-            .outputTooLarge,
-            "\(what) would give \(width)x\(height) pixels; the limits are \(limits.outputSide) a side and "
-                + "\(limits.outputPixels) in all.",
-            stage: .process
-        )
-    }
-
     static func failure(_ what: String, _ reason: String) -> ImagePipeline.Error {
         ImagePipeline.Error(.processingFailed, "\(what) cannot be done: \(reason).", stage: .process)
     }

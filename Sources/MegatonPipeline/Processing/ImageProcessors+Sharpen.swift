@@ -19,18 +19,21 @@ extension ImageProcessors {
             ImageProcessors.identifier("sharpen", ["sigma": "\(sigma)", "flat": "\(flat)", "jagged": "\(jagged)"])
         }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? sharpened(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? sharpened(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for values out of their ranges, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(sharpened)
+            try container.map { try sharpened($0, context.bounds) }
         }
 
-        private func sharpened(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func sharpened(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             guard (0.01...10).contains(sigma), (0...100).contains(flat), (0...100).contains(jagged) else {
                 throw ImageProcessors.failure(identifier, "sigma is 0.01 to 10, flat and jagged are 0 to 100")
             }
-            return try image.changed(by: identifier) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 try picture.sharpened(sigma, flat: flat, jagged: jagged).rounded()
             }
         }

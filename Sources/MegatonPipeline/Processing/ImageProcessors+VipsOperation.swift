@@ -29,15 +29,18 @@ extension ImageProcessors {
             )
         }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? operated(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? operated(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for what is not allowed or what libvips refuses, `.outputTooLarge`,
         ///   `.renderTimedOut`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(operated)
+            try container.map { try operated($0, context.bounds) }
         }
 
-        private func operated(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func operated(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             guard let rule = Rule.all[name] else {
                 throw ImageProcessors.failure(
                     identifier,
@@ -49,7 +52,7 @@ extension ImageProcessors {
             case .success(let checked): arguments = checked
             case .failure(let complaint): throw ImageProcessors.failure(identifier, complaint.text)
             }
-            return try image.changed(by: identifier) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 switch rule.alpha {
                 case .moves: return try picture.operation(name, arguments).asPicture()
                 case .blends:

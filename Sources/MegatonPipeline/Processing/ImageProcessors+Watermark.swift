@@ -39,11 +39,11 @@ extension ImageProcessors {
             )
         }
 
-        public func process(_ image: PlatformImage) -> PlatformImage? { try? marked(image) }
+        public func process(_ image: PlatformImage) -> PlatformImage? { try? marked(image, ProcessingBounds()) }
 
         /// - Throws: `.processingFailed` for a place or an opacity that is none, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
-            try container.map(marked)
+            try container.map { try marked($0, context.bounds) }
         }
 
         public static func == (one: Watermark, other: Watermark) -> Bool { one.identifier == other.identifier }
@@ -54,7 +54,10 @@ extension ImageProcessors {
             "\(image.size),\(image.bands)," + SHA256.hash(data: image.pixels()).hexDigits
         }
 
-        private func marked(_ image: PlatformImage) throws(ImagePipeline.Error) -> PlatformImage {
+        private func marked(
+            _ image: PlatformImage,
+            _ bounds: ProcessingBounds
+        ) throws(ImagePipeline.Error) -> PlatformImage {
             guard (0...1).contains(opacity) else {
                 throw ImageProcessors.failure(identifier, "the opacity is 0 to 1")
             }
@@ -65,7 +68,7 @@ extension ImageProcessors {
             let size = fitting(image.size)
             let left = (image.size.width - size.width) * halves.horizontal / 2
             let top = (image.size.height - size.height) * halves.vertical / 2
-            return try image.changed(by: identifier) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 let isGrey = picture.bands <= 2 && overlay.bands <= 2
                 var mark = size == overlay.size ? overlay.picture : try overlay.picture.thumbnail(size)
                 mark = try (isGrey ? mark : mark.coloured()).withAlpha().faded(opacity)

@@ -1,4 +1,5 @@
-/// The processors that come with the pipeline.
+/// The processors that come with the pipeline. Beside what each of them says they throw `.renderTimedOut` and
+/// `.cancelled`, where their context tells them to end.
 public enum ImageProcessors {
     /// How a picture meets a size.
     public enum ContentMode: String, Sendable, Codable, CaseIterable {

@@ -53,13 +53,14 @@ struct RoundedRectangle {
         _ what: String,
         _ image: PlatformImage,
         _ border: ImageProcessingOptions.Border?,
+        _ bounds: ProcessingBounds,
         _ prepare: (VipsImage) throws(VipsError) -> VipsImage = { picture throws(VipsError) in picture }
     ) throws(ImagePipeline.Error) -> PlatformImage {
         if let border, !border.width.isFinite || border.width < 0 {
             throw ImageProcessors.failure(what, "the border's width must be a number, 0 or more")
         }
-        try ImageProcessors.checkOutput(Double(size.width), Double(size.height), what)
-        return try image.changed(by: what) { picture throws(VipsError) in
+        try bounds.checkOutput(Double(size.width), Double(size.height), what)
+        return try image.changed(by: what, bounds) { picture throws(VipsError) in
             var picture = try prepare(picture)
             if let border, border.width > 0 { picture = try framed(picture, border) }
             return try picture.masked(PlatformImage.mask(coverage(), size))

@@ -36,19 +36,6 @@ final class Renderer: Sendable {
         return running.withLock { $0.values.map { $0.duration(to: now) }.max() }
     }
 
-    /// Runs something on one of the render threads. Where the calling task is cancelled before it has begun, it never does.
-    func run<Value: Sendable>(
-        _ work: @escaping @Sendable () throws(ImagePipeline.Error) -> Value
-    ) async throws(ImagePipeline.Error) -> Value {
-        do {
-            return try await threads.run { try work() }
-        } catch let error as ImagePipeline.Error {
-            throw error
-        } catch {
-            throw ImagePipeline.Error(.cancelled, "Cancelled while waiting for a render thread.")
-        }
-    }
-
     /// - Parameters:
     ///   - context: URL, status and media type, for messages.
     ///   - turn: what gives the threads to the most urgent first; nil for the one who came first.
@@ -77,7 +64,7 @@ final class Renderer: Sendable {
         context: String
     ) async throws(Error) -> ImageContainer {
         guard let decoder = decoder as? ImageDecoders.Default else {
-            return try await run(context) {
+            return try await run(context) { _ in
                 do {
                     return try decoder.decode(data)
                 } catch let error as Error {
@@ -93,12 +80,44 @@ final class Renderer: Sendable {
         }
     }
 
-    /// Runs other work on a render thread: processors, encoders.
+    /// Decodes what has come so far, on a render thread. A preview for which there is no memory just now is none.
+    ///
+    /// - Parameters:
+    ///   - cancellation: when the picture itself has come.
+    ///   - decoder: is asked for on that thread; without one there is no preview.
+    func preview(
+        of data: Data,
+        context: String,
+        until cancellation: RenderCancellation,
+        by decoder: @escaping @Sendable () -> (any ImageDecoding)?
+    ) async throws(Error) -> ImageContainer? {
+        try await run(context, until: cancellation) { [budget] deadline in
+            guard !deadline.mustEnd, let decoder = decoder() else { return nil }
+            guard let own = decoder as? ImageDecoders.Default else {
+                return decoder.decodePartiallyDownloadedData(data)
+            }
+            return own.preview(of: data, deadline) { cost, decode throws(Error) in
+                guard try budget.takeIfFree(cost) else { return nil }
+                defer { budget.give(cost) }
+                return try decode()
+            }
+        }
+    }
+
+    /// Runs other work on a render thread: processors, encoders. Where the calling task is cancelled before it has begun, it
+    /// never does.
+    ///
+    /// - Parameters:
+    ///   - cancellation: ends it too, beside the calling task's.
+    ///   - work: is told when it has to end, which is also when the time is over.
     func run<Value: Sendable>(
         _ context: String,
-        _ work: @escaping @Sendable () throws -> Value
+        until cancellation: RenderCancellation = RenderCancellation(),
+        _ work: @escaping @Sendable (RenderDeadline) throws -> Value
     ) async throws(Error) -> Value {
-        try await onThread(context) { [self] in try timed(work) }
+        try await cancelling(cancellation) { () throws(Error) in
+            try await onThread(context) { [self] in try timed { try work(cancellation.deadline(limits.time)) } }
+        }
     }
 
     // MARK: - Steps
@@ -116,7 +135,7 @@ final class Renderer: Sendable {
         _ turn: RenderTurn? = nil,
         _ prepare: @escaping @Sendable () throws(Error) -> (RenderPlan, Execution<Value>)
     ) async throws(Error) -> Value {
-        let cancellation = Cancellation()
+        let cancellation = RenderCancellation()
         let attempt: Attempt<Value> = try await cancelling(cancellation) { () throws(Error) in
             try await onThread(context, turn) { [self] in
                 try timed {
@@ -141,7 +160,7 @@ final class Renderer: Sendable {
     }
 
     private func cancelling<Value: Sendable>(
-        _ cancellation: Cancellation,
+        _ cancellation: RenderCancellation,
         _ body: () async throws(Error) -> Value
     ) async throws(Error) -> Value {
         let result: Result<Value, Error> = await withTaskCancellationHandler {
@@ -209,29 +228,5 @@ extension ImagePipeline.Error {
         var error = self
         error.message = "\(context): \(error.message)"
         return error
-    }
-}
-
-/// Cancels a render that may not have begun yet.
-private final class Cancellation: Sendable {
-    private let state = Mutex<(deadline: RenderDeadline?, isCancelled: Bool)>((nil, false))
-
-    /// The deadline of what begins now: what waited for a thread or for memory has not begun.
-    func deadline(_ time: Duration) -> RenderDeadline {
-        let deadline = RenderDeadline(.now + time)
-        let isCancelled = state.withLock { state in
-            state.deadline = deadline
-            return state.isCancelled
-        }
-        if isCancelled { deadline.cancel() }
-        return deadline
-    }
-
-    func cancel() {
-        let deadline = state.withLock { state in
-            state.isCancelled = true
-            return state.deadline
-        }
-        deadline?.cancel()
     }
 }

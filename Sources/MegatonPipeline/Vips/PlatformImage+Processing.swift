@@ -1,25 +1,25 @@
 internal import Foundation
 
 extension PlatformImage {
-    /// What a processor makes of the picture: in memory, 8 bits, within the limits for what comes out.
+    /// What a processor makes of the picture: in memory, 8 bits, within the limits for what comes out and the time.
     ///
     /// - Parameters:
     ///   - what: does it, for messages.
     ///   - change: builds a graph; its size is looked at before a pixel of it is computed.
-    /// - Throws: `.processingFailed`, `.outputTooLarge`, `.renderTimedOut`.
+    /// - Throws: `.processingFailed`, `.outputTooLarge`, `.renderTimedOut`, `.cancelled`.
     func changed(
         by what: String,
+        _ bounds: ProcessingBounds,
         _ change: (VipsImage) throws(VipsError) -> VipsImage
     ) throws(ImagePipeline.Error) -> PlatformImage {
-        let limits = RenderLimits()
-        let deadline = RenderDeadline(.now + limits.time)
-        let stop = VipsImage.Stop(deadline)
+        let stop = VipsImage.Stop(bounds.deadline)
         func failure(_ error: VipsError) -> ImagePipeline.Error {
-            deadline.error ?? ImagePipeline.Error(.processingFailed, "\(what) failed: \(error.text).", stage: .process)
+            bounds.deadline.error
+                ?? ImagePipeline.Error(.processingFailed, "\(what) failed: \(error.text).", stage: .process)
         }
         let result: VipsImage
         do { result = try change(picture) } catch { throw failure(error) }
-        try ImageProcessors.checkOutput(Double(result.width), Double(result.height), what)
+        try bounds.checkOutput(Double(result.width), Double(result.height), what)
         do {
             // Without its metadata, offsets and watchers: what others hold is not what was computed on the way.
             let image = try result.eightBit().keeping([])

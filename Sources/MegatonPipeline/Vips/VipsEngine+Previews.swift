@@ -2,21 +2,19 @@ internal import CVips
 internal import Foundation
 
 extension VipsEngine {
-    /// A picture of what has come of a JPEG: what is missing is grey.
+    /// What is to be decoded of a JPEG that has not come as a whole, from its header, within the limits.
     ///
     /// - Parameter orientation: in the place of its own.
-    func partial(
+    func planPartly(
         _ data: Data,
         _ limits: RenderLimits,
         as thumbnail: ImageRequest.ThumbnailOptions?,
-        orientation: Int? = nil,
-        deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> PlatformImage {
+        orientation: Int? = nil
+    ) throws(ImagePipeline.Error) -> RenderPlan {
         var probe = try probe(data, type: .jpeg, isWhole: false)
         try limits.check(probe)
         if let orientation { probe.orientation = orientation }
-        let plan = RenderPlan(decoding: probe, as: thumbnail)
-        return try picture(plan, data, isWhole: false, orientation: orientation, deadline: deadline)
+        return RenderPlan(decoding: probe, as: thumbnail)
     }
 
     /// The small JPEG within a JPEG's EXIF, and how the large one is to be turned; nil while it has not come.

@@ -61,7 +61,9 @@
                 if type == .jpeg {
                     _ = JPEGScans(data)
                     _ = engine.embeddedThumbnail(data)
-                    _ = try engine.partial(data, limits, as: nil, deadline: RenderDeadline(.now + .seconds(60)))
+                    let plan = try engine.planPartly(data, limits, as: nil)
+                    let deadline = RenderDeadline(.now + .seconds(60))
+                    _ = try engine.picture(plan, data, isWhole: false, orientation: nil, deadline: deadline)
                 }
             } catch {
                 let known: Set<ImagePipeline.Error.Code> = [

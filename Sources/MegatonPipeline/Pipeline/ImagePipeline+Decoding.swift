@@ -1,0 +1,58 @@
+internal import Foundation
+
+extension ImagePipeline {
+    /// Decodes in its turn.
+    ///
+    /// - Parameter known: the decoder, where the download has one already.
+    func decode(
+        _ decoding: ImageDecodingContext,
+        by known: (any ImageDecoding)? = nil,
+        _ metrics: TaskRecorder,
+        _ context: LoadContext
+    ) async throws(Error) -> ImageContainer {
+        guard let decoder = known ?? decoder(for: decoding) else {
+            throw Error(.decoderNotRegistered, "No decoder wants the bytes of \(decoding.request).", stage: .decode)
+        }
+        return try await metrics.measure(.decode) { () async throws(Error) -> ImageContainer in
+            guard decoder.isAsynchronous else { return try await decode(decoding, by: decoder) }
+            return try await context.perform(on: renders) { [self] () async throws(Error) in
+                try await decode(decoding, by: decoder)
+            }
+        }
+    }
+
+    /// Decodes on a render thread, as soon as there is memory for it; at once where the decoder needs neither.
+    func decode(_ decoding: ImageDecodingContext, by decoder: any ImageDecoding) async throws(Error) -> ImageContainer {
+        let (data, request) = (decoding.data, decoding.request)
+        do throws(Error) {
+            if decoder.isAsynchronous { return try await renderer.decode(data, with: decoder, context: "\(request)") }
+            do {
+                return try decoder.decode(data)
+            } catch let error as Error {
+                throw error
+            } catch {
+                throw Error(.corruptImage, "\(request): \(error)")
+            }
+        } catch {
+            throw error.at(.decode, of: request)
+        }
+    }
+
+    func decoder(for context: ImageDecodingContext) -> (any ImageDecoding)? {
+        guard let delegate else { return makeImageDecoder(context) }
+        return delegate.imageDecoder(for: context, pipeline: self)
+    }
+}
+
+extension ImagePipeline.Error {
+    /// The same with where it went wrong, and what was asked for.
+    func at(_ stage: Stage, of request: ImageRequest) -> Self {
+        var error = self
+        error.stage = stage
+        error.url = request.url.map(Self.withoutQuery)
+        return error
+    }
+
+    /// Whether it is the bytes that are no good. They are not where there was no time, no memory or nobody who waits.
+    var isOfTheBytes: Bool { ![.cancelled, .renderTimedOut, .tooCostly].contains(code) }
+}

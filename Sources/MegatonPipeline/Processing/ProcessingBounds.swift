@@ -1,0 +1,34 @@
+/// How far a processor may go: how large its results may be, and when it has to end.
+struct ProcessingBounds: Sendable {
+    let limits: RenderLimits
+    let deadline: RenderDeadline
+
+    /// By itself the defaults, for a processor that is called without a pipeline. The time begins now.
+    init(_ limits: RenderLimits = RenderLimits()) {
+        self.init(limits, RenderDeadline(.now + limits.time))
+    }
+
+    init(_ limits: RenderLimits, _ deadline: RenderDeadline) {
+        self.limits = limits
+        self.deadline = deadline
+    }
+
+    /// - Parameter what: would give that size, pixels.
+    /// - Throws: `.outputTooLarge`.
+    func checkOutput(_ width: Double, _ height: Double, _ what: String) throws(ImagePipeline.Error) {
+        if max(width, height) <= Double(limits.outputSide) && width * height <= Double(limits.outputPixels) { return }
+        throw ImagePipeline.Error(
+            .outputTooLarge,
+            "\(what) would give \(width)x\(height) pixels; the limits are \(limits.outputSide) a side and "
+                + "\(limits.outputPixels) in all.",
+            stage: .process
+        )
+    }
+
+    /// - Throws: `.renderTimedOut`, `.cancelled`.
+    func checkTime() throws(ImagePipeline.Error) {
+        guard deadline.mustEnd, var error = deadline.error else { return }
+        error.stage = .process
+        throw error
+    }
+}

@@ -1,0 +1,16 @@
+@testable import MegatonPipeline
+
+/// Shows a test its context, and leaves the picture as it is.
+struct ContextProcessor: ImageProcessing {
+    let identifier = "test/context"
+    let look: @Sendable (ImageProcessingContext) -> Void
+
+    init(_ look: @escaping @Sendable (ImageProcessingContext) -> Void) { self.look = look }
+
+    func process(_ image: PlatformImage) -> PlatformImage? { image }
+
+    func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
+        look(context)
+        return container
+    }
+}

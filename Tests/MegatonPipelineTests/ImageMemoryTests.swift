@@ -1,0 +1,70 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+/// Images are decoded when there is memory for them.
+@Suite(.timeLimit(.minutes(2))) struct ImageMemoryTests {
+    private let png = TestPipeline.png
+    private let cost: RenderCost
+    private let budget: MemoryBudget
+
+    init() throws {
+        cost = try ImageDecoders.Default().plan(TestPipeline.png).cost
+        budget = MemoryBudget(bytes: cost.bytes)
+    }
+
+    @Test func anImageWaitsForMemory() async throws {
+        let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) { $0.memoryBudget = budget }
+        try #require(try budget.takeIfFree(cost))
+        let task = pipeline.imageTask(with: TestPipeline.url)
+        while budget.counts.waiting == 0 { await Task.yield() }
+        #expect(task.status.result == nil)
+        budget.give(cost)
+        #expect(try await task.image.size == PixelSize(width: 16, height: 8))
+        #expect(budget.counts.bytesInUse == 0)
+    }
+
+    @Test func anImageThatIsTooDearIsRefused() async {
+        let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) {
+            $0.memoryBudget = MemoryBudget(bytes: cost.bytes - 1)
+        }
+        let error = await TestPipeline.failure { try await pipeline.image(for: TestPipeline.url) }
+        #expect(error?.code == .tooCostly && error?.stage == .decode)
+        #expect(error?.url == TestPipeline.url.absoluteString)
+    }
+
+    @Test func whatACacheHasWaitsToo() async throws {
+        let probe = PipelineProbe {
+            $0.makeImageDecoder = nil
+            $0.memoryBudget = budget
+        }
+        let request = probe.request(TestPipeline.url)
+        await probe.keepOriginal(png, of: request)
+        try #require(try budget.takeIfFree(cost))
+        let cache = probe.pipeline.cache
+        async let image = cache.cachedImage(for: request, caches: .disk)
+        while budget.counts.waiting == 0 { await Task.yield() }
+        budget.give(cost)
+        #expect(await image?.image.size == PixelSize(width: 16, height: 8))
+    }
+
+    // Fault: whoever left while a kept picture was being decoded had it thrown away.
+    @Test(arguments: [[], ["step"]]) func whatIsKeptStaysWhereNobodyWaits(_ steps: [String]) async throws {
+        let probe = PipelineProbe {
+            $0.makeImageDecoder = nil
+            $0.memoryBudget = budget
+        }
+        let request = probe.request(TestPipeline.url, steps)
+        let key = steps.isEmpty ? CacheKey.original(of: request) : probe.pipeline.dataCacheKey(for: request)
+        await probe.keep(png, for: key)
+        try #require(try budget.takeIfFree(cost))
+        let task = probe.pipeline.imageTask(with: request)
+        while budget.counts.waiting == 0 { await Task.yield() }
+        task.cancel()
+        while budget.counts.waiting > 0 || probe.pipeline.renders.runningCount > 0 { await Task.yield() }
+        await probe.settle()
+        #expect(probe.cache.entries[key.description] != nil)
+    }
+}
