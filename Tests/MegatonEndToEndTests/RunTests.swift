@@ -46,6 +46,27 @@ import Testing
         }
     }
 
+    /// Lists come from strangers: what a run refused is refused by its repetition, whatever else failed beside it.
+    @Test func aRepetitionOpensNothingThatWasClosed() async throws {
+        let (home, outside) = (try Home(), try TestDirectory())
+        let closed = try outside.write(TestImage.quarters(width: 64, height: 64), to: "closed.png")
+        let lines = [closed, "\(outside.path)/missing.png", "file://host\(outside.path)/no-url.png", "in/missing.png"]
+        try home.directory.write(Data(), to: "in/here.txt")
+        let list = try home.directory.write(Data(lines.joined(separator: "\n").utf8), to: "list.txt")
+        let first = try await home.run([list, "--workers", "1"])
+        #expect(first.code == 2, "\(first.errors)")
+        let codes = try home.ledger().map { $0.error?.code ?? "" }.sorted()
+        #expect(codes == ["forbidden", "forbidden", "invalid_url", "not_found"], "what is outside is not told")
+        let again = try home.megaton([
+            "run", "--retry-failed", "\(home.output)/megaton-ledger.jsonl", "--workers", "1", "--ledger", "again.jsonl",
+        ])
+        let ending = await again.ending()
+        #expect(ending.code == 2, "\(ending.errors)")
+        let text = try String(contentsOfFile: home.directory.path + "/again.jsonl", encoding: .utf8)
+        #expect(text.split(separator: "\n").count == 4 && !text.contains(#""status":"done""#), "\(text)")
+        #expect(home.outputs.isEmpty)
+    }
+
     @Test func aTreeKeepsItsShapeAndASecondRunMakesNothing() async throws {
         let home = try Home()
         for (index, name) in ["beach.png", "holiday/beach.png", "holiday/a b.png", "holiday/{x}.png"].enumerated() {

@@ -45,6 +45,21 @@ import Testing
         }
     }
 
+    /// A budget that no picture of this size fits into: it is refused, and what fits is made.
+    @Test func memoryIsLimited() async throws {
+        let home = try RunTests.Home()
+        let large = try home.directory.write(TestImage.quarters(width: 3000, height: 3000), to: "in/large.png")
+        try home.directory.write(TestImage.quarters(width: 64, height: 64), to: "in/small.png")
+        let folder = (large as NSString).deletingLastPathComponent
+        let ending = try await home.run([folder, "--workers", "2", "--memory", "4"])
+        #expect(ending.code == 2, "\(ending.errors)")
+        let ledger = try home.ledger()
+        #expect(ledger.first { $0.source.hasSuffix("large.png") }?.error?.code == "too_costly", "\(ledger)")
+        #expect(home.outputs == ["small-256x256.jpg"])
+        let again = try await home.run([folder, "--workers", "2", "--memory", "64"])
+        #expect(again.code == 0, "\(again.errors)")
+    }
+
     @Test func svgIsRefusedUnlessItIsSwitchedOn() async throws {
         for isAllowed in [false, true] {
             let home = try RunTests.Home()

@@ -36,6 +36,11 @@ import Testing
         for path in ["in/../secret.jpg", "in/link.jpg", "in/up/secret.jpg", "secret.jpg", "inner/b.jpg"] {
             #expect(code { _ = try access.file(at: "\(directory.path)/\(path)") } == .forbidden, "\(path)")
         }
+        // Nobody is told what is there.
+        #expect(code { _ = try access.file(at: directory.path + "/missing.jpg") } == .forbidden)
+        #expect(code { _ = try access.file(at: "/nosuch/missing.jpg") } == .forbidden)
+        #expect(code { _ = try access.file(at: directory.path + "/in/missing.jpg") } == .notFound)
+        #expect(code { _ = try access.file(at: directory.path + "/in/no/missing.jpg") } == .notFound)
         #expect(code { _ = try access.file(at: "in/a.jpg") } == .forbidden)
         #expect(code { _ = try access.file(at: directory.path + "/in/a.jpg\0x") } == .forbidden)
         #expect(code { _ = try access.file(at: directory.path + "/in") } == .forbidden)

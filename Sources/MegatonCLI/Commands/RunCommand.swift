@@ -200,7 +200,7 @@ struct RunCommand: AsyncParsableCommand {
             // running then is waited for.
             arguments: [
                 "--queue", redis.queue, "--render-threads", String(threads), "--lease", "9", "--drain-timeout", "2",
-            ] + roots + worker.arguments
+            ] + roots + worker.arguments(workers: count)
                 + ["--log-level", verbose ? "info" : "warning"],
             environment: [
                 "MEGATON_REDIS": redis.controlURL ?? control.description,

@@ -5,6 +5,9 @@ import MegatonCluster
 struct RetryLedger {
     let path: String
 
+    /// Codes of failures that say nothing of whether a place was allowed.
+    private static let closed: Set<String> = ["forbidden", "invalid_url", "invalid_job"]
+
     /// Directories that workers are allowed without a word.
     private static let rootLimit = 64
 
@@ -46,8 +49,9 @@ struct RetryLedger {
 
     /// The directories that its failed jobs read from and write to, so that the run's own workers may; and its own.
     ///
-    /// What was forbidden then is not allowed by asking again, and nothing above a named directory is ever allowed:
-    /// a ledger repeats what lists of strangers said.
+    /// What was forbidden then is not allowed by asking again, nor is a place that was not even looked at, as its URL was
+    /// none; and nothing above a named directory is ever allowed: a ledger repeats what lists of strangers said. What
+    /// was not found had been looked for beneath a root.
     ///
     /// - Throws: `Failure` where the ledger cannot be read, or names too many places.
     func roots() throws -> [String] {
@@ -55,8 +59,8 @@ struct RetryLedger {
         var directories: Set<String> = [own]
         var reader = try InputReader.lines(of: path)
         while case .line(let line) = try reader.next(waiting: -1) {
-            guard let outcome = Self.outcome(line), outcome.status == .failed, outcome.error?.code != "forbidden",
-                let job = outcome.job
+            guard let outcome = Self.outcome(line), outcome.status == .failed, let job = outcome.job,
+                !Self.closed.contains(outcome.error?.code ?? "")
             else { continue }
             directories.formUnion(Self.places(of: job).filter { !Self.isBeneath($0, own) && Self.isDirectory($0) })
         }

@@ -70,6 +70,16 @@ struct WorkerOptions: ParsableArguments {
     var s3Region = "us-east-1"
 
     @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "MiB that pictures may take at a time while they are made, by an estimate from their headers; for all workers of a "
+                + "run together. Half of what the machine or the control group has unless given.",
+            valueName: "mib"
+        )
+    )
+    var memory: Int?
+
+    @Option(
         name: .customLong("cache-policy"),
         help: "What the shared cache keeps: all, automatic, original, encoded or none."
     )
@@ -88,6 +98,7 @@ struct WorkerOptions: ParsableArguments {
     var hostRate: Double?
 
     mutating func validate() throws {
+        if let memory, !(1...1_048_576).contains(memory) { throw ValidationError("--memory is 1 to 1048576 MiB.") }
         if !(1...100_000).contains(hostConcurrency) { throw ValidationError("--host-concurrency is 1 to 100000.") }
         if let hostRate, !(hostRate >= 0.001 && hostRate <= 1e6) {
             throw ValidationError("--host-rate is 0.001 to 1000000 a second.")
@@ -159,6 +170,7 @@ struct WorkerOptions: ParsableArguments {
         configuration.hostLimits = hostLimits
         configuration.sources = try sources()
         configuration.s3 = s3
+        if let memory { configuration.memory = MemoryBudget(bytes: memory << 20) }
         if allowPrivate {
             logger.warning("sources on loopback, private and link-local addresses are fetched too")
         }
@@ -201,9 +213,12 @@ struct WorkerOptions: ParsableArguments {
 
     var roots: [String] { allowRoot.map { URL(fileURLWithPath: $0).standardizedFileURL.path } }
 
-    /// The same options for a worker process.
-    var arguments: [String] {
+    /// The same options for each of so many worker processes. They share the memory: without a number each has its part of
+    /// the usual, but never less than 512 MiB, so that one large picture still fits.
+    func arguments(workers: Int) -> [String] {
         var arguments = allowRoot.flatMap { ["--allow-root", $0] }
+        let share = memory.map { max(1, $0 / workers) } ?? max(512, (MemoryBudget.process.bytes / workers) >> 20)
+        arguments += ["--memory", String(share)]
         if allowPrivate { arguments.append("--allow-private") }
         for port in allowPort { arguments += ["--allow-port", String(port)] }
         arguments += allowSource.flatMap { ["--allow-source", $0] } + allowType.flatMap { ["--allow-type", $0] }

@@ -46,6 +46,8 @@ extension Worker {
         public var history: HistoryFile?
         /// Of a render; one that has lasted three times as long hangs in a codec, and the process must go.
         public var renderLimits = RenderLimits()
+        /// What pictures may take at a time.
+        public var memory = MemoryBudget.process
 
         public init(control: RedisConfiguration) {
             self.control = control

@@ -54,6 +54,7 @@ extension Worker {
         pipeline.urlPolicy = urlPolicy
         pipeline.types = configuration.types
         pipeline.renderLimits = configuration.renderLimits
+        pipeline.memoryBudget = configuration.memory
         pipeline.dataCachePolicy = configuration.cachePolicy
         pipeline.fetchConcurrency = max(32, configuration.concurrency)
         if let count = configuration.renderConcurrency { pipeline.renderConcurrency = count }

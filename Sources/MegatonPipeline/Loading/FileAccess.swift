@@ -31,7 +31,13 @@ public struct FileAccess: Sendable {
     /// - Throws: `.notFound`, `.forbidden` or `.accessDenied`.
     public func file(at path: String) throws(ImagePipeline.Error) -> File {
         try refuseOddities(path)
-        guard let resolved = Self.realPath(path) else { throw Self.readError(path) }
+        guard let resolved = Self.realPath(path) else {
+            let failure = Self.readError(path)
+            // Outside of the roots it is nobody's business what is there.
+            let (base, missing) = Self.existing(Self.components(path))
+            try requireRoot(of: base + "/" + missing.joined(separator: "/"), asked: path)
+            throw failure
+        }
         try requireRoot(of: resolved, asked: path)
         var info = stat()
         guard stat(resolved, &info) == 0 else { throw Self.readError(path) }
@@ -88,14 +94,7 @@ public struct FileAccess: Sendable {
             throw ImagePipeline.Error(.forbidden, "\(path) names no file.")
         }
         // What exists of the path is resolved and checked before anything is made beneath it.
-        var existing = Array(parts.dropLast())
-        var missing: [String] = []
-        var resolved = Self.realPath("/" + existing.joined(separator: "/"))
-        while resolved == nil, let last = existing.popLast() {
-            missing.insert(last, at: 0)
-            resolved = Self.realPath("/" + existing.joined(separator: "/"))
-        }
-        let base = resolved ?? "/"
+        let (base, missing) = Self.existing(parts.dropLast())
         let directory = ([base == "/" ? "" : base] + missing).joined(separator: "/")
         try requireRoot(of: directory.isEmpty ? "/" : directory, asked: path)
         if !missing.isEmpty {
@@ -183,6 +182,18 @@ public struct FileAccess: Sendable {
 
     private static func changed(_ file: File) -> ImagePipeline.Error {
         ImagePipeline.Error(.incompleteBody, "\(file.path) changed while it was read.")
+    }
+
+    /// How much of a path is there, with its links resolved, and what is not.
+    private static func existing(_ parts: [String]) -> (base: String, missing: [String]) {
+        var existing = parts
+        var missing: [String] = []
+        var resolved = realPath("/" + existing.joined(separator: "/"))
+        while resolved == nil, let last = existing.popLast() {
+            missing.insert(last, at: 0)
+            resolved = realPath("/" + existing.joined(separator: "/"))
+        }
+        return (resolved ?? "/", missing)
     }
 
     private static func components(_ path: String) -> [String] {
