@@ -62,7 +62,7 @@ import Testing
                 job: String(decoding: job.json, as: UTF8.self)
             )
             let outcome = JobOutcome(id: job.id, source: "s", status: .failed)
-            _ = try await fixture.queue.settle(job, worker: "w1", outcome: outcome, dead: dead, counters: [:])
+            _ = try await fixture.queue.settle([JobEnd(job: job, outcome: outcome, dead: dead)], worker: "w1")
         }
     }
 
@@ -202,9 +202,9 @@ import Testing
                 let jobs = (0..<100).map { QueueFixture.job("\(name)\($0)", batch: name) }
                 try await fixture.submit(jobs, to: name, policy: .init(weight: weight))
             }
-            _ = try await fixture.admit(chunk: 44)
+            _ = try await fixture.admit(chunk: 60)  // A full chunk is admitted by halves.
             let (heavy, light) = (try await fixture.batch("heavy")["total"], try await fixture.batch("light")["total"])
-            #expect(heavy + light == 44 && heavy >= 4 * light && light >= 4, "\(heavy) and \(light)")
+            #expect(heavy + light == 30 && heavy >= 4 * light && light >= 2, "\(heavy) and \(light)")
         }
     }
 

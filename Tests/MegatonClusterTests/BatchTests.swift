@@ -177,6 +177,7 @@ import Testing
                 #expect(job.isCancelled)
                 #expect(try await fixture.finish(job, .cancelled) == .ok)
             }
+            #expect(try await fixture.admit() == .admitted(.init(cancelled: 1)), "one was staged")
             #expect(try await fixture.finish(running) == .ok, "what is done is done")
             let batch = try await fixture.batch("b")
             #expect(batch.isFinished && batch["done"] == 1 && batch["cancelled"] == 4 && batch["total"] == 5)

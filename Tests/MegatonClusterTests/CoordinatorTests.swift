@@ -42,7 +42,7 @@ import Testing
                     fixture.keys.leader, fixture.keys.epoch, fixture.keys.stage(epoch: 1), fixture.keys.stages,
                     fixture.keys.intakes, fixture.keys.credit, fixture.keys.control, fixture.keys.jobs,
                 ],
-                arguments: ["leader", "1", "10", "", "1"]
+                arguments: ["leader", "1", "10", "0", "", "1"]
             )
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: 1)) == 2)
             try await fixture.redis.send(["DEL", .string(fixture.keys.leader)])
@@ -51,8 +51,10 @@ import Testing
             let intake = Intake(queue: fixture.queue, name: "other", validator: JobValidator(presets: [:]))
             try await intake.replay(epoch: epoch)
             var window = AdmissionWindow(limit: 10)
-            #expect(try await intake.admit(epoch: epoch, window: &window, chunk: 10) == .admitted(.init(admitted: 2)))
-            #expect(try await intake.admit(epoch: epoch, window: &window, chunk: 10) == .empty)
+            var staged = StagedJobs()
+            let first = try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: 10)
+            #expect(first == .admitted(.init(admitted: 2)))
+            #expect(try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: 10) == .empty)
             #expect(try await fixture.batch("b")["total"] == 1)
             #expect(try await fixture.claim(5).map(\.id).sorted() == ["a", "c"])
             #expect(try await fixture.redis.send(["SMEMBERS", .string(fixture.keys.stages)]).array?.count == 1)
@@ -70,9 +72,93 @@ import Testing
             #expect(try await reserve.tryToLead() == nil)
             let intake = Intake(queue: fixture.queue, name: reserve.holder, validator: JobValidator(presets: [:]))
             var window = AdmissionWindow(limit: 10)
-            await #expect { _ = try await intake.admit(epoch: epoch, window: &window, chunk: 10) } throws: {
+            var staged = StagedJobs()
+            await #expect {
+                _ = try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: 10)
+            } throws: {
                 "\($0)".contains("NOTLEADER")
             }
+        }
+    }
+
+    /// A round admits what the one before has looked at, while that before it is looked at and more is staged.
+    @Test func roundsThatOverlapAdmitEachOnceAndInOrder() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let ids = (0..<25).map { String(format: "%02d", $0) }
+            for id in ids { try await fixture.push(QueueFixture.job(id)) }
+            var window = AdmissionWindow(limit: 1000)
+            var staged = StagedJobs()
+            var admitted: [Int] = []
+            while case .admitted(let counts) = try await fixture.intake.admit(
+                epoch: fixture.epoch,
+                window: &window,
+                staged: &staged,
+                chunk: 10
+            ) {
+                admitted.append(counts.admitted)
+            }
+            #expect(admitted == [5, 5, 10, 5])
+            #expect(try await fixture.claim(100).map(\.id) == ids)
+            #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 0)
+        }
+    }
+
+    @Test func whoForgetsWhatItStagedReadsTheStageAgain() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let ids = (0..<25).map { String(format: "%02d", $0) }
+            for id in ids { try await fixture.push(QueueFixture.job(id)) }
+            // Each with nothing in hand, as after a lost connection.
+            var total = 0
+            while case .admitted(let counts) = try await fixture.admit(chunk: 10) { total += counts.admitted }
+            #expect(total == 25)
+            #expect(try await fixture.claim(100).map(\.id) == ids)
+        }
+    }
+
+    @Test func whatIsStagedIsAdmittedBeforeTheQueueIsHeldUp() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in 0..<25 { try await fixture.push(QueueFixture.job("\(id)")) }
+            var window = AdmissionWindow(limit: 1000)
+            var staged = StagedJobs()
+            func round() async throws -> Intake.Round {
+                try await fixture.intake.admit(
+                    epoch: fixture.epoch,
+                    window: &window,
+                    staged: &staged,
+                    chunk: 10
+                )
+            }
+            #expect(try await round() == .admitted(.init(admitted: 5)))
+            try await fixture.queue.set(.drain, true)
+            #expect(try await round() == .admitted(.init(admitted: 5)))
+            #expect(try await round() == .admitted(.init(admitted: 10)))
+            #expect(try await round() == .draining)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 5)
+            try await fixture.queue.set(.drain, false)
+            #expect(try await round() == .admitted(.init(admitted: 5)))
+            #expect(try await round() == .empty)
+        }
+    }
+
+    @Test func whatIsStagedCountsAgainstTheWindow() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in 0..<25 { try await fixture.push(QueueFixture.job("\(id)")) }
+            var window = AdmissionWindow(limit: 17)
+            var staged = StagedJobs()
+            var rounds: [Intake.Round] = []
+            for _ in 0..<4 {
+                rounds.append(
+                    try await fixture.intake.admit(
+                        epoch: fixture.epoch,
+                        window: &window,
+                        staged: &staged,
+                        chunk: 10
+                    )
+                )
+            }
+            #expect(rounds.last == .full)
+            #expect(try await fixture.count("HLEN", fixture.keys.body) == 17)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 8)
         }
     }
 
@@ -114,7 +200,8 @@ import Testing
                 policy: .init(keepsLedger: false),
                 submitter: "me"
             )
-            _ = try await fixture.admit(chunk: 30)
+            // A full chunk is admitted by halves.
+            #expect(try await fixture.admit(chunk: 60) == .admitted(.init(admitted: 30)))
             #expect(try await fixture.batch("few")["total"] == 5)
             #expect(try await fixture.batch("many")["total"] == 25)
         }

@@ -44,6 +44,42 @@ import Testing
         }
     }
 
+    @Test func endsThatAreToldTogetherAreJudgedEachByItself() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let first = ["a", "b", "c", "d"].map { QueueFixture.job($0) }
+            try await fixture.submit(first, to: "one")
+            try await fixture.submit([QueueFixture.job("e"), QueueFixture.job("f")], to: "two")
+            try await fixture.push(QueueFixture.job("g"))
+            try await fixture.admit()
+            let claimed = try await fixture.claim(10)
+            let jobs = Dictionary(uniqueKeysWithValues: claimed.map { ($0.id, $0) })
+            func end(_ id: String, _ status: JobOutcome.Status = .done) throws -> JobEnd {
+                let dead = status == .failed ? DeadJob(code: "x", message: "why", job: "{}") : nil
+                let job = try #require(jobs[id])
+                let outcome = JobOutcome(id: id, source: id, status: status)
+                return JobEnd(job: job, outcome: outcome, dead: dead, counters: ["renders": 2, "fetches": 1])
+            }
+            let c = try #require(jobs["c"])
+            try await fixture.redis.send(["ZREM", .string(fixture.keys.lease), "b"])
+            try await fixture.expire(c)
+            try await fixture.queue.sweep()
+            let verdicts = try await fixture.queue.settle(
+                [try end("a"), try end("b"), try end("c"), try end("d", .failed), try end("a"), try end("e"), try end("g")],
+                worker: "w1"
+            )
+            #expect(verdicts == [.ok, .noLease, .fenced, .ok, .gone, .ok, .ok])
+            let (one, two) = (try await fixture.batch("one"), try await fixture.batch("two"))
+            #expect(one["done"] == 1 && one["failed"] == 1 && one["renders"] == 4 && one["fetches"] == 2)
+            #expect(two["done"] == 1 && two["failed"] == 0 && two["renders"] == 2)
+            #expect(try await fixture.places("d") == ["dead"])
+            #expect(try await fixture.places("c") == ["ready"])
+            #expect(try await fixture.queue.settle([try end("f")], worker: "w1") == [.ok])
+            #expect(try await fixture.batch("two").isFinished)
+            let stat = try await fixture.redis.send(["HMGET", .string(fixture.keys.stat), "done", "failed"])
+            #expect(stat.array?.map(\.int) == [4, 1])
+        }
+    }
+
     @Test func theSameWorkerIsFencedByItsOldAttempt() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a"))

@@ -53,7 +53,8 @@ struct QueueFixture: Sendable {
     @discardableResult
     func admit(window: Int = 1000, chunk: Int = 100) async throws -> Intake.Round {
         var window = AdmissionWindow(limit: window)
-        return try await intake.admit(epoch: epoch, window: &window, chunk: chunk)
+        var staged = StagedJobs()
+        return try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: chunk)
     }
 
     /// Submits a whole batch.
@@ -71,13 +72,9 @@ struct QueueFixture: Sendable {
         _ status: JobOutcome.Status = .done
     ) async throws -> Verdict {
         let dead = status == .failed ? DeadJob(code: "x", message: "why", job: "{}") : nil
-        return try await queue.settle(
-            job,
-            worker: worker,
-            outcome: JobOutcome(source: job.id, status: status),
-            dead: dead,
-            counters: ["renders": 1]
-        )
+        let outcome = JobOutcome(source: job.id, status: status)
+        let end = JobEnd(job: job, outcome: outcome, dead: dead, counters: ["renders": 1])
+        return try await queue.settle([end], worker: worker)[0]
     }
 
     /// Runs a lease out without waiting for it: Redis' clock is the only one that counts, and the score is what it is

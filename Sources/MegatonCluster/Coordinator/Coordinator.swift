@@ -163,6 +163,7 @@ public final class Coordinator: Sendable {
         )
         try await intake.replay(epoch: epoch)
         var window = AdmissionWindow(limit: configuration.window)
+        var staged = StagedJobs()
         var renewal = Regularly(configuration.renewInterval)
         var look = Regularly(Self.lookInterval, isDueAtOnce: true)
         var pause = Self.fullWait
@@ -180,7 +181,12 @@ public final class Coordinator: Sendable {
                 try await queue.forgetBatches(endedFor: configuration.batchRetention, limit: Self.trimmedAtOnce)
                 try await queue.forgetRareHosts(above: Self.hostsKept)
             }
-            switch try await intake.admit(epoch: epoch, window: &window, chunk: configuration.chunk) {
+            switch try await intake.admit(
+                epoch: epoch,
+                window: &window,
+                staged: &staged,
+                chunk: configuration.chunk
+            ) {
             case .admitted(let counts):
                 pause = Self.fullWait
                 if counts.invalid > 0 {

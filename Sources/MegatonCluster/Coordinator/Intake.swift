@@ -53,14 +53,58 @@ struct Intake: Sendable {
         }
     }
 
-    /// One round.
+    /// One round: what was looked at is admitted and more is staged, while what was staged before is looked at.
     ///
     /// - Parameters:
     ///   - window: how many jobs may be ready or running; it learns from what has ended.
+    ///   - staged: what the rounds before have left, of this epoch.
     ///   - chunk: how many to take at the most.
-    func admit(epoch: Int, window: inout AdmissionWindow, chunk: Int) async throws(RedisError) -> Round {
+    func admit(
+        epoch: Int,
+        window: inout AdmissionWindow,
+        staged: inout StagedJobs,
+        chunk: Int
+    ) async throws(RedisError) -> Round {
+        let state = try await state(window: &window)
+        if staged.isEmpty {
+            if state.isDraining { return .draining }
+            guard state.room > 0 else { return .full }
+            staged.pushed = try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), after: 0)
+            if staged.isEmpty { return .empty }
+        }
+        if staged.examined.isEmpty {
+            // There will be more: the other half is looked at while Redis is busy with this one.
+            let first = staged.pushed.count == chunk ? max(1, chunk / 2) : staged.pushed.count
+            staged.examined = examine(staged.pushed.prefix(first))
+            staged.pushed.removeFirst(first)
+        }
+        let more = state.isDraining ? 0 : min(state.room - staged.count, chunk)
+        let waiting = staged.pushed
+        async let examined = examine(waiting[...])
+        let counts = try await admit(staged.examined, epoch: epoch, workers: state.workers)
+        let pushed =
+            more > 0 ? try await stage(state.weights, epoch: epoch, limit: more, after: waiting.count) : []
+        staged = StagedJobs(examined: await examined, pushed: pushed)
+        return .admitted(counts)
+    }
+
+    private func examine(_ jobs: ArraySlice<StagedJobs.Pushed>) -> [JobValidator.Candidate] {
+        jobs.map { validator.examine($0.json, batch: $0.batch) }
+    }
+
+    /// What decides how much a round may take, and from where.
+    private struct State {
+        /// Jobs that may be ready or running beside those that are.
+        let room: Int
+        let workers: Int
+        let isDraining: Bool
+        /// Of the batches whose intakes are asked.
+        let weights: [String: String]
+    }
+
+    private func state(window: inout AdmissionWindow) async throws(RedisError) -> State {
         let keys = queue.keys
-        let state = try await queue.redis.pipeline(
+        let replies = try await queue.redis.pipeline(
             [
                 ["HLEN", .string(keys.body)], ["ZCARD", .string(keys.delay)], ["ZCARD", .string(keys.workers)],
                 // At random, so that none of many is left out for long.
@@ -68,23 +112,22 @@ struct Intake: Sendable {
                 ["HGET", .string(keys.control), .string(JobQueue.Brake.drain.rawValue)],
                 ["HMGET", .string(keys.stat), "done", "failed", "cancelled"],
             ])
-        for case .error(let text) in state { throw RedisError(reply: text) }
-        guard state.count == 6, let alive = state[0].int, let delayed = state[1].int, let workers = state[2].int else {
-            throw JobQueue.unexpected("HLEN")
-        }
-        if state[4].string == "1" { return .draining }
-        window.observe(ended: (state[5].array ?? []).reduce(0) { $0 + ($1.int ?? 0) }, at: .now)
-        // What is put off does not fill the window: a failing origin must not stop the others.
-        // There is a limit to that too: what is put off is no longer in the intake, where it is cheap.
-        let room = min(window.size - (alive - delayed), Self.delayedWindows * window.limit - alive)
-        guard room > 0 else { return .full }
-        var weights = state[3].dictionary
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        guard replies.count == 6, let alive = replies[0].int, let delayed = replies[1].int,
+            let workers = replies[2].int
+        else { throw JobQueue.unexpected("HLEN") }
+        window.observe(ended: (replies[5].array ?? []).reduce(0) { $0 + ($1.int ?? 0) }, at: .now)
+        var weights = replies[3].dictionary
         // Where much is put off, a batch that has a window of its own on its way (a slow host's, say) waits for the others.
         if delayed > window.limit / 2 { weights = try await unfilled(weights, limit: window.limit) }
-        let staged = try await stage(weights, epoch: epoch, limit: min(room, chunk))
-        if staged.isEmpty { return .empty }
-        let candidates = staged.map { validator.examine($0.json, batch: $0.batch) }
-        return .admitted(try await admit(candidates, epoch: epoch, workers: workers))
+        return State(
+            // What is put off does not fill the window: a failing origin must not stop the others.
+            // There is a limit to that too: what is put off is no longer in the intake, where it is cheap.
+            room: min(window.size - (alive - delayed), Self.delayedWindows * window.limit - alive),
+            workers: workers,
+            isDraining: replies[4].string == "1",
+            weights: weights
+        )
     }
 
     /// Places in all workers that have signed on.
@@ -96,8 +139,9 @@ struct Intake: Sendable {
     private func stage(
         _ weights: [String: String],
         epoch: Int,
-        limit: Int
-    ) async throws(RedisError) -> [(batch: String, json: Data)] {
+        limit: Int,
+        after had: Int
+    ) async throws(RedisError) -> [StagedJobs.Pushed] {
         let keys = queue.keys
         let batches = weights.keys.sorted()
         let reply = try await queue.redis.run(
@@ -107,7 +151,7 @@ struct Intake: Sendable {
                 keys.control, keys.jobs,
             ]
                 + batches.map(keys.jobs(batch:)),
-            arguments: [.string(name), .int(epoch), .int(limit), "", "1"]
+            arguments: [.string(name), .int(epoch), .int(limit), .int(had), "", "1"]
                 + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]))] }
         )
         return (reply.array ?? []).compactMap { entry in

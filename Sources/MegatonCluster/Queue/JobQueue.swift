@@ -49,43 +49,31 @@ public struct JobQueue: Sendable {
         }
     }
 
-    /// Ends a job.
+    /// Ends jobs; see the script.
     ///
-    /// - Parameter counters: added to its batch.
-    func settle(
-        _ job: ClaimedJob,
-        worker: String,
-        outcome: JobOutcome,
-        dead: DeadJob?,
-        counters: [String: Int]
-    ) async throws(RedisError) -> Verdict {
-        let end = JobEnd(job: job, outcome: outcome, dead: dead, counters: counters)
-        return try await settle([end], worker: worker)[0]
-    }
-
-    /// Ends several jobs in one round trip, each by itself: one that is refused does not keep the others.
+    /// - Parameter ends: 128 at the most.
+    /// - Returns: what Redis says of each, in order.
     func settle(_ ends: [JobEnd], worker: String) async throws(RedisError) -> [Verdict] {
-        let replies = try await redis.run(
+        let batches = Array(Set(ends.map(\.job.batch).filter { !$0.isEmpty })).sorted()
+        let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
+        let reply = try await redis.run(
             QueueScripts.settle,
-            calls: ends.map { end in
-                let (job, outcome) = (end.job, end.outcome)
-                let keys = [
-                    keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.batch(job.batch),
-                    keys.results(job.batch), keys.seen(job.batch),
+            keys: [keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo]
+                + batches.flatMap { [keys.batch($0), keys.results($0), keys.seen($0)] },
+            arguments: ends.reduce(into: [.string(worker), .int(ends.count)]) { arguments, end in
+                let (job, pairs) = (end.job, Self.pairs(end.counters))
+                arguments += [
+                    .string(job.id), .int(job.attempt), .string(end.outcome.status.rawValue),
+                    .int(number[job.batch] ?? 0),
+                    .buffer(ByteBuffer(bytes: job.batch.isEmpty ? Data() : end.outcome.json())),
+                    .buffer(ByteBuffer(bytes: end.dead.map { WireJSON.data($0) } ?? Data())),
+                    .int(pairs.count / 2),
                 ]
-                let arguments: [RedisArgument] =
-                    [
-                        .string(job.id), .string(worker), .int(job.attempt), .string(outcome.status.rawValue),
-                        .buffer(ByteBuffer(bytes: job.batch.isEmpty ? Data() : outcome.json())),
-                        .buffer(ByteBuffer(bytes: end.dead.map { WireJSON.data($0) } ?? Data())),
-                    ] + Self.pairs(end.counters)
-                return (keys, arguments)
+                arguments += pairs
             }
         )
-        return try replies.map { reply throws(RedisError) in
-            if case .error(let text) = reply { throw RedisError(reply: text) }
-            return try Self.verdict(reply)
-        }
+        guard let verdicts = reply.array, verdicts.count == ends.count else { throw Self.unexpected("settle") }
+        return try verdicts.map { verdict throws(RedisError) in try Self.verdict(verdict) }
     }
 
     /// Puts a job off.

@@ -3,9 +3,9 @@ extension QueueScripts {
     ///
     /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6 credit · 7 control ·
     ///      8… intakes, the public one first
-    /// ARGV 1 who · 2 epoch · 3 how many at the most, then for each intake two: its batch, `` for the public one ·
-    ///      its weight
-    /// Returns the stage as it is then, oldest first, each `<batch>\\0<json>`; or the error NOTLEADER.
+    /// ARGV 1 who · 2 epoch · 3 how many at the most · 4 how many of the stage's first the caller has already; then for
+    ///      each intake two: its batch, `` for the public one · its weight
+    /// Returns what is in the stage then behind those, oldest first, each `<batch>\\0<json>`; or the error NOTLEADER.
     /// After: a job is in exactly one of intake and stage. Whatever the stage held already comes first, so that a
     /// leader which failed between `stage` and `admit` goes on where it was.
     /// A job of more than 1 MiB is cut, and marked by a first byte 1: it will be invalid. No more than 4 MiB are returned
@@ -20,11 +20,12 @@ extension QueueScripts {
         if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('GET', KEYS[2]) ~= ARGV[2] then
           return redis.error_reply('NOTLEADER somebody else leads')
         end
-        local want = tonumber(ARGV[3]) - redis.call('LLEN', KEYS[3])
+        local most, had = tonumber(ARGV[3]), tonumber(ARGV[4])
+        local want = most - math.max(redis.call('LLEN', KEYS[3]) - had, 0)
         if redis.call('HGET', KEYS[7], 'drain') == '1' then want = 0 end
         local open, total = {}, 0
         for k = 8, #KEYS do
-          local at = 4 + 2 * (k - 8)
+          local at = 5 + 2 * (k - 8)
           if redis.call('EXISTS', KEYS[k]) == 1 then
             local intake = {key = KEYS[k], batch = ARGV[at], weight = tonumber(ARGV[at + 1])}
             intake.credit = tonumber(redis.call('HGET', KEYS[6], intake.batch) or '0')
@@ -56,15 +57,15 @@ extension QueueScripts {
         end
         for i = 1, #open do redis.call('HSET', KEYS[6], open[i].batch, open[i].credit) end
         for k = 8, #KEYS do
-          local batch = ARGV[4 + 2 * (k - 8)]
+          local batch = ARGV[5 + 2 * (k - 8)]
           if redis.call('EXISTS', KEYS[k]) == 0 then
             redis.call('HDEL', KEYS[6], batch)
             if k > 8 then redis.call('ZREM', KEYS[5], batch) end
           end
         end
-        local staged, bytes, most = {}, 0, tonumber(ARGV[3])
-        for start = 0, most - 1, 32 do
-          local jobs = redis.call('LRANGE', KEYS[3], start, math.min(start + 31, most - 1))
+        local staged, bytes, last = {}, 0, had + most - 1
+        for start = had, last, 32 do
+          local jobs = redis.call('LRANGE', KEYS[3], start, math.min(start + 31, last))
           for _, job in ipairs(jobs) do
             bytes = bytes + #job
             if #staged > 0 and bytes > 4194304 then break end
@@ -141,24 +142,24 @@ extension QueueScripts {
             revive()
             bury(KEYS[10], KEYS[11], id, json)
             redis.call('HINCRBY', KEYS[12], 'failed', 1)
-            if batch then finish(batch, results, seen, 'failed', extra) end
+            if batch then finish(batch, results, seen, {failed = 1}, {extra}) end
             result[2] = result[2] + 1
           elseif batch and redis.call('SISMEMBER', KEYS[14], name) == 1 then
             redis.call('HINCRBY', KEYS[12], 'cancelled', 1)
-            finish(batch, results, seen, 'cancelled',
-                   refused(id, json, 'cancelled', 'cancelled', 'The batch was cancelled before the job began.'))
+            finish(batch, results, seen, {cancelled = 1},
+                   {refused(id, json, 'cancelled', 'cancelled', 'The batch was cancelled before the job began.')})
             result[4] = result[4] + 1
           elseif redis.call('HEXISTS', KEYS[4], id) == 1 then
             redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
             if batch then
-              finish(batch, results, seen, 'deduplicated',
-                     refused(id, json, 'deduplicated', 'duplicate_id', 'A job with this id is alive already.'))
+              finish(batch, results, seen, {deduplicated = 1},
+                     {refused(id, json, 'deduplicated', 'duplicate_id', 'A job with this id is alive already.')})
             end
             result[3] = result[3] + 1
           elseif extra ~= '' and redis.call('SADD', seen, extra) == 0 then
             redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
-            finish(batch, results, seen, 'deduplicated',
-                   refused(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.'))
+            finish(batch, results, seen, {deduplicated = 1},
+                   {refused(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.')})
             result[3] = result[3] + 1
           else
             redis.call('HSET', KEYS[4], id, json)

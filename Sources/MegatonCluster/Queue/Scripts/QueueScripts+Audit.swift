@@ -81,8 +81,8 @@ extension QueueScripts {
           redis.call('HINCRBY', KEYS[11], 'failed', 1)
           local batch = KEYS[9 + 3 * number]
           if number > 0 and redis.call('EXISTS', batch) == 1 then
-            finish(batch, KEYS[10 + 3 * number], KEYS[11 + 3 * number], 'failed',
-                   refused(j.id, j.json or '', 'failed', 'orphan', lost))
+            finish(batch, KEYS[10 + 3 * number], KEYS[11 + 3 * number], {failed = 1},
+                   {refused(j.id, j.json or '', 'failed', 'orphan', lost)})
           end
         end
         local function mend(j, number)

@@ -1,33 +1,65 @@
 extension QueueScripts {
-    /// Ends a job for good.
+    /// Ends jobs for good, each by itself: one that is refused does not keep the others.
     ///
-    /// KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 batch:<b> · 8 results:<b> ·
-    ///      9 seen:<b> (7 to 9 may be any names where the job has no batch: they are not touched)
-    /// ARGV 1 id · 2 worker · 3 attempt · 4 `done`, `failed` or `cancelled` · 5 the outcome, JSON ·
-    ///      6 the `DeadJob`, JSON, of a failed one · 7… pairs of counter and number, added to the batch
-    /// Returns `ok`, or why the caller has no say any more: `gone` (ended already), `fenced` (another attempt runs),
-    /// `nolease` (the lease ran out; another attempt will run).
-    /// After `ok`: the job is nowhere but, failed, in dead; its batch counts it, once. After anything else: nothing has
-    /// changed.
+    /// KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo, then for each batch concerned: batch:<b>,
+    ///      results:<b>, seen:<b>
+    /// ARGV 1 worker · 2 number of jobs, then for each of them: id · attempt · `done`, `failed` or `cancelled` · number of
+    ///      its batch, 0 for none · the outcome, JSON, where it has a batch · the `DeadJob`, JSON, of a failed one · how many
+    ///      pairs follow · pairs of counter and number, added to the batch
+    /// Returns for each job, in order, `ok`, or why the caller has no say any more: `gone` (ended already), `fenced`
+    /// (another attempt runs), `nolease` (the lease ran out; another attempt will run).
+    /// After `ok`: the job is nowhere but, failed, in dead; its batch counts it, once. After anything else: nothing about
+    /// it has changed.
     static let settle = script(
         "settle",
         """
-        local m = redis.call('HGET', KEYS[3], ARGV[1])
-        if not m then return 'gone' end
-        local a, s, w, p, b = meta(m)
-        if a ~= tonumber(ARGV[3]) or w ~= ARGV[2] then return 'fenced' end
-        if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 'nolease' end
-        redis.call('HDEL', KEYS[2], ARGV[1])
-        redis.call('HDEL', KEYS[3], ARGV[1])
-        redis.call('HINCRBY', KEYS[4], ARGV[4], 1)
-        if ARGV[4] == 'failed' then
-          bury(KEYS[5], KEYS[6], ARGV[1], ARGV[6])
+        local jobs, ids, at = {}, {}, 3
+        for i = 1, tonumber(ARGV[2]) do
+          jobs[i], ids[i] = at, ARGV[at]
+          at = at + 7 + 2 * tonumber(ARGV[at + 6])
         end
-        if b ~= '' then
-          for i = 7, #ARGV, 2 do redis.call('HINCRBY', KEYS[7], ARGV[i], ARGV[i + 1]) end
-          finish(KEYS[7], KEYS[8], KEYS[9], ARGV[4], ARGV[5])
+        local metas = redis.call('HMGET', KEYS[3], unpack(ids))
+        local leases = redis.call('ZMSCORE', KEYS[1], unpack(ids))
+        local verdicts, ended, isEnded, stats, batches = {}, {}, {}, {}, {}
+        for i, at in ipairs(jobs) do
+          local id, status, number = ids[i], ARGV[at + 2], tonumber(ARGV[at + 3])
+          local attempt, worker
+          if metas[i] and not isEnded[id] then
+            local a, _, w = meta(metas[i])
+            attempt, worker = a, w
+          end
+          if not attempt then
+            verdicts[i] = 'gone'
+          elseif attempt ~= tonumber(ARGV[at + 1]) or worker ~= ARGV[1] then
+            verdicts[i] = 'fenced'
+          elseif not leases[i] then
+            verdicts[i] = 'nolease'
+          else
+            verdicts[i] = 'ok'
+            isEnded[id] = true
+            ended[#ended + 1] = id
+            stats[status] = (stats[status] or 0) + 1
+            if status == 'failed' then bury(KEYS[5], KEYS[6], id, ARGV[at + 5]) end
+            if number > 0 then
+              local batch = batches[number] or {counts = {}, outcomes = {}}
+              batches[number] = batch
+              batch.counts[status] = (batch.counts[status] or 0) + 1
+              for pair = at + 7, at + 5 + 2 * tonumber(ARGV[at + 6]), 2 do
+                batch.counts[ARGV[pair]] = (batch.counts[ARGV[pair]] or 0) + tonumber(ARGV[pair + 1])
+              end
+              batch.outcomes[#batch.outcomes + 1] = ARGV[at + 4]
+            end
+          end
         end
-        return 'ok'
+        all('ZREM', KEYS[1], ended)
+        all('HDEL', KEYS[2], ended)
+        all('HDEL', KEYS[3], ended)
+        for status, count in pairs(stats) do redis.call('HINCRBY', KEYS[4], status, count) end
+        for number, batch in pairs(batches) do
+          local key = 4 + 3 * number
+          finish(KEYS[key], KEYS[key + 1], KEYS[key + 2], batch.counts, batch.outcomes)
+        end
+        return verdicts
         """
     )
 
@@ -37,7 +69,7 @@ extension QueueScripts {
     ///      7-9 ready: high, normal, bulk · 10 wake
     /// ARGV 1 id · 2 worker · 3 attempt · 4 delay, ms · 5 `1`: the attempt counts · 6… pairs of counter and number, added to the
     ///      batch
-    /// Returns as `settle` does. After `ok`: the job is in delay, due that much later, and its stalls
+    /// Returns as `settle` does for one job. After `ok`: the job is in delay, due that much later, and its stalls
     /// are forgiven: its worker has survived it. One of a cancelled batch is ready at once, to be ended.
     static let retry = script(
         "retry",
