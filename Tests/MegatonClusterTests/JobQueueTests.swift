@@ -64,7 +64,10 @@ import Testing
             try await fixture.expire(c)
             try await fixture.queue.sweep()
             let verdicts = try await fixture.queue.settle(
-                [try end("a"), try end("b"), try end("c"), try end("d", .failed), try end("a"), try end("e"), try end("g")],
+                [
+                    try end("a"), try end("b"), try end("c"), try end("d", .failed), try end("a"), try end("e"),
+                    try end("g"),
+                ],
                 worker: "w1"
             )
             #expect(verdicts == [.ok, .noLease, .fenced, .ok, .gone, .ok, .ok])
