@@ -118,63 +118,89 @@ extension QueueScripts {
         if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('GET', KEYS[2]) ~= ARGV[2] then
           return redis.error_reply('NOTLEADER somebody else leads')
         end
-        local batches = tonumber(ARGV[4])
+        local first = 5 + tonumber(ARGV[4])
+        local last = first + 6 * math.min((#ARGV - first + 1) / 6, redis.call('LLEN', KEYS[3])) - 1
+        local batches = {}
+        for number = 1, tonumber(ARGV[4]) do
+          batches[number] = {
+            name = ARGV[4 + number], key = KEYS[12 + 3 * number], results = KEYS[13 + 3 * number],
+            seen = KEYS[14 + 3 * number], total = 0, own = 0,
+            cancelled = redis.call('SISMEMBER', KEYS[14], ARGV[4 + number]) == 1
+          }
+        end
+        local ids, alive = {}, {}
+        for i = first, last, 6 do
+          ids[#ids + 1] = ARGV[i]
+          local batch = batches[tonumber(ARGV[i + 2])]
+          if batch then
+            batch.total = batch.total + 1
+            if ARGV[i + 3] == '1' then batch.own = batch.own + 1 end
+          end
+        end
+        -- A batch counts all of its jobs before the first of them ends here: it is not to be finished in between.
+        for _, batch in ipairs(batches) do
+          if batch.total > 0 then
+            redis.call('HINCRBY', batch.key, 'total', batch.total)
+            redis.call('HINCRBY', batch.key, 'own', batch.own)
+            if redis.call('ZADD', KEYS[13], 'NX', now(), batch.name) == 1 then
+              redis.call('HSETNX', batch.key, 'created', now())
+            end
+          end
+        end
+        for i = 1, #ids, 1000 do
+          local bodies = redis.call('HMGET', KEYS[4], unpack(ids, i, math.min(i + 999, #ids)))
+          for k, body in ipairs(bodies) do alive[ids[i + k - 1]] = body and true end
+        end
         local result = {0, 0, 0, 0}
-        local ids, metas, ready = {}, {}, {{}, {}, {}}
+        local fresh, bodies, metas, ready = {}, {}, {}, {{}, {}, {}}
         -- Who is alive is dead no more; but who dies after it, under the same id, is.
         local function revive()
-          if all('ZREM', KEYS[10], ids) > 0 then all('HDEL', KEYS[11], ids) end
-          ids = {}
+          if all('ZREM', KEYS[10], fresh) > 0 then all('HDEL', KEYS[11], fresh) end
+          fresh = {}
         end
-        local first = 5 + batches
-        local count = math.min((#ARGV - first + 1) / 6, redis.call('LLEN', KEYS[3]))
-        for i = first, first + 6 * count - 1, 6 do
-          local id, kind, number, json, extra = ARGV[i], ARGV[i+1], tonumber(ARGV[i+2]), ARGV[i+4], ARGV[i+5]
-          local name, batch, results, seen = '', nil, nil, nil
-          if number > 0 then
-            name = ARGV[4 + number]
-            batch, results, seen = KEYS[12 + 3 * number], KEYS[13 + 3 * number], KEYS[14 + 3 * number]
-            redis.call('HINCRBY', batch, 'total', 1)
-            if ARGV[i+3] == '1' then redis.call('HINCRBY', batch, 'own', 1) end
-            if redis.call('ZADD', KEYS[13], 'NX', now(), name) == 1 then redis.call('HSETNX', batch, 'created', now()) end
-          end
+        local function ended(batch, counter, outcome)
+          if batch then finish(batch.key, batch.results, batch.seen, {[counter] = 1}, {outcome}) end
+        end
+        for i = first, last, 6 do
+          local id, kind, batch, json, extra = ARGV[i], ARGV[i+1], batches[tonumber(ARGV[i+2])], ARGV[i+4], ARGV[i+5]
           if kind == 'x' then
             revive()
             bury(KEYS[10], KEYS[11], id, json)
             redis.call('HINCRBY', KEYS[12], 'failed', 1)
-            if batch then finish(batch, results, seen, {failed = 1}, {extra}) end
+            ended(batch, 'failed', extra)
             result[2] = result[2] + 1
-          elseif batch and redis.call('SISMEMBER', KEYS[14], name) == 1 then
+          elseif batch and batch.cancelled then
             redis.call('HINCRBY', KEYS[12], 'cancelled', 1)
-            finish(batch, results, seen, {cancelled = 1},
-                   {refused(id, json, 'cancelled', 'cancelled', 'The batch was cancelled before the job began.')})
+            ended(batch, 'cancelled',
+                  refused(id, json, 'cancelled', 'cancelled', 'The batch was cancelled before the job began.'))
             result[4] = result[4] + 1
-          elseif redis.call('HEXISTS', KEYS[4], id) == 1 then
+          elseif alive[id] then
             redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
-            if batch then
-              finish(batch, results, seen, {deduplicated = 1},
-                     {refused(id, json, 'deduplicated', 'duplicate_id', 'A job with this id is alive already.')})
-            end
+            ended(batch, 'deduplicated',
+                  refused(id, json, 'deduplicated', 'duplicate_id', 'A job with this id is alive already.'))
             result[3] = result[3] + 1
-          elseif extra ~= '' and redis.call('SADD', seen, extra) == 0 then
+          elseif extra ~= '' and redis.call('SADD', batch.seen, extra) == 0 then
             redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
-            finish(batch, results, seen, {deduplicated = 1},
-                   {refused(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.')})
+            ended(batch, 'deduplicated',
+                  refused(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.'))
             result[3] = result[3] + 1
           else
-            redis.call('HSET', KEYS[4], id, json)
+            alive[id] = true
+            fresh[#fresh + 1] = id
+            bodies[#bodies + 1] = id
+            bodies[#bodies + 1] = json
             metas[#metas + 1] = id
-            metas[#metas + 1] = pack(0, 0, '', kind, name, 0)
-            ids[#ids + 1] = id
+            metas[#metas + 1] = pack(0, 0, '', kind, batch and batch.name or '', 0)
             local list = ready[tonumber(kind)]
             list[#list + 1] = id
             result[1] = result[1] + 1
           end
         end
+        all('HSET', KEYS[4], bodies)
         all('HSET', KEYS[5], metas)
         for k = 1, 3 do all('LPUSH', KEYS[5 + k], ready[k]) end
         revive()
-        redis.call('LTRIM', KEYS[3], count, -1)
+        redis.call('LTRIM', KEYS[3], #ids, -1)
         local tokens = math.min(result[1], tonumber(ARGV[3]))
         for _ = 1, tokens do redis.call('LPUSH', KEYS[9], '1') end
         if tokens > 0 then redis.call('LTRIM', KEYS[9], 0, tonumber(ARGV[3]) - 1) end

@@ -27,6 +27,7 @@ extension QueueScripts {
         if redis.call('HGET', KEYS[8], 'paused') == '1' then return taken end
         local ready = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
         local alive = math.max(1, redis.call('ZCOUNT', KEYS[10], t - tonumber(ARGV[2]), '+inf'))
+        local ends = string.format('%.0f', t + tonumber(ARGV[2]))
         local share = math.ceil((ready + redis.call('ZCARD', KEYS[4])) / alive) - tonumber(ARGV[4])
         local want = math.min(tonumber(ARGV[3]), math.max(share, 0))
         for k = 1, 3 do
@@ -42,7 +43,7 @@ extension QueueScripts {
                 local a, s, _, p, b, f = meta(metas[i])
                 claimed[#claimed + 1] = id
                 claimed[#claimed + 1] = pack(a + 1, s, ARGV[1], p, b, f)
-                leases[#leases + 1] = t + tonumber(ARGV[2])
+                leases[#leases + 1] = ends
                 leases[#leases + 1] = id
                 local gone = '0'
                 if b ~= '' and redis.call('SISMEMBER', KEYS[9], b) == 1 then gone = '1' end
