@@ -25,6 +25,25 @@ import Testing
 
     private let small = Rendition(width: 32, height: 32, format: .png)
 
+    // B 9: renditions too.
+    @Test func renditionsAreMadeEachWhereCoalescingIsDisabled() async throws {
+        let image = TestImage.quarters(width: 64, height: 64)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            let pipeline = try pipeline { $0.isTaskCoalescingEnabled = false }
+            let url = origin.url("/a")
+            origin.hold()
+            let tasks = (0..<2).map { _ in
+                Task { try await pipeline.renditions([small], for: .init(url: url)) }  // Awaited below.
+            }
+            while origin.count("/a") < 2, pipeline.groups.subscriberCount < 2, !Task.isCancelled {
+                await Task.yield()
+            }
+            origin.release()
+            for task in tasks { #expect(try await task.value[0].source == .render) }
+            #expect(origin.total == 2)
+        }
+    }
+
     @Test func manyRequestsAreOneFetchAndOneRender() async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in

@@ -119,7 +119,7 @@ import Testing
     // B 4: different thumbnails are one download, and a decode each.
     @Test(arguments: [[32, 16], [16, 32]]) func thumbnailsShareTheDownload(sides: [Int]) async throws {
         try await run { (origin) async throws in
-            let probe = PipelineProbe()
+            let probe = PipelineProbe { $0.dataCachePolicy = .storeNothing }
             origin.hold()
             let tasks = sides.map { side in
                 var request = probe.request(origin.url("/a"))
@@ -180,7 +180,7 @@ import Testing
     // B 8: bytes and an image of one URL are one download.
     @Test func dataAndImageShareTheDownload() async throws {
         try await run { (origin) async throws in
-            let probe = PipelineProbe()
+            let probe = PipelineProbe { $0.dataCachePolicy = .storeNothing }
             let request = probe.request(origin.url("/a"))
             origin.hold()
             async let data = probe.pipeline.data(for: request)

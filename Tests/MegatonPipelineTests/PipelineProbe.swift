@@ -59,17 +59,17 @@ struct PipelineProbe {
 
     /// Returns when so many wait for images, tasks and steps.
     func waitForImages(_ count: Int) async {
-        while pipeline.images.subscriberCount < count { await Task.yield() }
+        while pipeline.images.subscriberCount < count, !Task.isCancelled { await Task.yield() }
     }
 
     /// Returns when so many wait for originals.
     func waitForOriginals(_ count: Int) async {
-        while pipeline.originals.subscriberCount < count { await Task.yield() }
+        while pipeline.originals.subscriberCount < count, !Task.isCancelled { await Task.yield() }
     }
 
     /// Returns when nothing is being kept behind the answers any more.
     func settle() async {
-        while pipeline.refreshes.count > 0 { await Task.yield() }
+        while pipeline.refreshes.count > 0, !Task.isCancelled { await Task.yield() }
         // The storing of an original has been begun by now, if it ever is.
         for _ in 0..<100 { await Task.yield() }
     }

@@ -78,6 +78,31 @@ import Testing
         #expect(lower.contexts.count == 1, "nothing is begun for what has ended")
     }
 
+    // B 25, in the form that pipelines use.
+    @Test func whenWhatATaskWaitsForFailsItsOperationsAreCancelled() async {
+        let (lower, gate, ended) = (TaskTestWork(), TaskTestGate(), OneShot<Void>())
+        let (queue, fetches) = (TaskQueue(maxConcurrentOperationCount: 1), WorkPool<String, Int>())
+        let started = OneShot<Void>()
+        let other = WorkJob<Int>.starting {
+            lower.job.start($0)
+            started.resolve(())
+        }
+        let job = WorkJob<Int>.running { context async throws(Failure) in
+            context.enqueue(on: queue) { gate.end(wasCancelled: await gate.passUnlessCancelled()) }
+            return try await context.value(of: fetches, key: "a", job: other)
+        }
+        pool.subscribe(to: "a", job: job) { event, _ in
+            if event.result != nil { ended.resolve(()) }
+        }
+        await gate.begun.value
+        await started.value
+        lower.context.fail(Failure(.timedOut, "too slow"))
+        // Operations are cancelled before anybody is told the end.
+        await ended.value
+        gate.open.resolve(())
+        #expect(await gate.wasCancelled.value)
+    }
+
     // B 25
     @Test func whenDependencyFailsOutstandingOperationIsCancelled() async {
         let (lower, gate) = (TaskTestWork(), TaskTestGate())
@@ -98,11 +123,15 @@ import Testing
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
         let job = WorkJob<Int>.starting { context in
             context.enqueue(on: queue) {
+                await gate.pass()
                 context.fail(Failure(.corruptImage, "no picture"))
                 gate.end(wasCancelled: Task.isCancelled)
             }
         }
         pool.subscribe(to: "a", job: job) { _, _ in }
+        // It is the node's by now: a cancellation would reach it.
+        await gate.begun.value
+        gate.open.resolve(())
         #expect(await gate.wasCancelled.value == false)
     }
 

@@ -42,6 +42,19 @@ import Testing
         #expect(log.lines == ["late: 2/2", "late: 1"])
     }
 
+    // B 18: nor is he told the event that is being told as he comes.
+    @Test func whoSubscribesWhileAnEventIsToldHasTheNext() {
+        let (work, log) = (TaskTestWork(), TaskTestLog())
+        pool.subscribe(to: "a", job: work.job) { [pool] event, _ in
+            guard case .progress(1, _) = event else { return }
+            pool.subscribe(to: "a", job: work.job, observer: log.observer("late"))
+        }
+        work.context.send(completed: 1, total: 2)
+        work.context.send(completed: 2, total: 2)
+        work.context.finish(1)
+        #expect(log.lines == ["late: 2/2", "late: 1"])
+    }
+
     // B 16
     @Test func errorPropagatedToBothCoalescedSubscribers() {
         let (work, log) = (TaskTestWork(), TaskTestLog())

@@ -27,6 +27,14 @@ import Testing
         }
         #expect((1...2).contains(running.value.most))
         #expect(queue.pendingCount == 0)
+        // The last of them give their places back behind their results.
+        while queue.runningCount > 0, !Task.isCancelled { await Task.yield() }
+        let gates = (0..<3).map { _ in TaskTestGate() }
+        for gate in gates { queue.enqueue { await gate.pass() } }
+        await gates[0].begun.value
+        await gates[1].begun.value
+        #expect(queue.runningCount == 2 && queue.pendingCount == 1)
+        for gate in gates { gate.open.resolve(()) }
     }
 
     // B 27
@@ -43,6 +51,16 @@ import Testing
         let recorder = Recorder()
         for index in 0..<20 { recorder.add(index, index < 10 ? .low : .normal) }
         #expect(await recorder.order() == Array(10..<20) + Array(0..<10))
+    }
+
+    // B 27: who is told the priority that it has already keeps its place, as all work of the graph is.
+    @Test func theSamePriorityOnceMoreKeepsThePlace() async {
+        let recorder = Recorder()
+        let first = recorder.add(0, .normal)
+        recorder.add(1, .normal)
+        recorder.add(2, .normal).setPriority(.normal)
+        first.setPriority(.normal)
+        #expect(await recorder.order() == [0, 1, 2])
     }
 
     // B 28
@@ -213,9 +231,10 @@ import Testing
         #expect(queue.runningCount == 2)
         #expect(queue.pendingCount == 1)
         gates[0].open.resolve(())
+        while queue.runningCount > 1, queue.pendingCount > 0, !Task.isCancelled { await Task.yield() }
+        #expect(queue.runningCount == 1 && queue.pendingCount == 1, "the place that came free is gone")
         gates[1].open.resolve(())
         await gates[2].begun.value
-        #expect(queue.runningCount == 1)
         gates[2].open.resolve(())
     }
 
@@ -256,8 +275,9 @@ import Testing
                 #expect(buckets.remove(old.place) == chosen)
                 model[old.priority.rawValue].removeAll { $0 == chosen }
             case (6...8, let chosen?):
-                guard let old = places[chosen], old.priority != priority else { continue }
+                guard let old = places[chosen] else { continue }
                 buckets.move(old.place, to: priority)
+                if old.priority == priority { continue }
                 model[old.priority.rawValue].removeAll { $0 == chosen }
                 let end = priority > old.priority ? model[priority.rawValue].count : 0
                 model[priority.rawValue].insert(chosen, at: end)

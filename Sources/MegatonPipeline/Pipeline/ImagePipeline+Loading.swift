@@ -100,6 +100,7 @@ extension ImagePipeline {
             var rest = request
             rest.processors.removeLast()
             let gate = PreviewGate()
+            defer { gate.end() }  // Where there will be no picture, a preview that is being made is for nobody.
             let input = try await context.value(
                 of: images,
                 key: ImageLoadKey(rest),
@@ -234,6 +235,7 @@ extension ImagePipeline {
             }
         }
         let previews = PreviewDecoding()
+        defer { previews.gate.end() }  // As above.
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
             try await self.original(for: request, metrics.counts, context) { [self] partial in
                 preview(of: partial, request, previews, context)

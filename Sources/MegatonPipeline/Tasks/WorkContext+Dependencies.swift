@@ -1,28 +1,6 @@
 extension WorkContext {
-    /// Subscribes this node to another one, which takes on its priority, and is left when this one ends.
-    ///
-    /// The other's progress becomes this one's; its failure ends this one, and cancels this one's task and operations.
-    ///
-    /// - Parameter onValue: is told the other's values, better and better ones where there are such.
-    func depend<Key: Hashable & Sendable, Other: Sendable>(
-        on pool: WorkPool<Key, Other>,
-        key: Key,
-        job: WorkJob<Other>,
-        onValue: @escaping @Sendable (_ value: Other, _ isCompleted: Bool, _ wasCoalesced: Bool) -> Void
-    ) {
-        guard let link = node.reserveLink() else { return }
-        let subscription = pool.subscribe(to: key, priority: priority, job: job) { [node] event, wasCoalesced in
-            if event.result != nil { node.removeLink(link) }
-            switch event {
-            case .value(let value, let isCompleted): onValue(value, isCompleted, wasCoalesced)
-            case .progress(let completed, let total): node.send(.progress(completed: completed, total: total))
-            case .failure(let error): node.finish(.failure(error), cancelsOperations: true)
-            }
-        }
-        if let subscription { node.attach(WorkLink(subscription), to: link) }
-    }
-
-    /// Subscribes this node to another one and waits for its end. Its progress becomes this one's.
+    /// Subscribes this node to another one, which takes on its priority, and waits for its end. Its progress becomes this
+    /// one's; it is left when this one ends.
     ///
     /// - Parameter onPartial: is told what comes before the last value.
     /// - Returns: the outcome; `.cancelled` if this node ends before, or the calling task is cancelled.

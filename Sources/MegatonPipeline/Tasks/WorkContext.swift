@@ -26,7 +26,8 @@ struct WorkContext<Value: Sendable>: Sendable {
 
     // MARK: - Working
 
-    /// Does the work in a Swift task, and ends with its result. To be called once.
+    /// Does the work in a Swift task, and ends with its result. To be called once. Where it fails, what it has left in
+    /// queues is cancelled: nobody will ask for that.
     func run(_ body: @escaping @Sendable (WorkContext) async throws(ImagePipeline.Error) -> Value) {
         guard isOpen else { return }
         // Unstructured, as the work belongs to all subscribers and outlives the first of them: the node owns it and
@@ -37,7 +38,7 @@ struct WorkContext<Value: Sendable>: Sendable {
             do throws(ImagePipeline.Error) {
                 node.finish(.success(try await body(self)))
             } catch {
-                node.finish(.failure(error))
+                node.finish(.failure(error), cancelsOperations: true)
             }
         }
         node.own(task)
