@@ -156,6 +156,27 @@ import Testing
         }
     }
 
+    // B 51
+    @Test func whatIsMadeHoldsForWhatIsLeftOfItsOriginal() {
+        let made = Date(timeIntervalSince1970: 1_000_000)
+        let provenance = ImageProvenance(CachedData.Metadata(lifetime: 100), since: made)
+        #expect(provenance.metadata(at: made + 40)?.lifetime == 60)
+        #expect(provenance.metadata(at: made + 130)?.lifetime == 0)
+    }
+
+    // B 49: a thumbnail is no processor: the original is kept, and what is made of it.
+    @Test(arguments: [Policy.automatic, .storeAll]) func aThumbnailLeavesBoth(policy: Policy) async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.dataCachePolicy = policy }
+            var request = probe.request(origin.url("/a"))
+            request.thumbnail = .init(maxPixelSize: 16)
+            _ = try await probe.pipeline.image(for: request)
+            await probe.settle()
+            #expect(probe.cache.writes.sorted() == [probe.original(request), probe.image(request)].sorted())
+            #expect(probe.encodes == 1)
+        }
+    }
+
     // B 52: a thumbnail is made of the original that is kept.
     @Test func thumbnailsAreMadeOfTheKeptOriginal() async throws {
         try await run { (origin) async throws in
@@ -242,6 +263,24 @@ import Testing
             #expect(
                 await code { () async throws(ImagePipeline.Error) in try await pipeline.data(for: reload) } == expected
             )
+            // Closures are sources too.
+            let calls = TaskTestBox(0)
+            let bytes: @Sendable () async throws -> Data = { [image] in
+                calls.withLock { $0 += 1 }
+                return image
+            }
+            let picture: @Sendable () async throws -> ImageContainer = {
+                calls.withLock { $0 += 1 }
+                return try TestPipeline.container()
+            }
+            let option = ImageRequest.Options.returnCacheDataDontLoad
+            for request in [
+                ImageRequest(id: "b", data: bytes, options: option),
+                ImageRequest(id: "p", image: picture, options: option),
+            ] {
+                #expect(await TestPipeline.code { try await pipeline.image(for: request) } == expected)
+            }
+            #expect(calls.value == 0)
         }
     }
 

@@ -69,6 +69,9 @@ import Testing
         // As large as before: the time alone tells.
         try site.write(new, at: 1_000_001)
         #expect(try await look() == "32 made")
+        // At the same time: the size alone tells.
+        try site.write(old, at: 1_000_001)
+        #expect(try await look() == "64 made")
     }
 
     @Test func bytesOfAChangedFileAreNew() async throws {

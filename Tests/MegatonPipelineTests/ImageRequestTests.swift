@@ -237,4 +237,13 @@ import Testing
         #expect(failure != nil)
         #expect(failure?.isRetryable == false)
     }
+
+    // B 44
+    @Test(arguments: ["data:image/png;base64", "data:;base64,?!", "data:;base64,AAA", "data:;base64,AA=="])
+    func base64IsReadStrictly(_ text: String) async throws {
+        let url = try #require(URL(string: text))
+        let pipeline = TestPipeline.make(HeldLoader())
+        let code = await TestPipeline.code { try await pipeline.data(for: ImageRequest(url: url)) }
+        #expect(code == (text.hasSuffix("==") ? nil : .invalidURL))
+    }
 }

@@ -38,6 +38,19 @@ import Testing
         #expect(pipeline.tasks.count == 0)
     }
 
+    private final class HastyDelegate: ImagePipeline.Delegate {
+        func imageTask(_ task: ImageTask, didReceiveEvent event: ImageTask.Event, pipeline: ImagePipeline) {
+            if case .started = event { task.cancel() }
+        }
+    }
+
+    // B 32: also while it is told that the task has started.
+    @Test func aDelegateMayCancelATaskThatHasJustStarted() async {
+        let pipeline = TestPipeline.make(HeldLoader(), delegate: HastyDelegate())
+        #expect(await TestPipeline.code { try await pipeline.image(for: url) } == .cancelled)
+        #expect(pipeline.images.count == 0 && pipeline.tasks.count == 0)
+    }
+
     // B 32: cancelling while bytes come cancels the loader.
     @Test func cancellingCancelsTheLoad() async {
         let loader = HeldLoader()

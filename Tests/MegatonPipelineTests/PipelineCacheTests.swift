@@ -76,6 +76,9 @@ import Testing
             #expect(probe.cache.writes == [CacheKey(.image, ["mine"]).description])
             _ = try await probe.pipeline.image(for: probe.request(origin.url("/b")))
             #expect(origin.total == 1)
+            await probe.pipeline.cache.removeAll(caches: .memory)
+            let response = try await probe.pipeline.imageTask(with: probe.request(origin.url("/c"))).response
+            #expect(response.cacheType == .disk && origin.total == 1)
         }
     }
 

@@ -141,6 +141,22 @@ import Testing
         #expect(CacheKey(.original, ["a"]).digest.count == 64)
     }
 
+    // K 1: of requests, where Nuke joins strings.
+    @Test func aRequestsKeyIsNotJoined() {
+        func key(_ steps: [String], id: String = "a", scope: String? = nil) -> CacheKey {
+            var request = ImageRequest(url: nil, processors: steps.map { TestProcessor(identifier: $0) })
+            (request.imageID, request.credentialScope) = (id, scope)
+            return .image(of: request)
+        }
+        var small = ImageRequest(url: nil)
+        (small.imageID, small.thumbnail) = ("a", .init(maxPixelSize: 4))
+        let keys = [
+            key(["b", "c"]), key(["bc"]), key(["b", "", "c"]), key(["c"], id: "ab"), key([]), key([""]),
+            key([], id: "ab"), key([], scope: "b"), .image(of: small), key([small.thumbnail?.identifier ?? ""]),
+        ]
+        #expect(Set(keys).count == keys.count)
+    }
+
     @Test func whoMaySeeAnImageIsPartOfItsKey() {
         let url = URL(string: "https://example.org/a.jpg")!
         let plain = ImageRequest(url: url)

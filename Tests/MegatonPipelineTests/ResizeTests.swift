@@ -17,7 +17,7 @@ import Testing
         // source, wanted, what comes out
         (640, 480, 400, 400, 533, 400), (480, 640, 400, 400, 400, 533), (640, 480, 960, 960, 640, 480),
         (640, 480, 640, 480, 640, 480), (101, 33, 50, 50, 101, 33), (101, 99, 50, 50, 51, 50), (1, 1, 10, 10, 1, 1),
-        (1, 200, 1, 1, 1, 200),
+        (1, 200, 1, 1, 1, 200), (640, 480, 333, 200, 333, 250),
     ])
     func fills(_ width: Int, _ height: Int, _ toWidth: Int, _ toHeight: Int, _ outWidth: Int, _ outHeight: Int) throws {
         let resize = Resize(size: CGSize(width: toWidth, height: toHeight))
@@ -27,6 +27,7 @@ import Testing
     @Test(arguments: [
         (640, 480, 400, 400, 400, 300), (480, 640, 400, 400, 300, 400), (640, 480, 960, 960, 640, 480),
         (101, 33, 50, 50, 50, 16), (1000, 1, 100, 100, 100, 1), (1, 1000, 100, 100, 1, 100), (1, 1, 9, 9, 1, 1),
+        (640, 480, 333, 333, 333, 250),
     ])
     func fits(_ width: Int, _ height: Int, _ toWidth: Int, _ toHeight: Int, _ outWidth: Int, _ outHeight: Int) throws {
         for crop in [false, true] {
@@ -40,6 +41,7 @@ import Testing
         (640, 480, 400, 400, 400, 400), (640, 480, 100, 400, 100, 400), (640, 480, 960, 960, 480, 480),
         (640, 480, 1000, 200, 640, 128), (640, 480, 640, 480, 640, 480), (101, 51, 33, 17, 33, 17),
         (1, 1000, 10, 10, 1, 1), (1000, 1, 10, 1, 10, 1), (1, 1, 400, 400, 1, 1),
+        (640, 480, 1000, 337, 640, 216),
     ])
     func crops(_ width: Int, _ height: Int, _ toWidth: Int, _ toHeight: Int, _ outWidth: Int, _ outHeight: Int) throws {
         let resize = Resize(size: CGSize(width: toWidth, height: toHeight), crop: true)

@@ -13,7 +13,8 @@ enum DataURL {
             throw ImagePipeline.Error(.invalidURL, "A data: URL has a broken percent-encoding.")
         }
         guard text[..<comma].lowercased().hasSuffix(";base64") else { return Data(plain.utf8) }
-        guard let data = Data(base64Encoded: plain, options: .ignoreUnknownCharacters) else {
+        // Strictly (RFC 4648 section 3.3): what is no base64 is no picture either, and should not look like an empty one.
+        guard let data = Data(base64Encoded: plain.filter { !$0.isWhitespace }) else {
             throw ImagePipeline.Error(.invalidURL, "A data: URL has broken base64.")
         }
         return data
