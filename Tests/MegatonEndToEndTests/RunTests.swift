@@ -208,6 +208,14 @@ import Testing
         (["run", "/tmp", "--output", "/tmp/x", "--workers", "0"], "--workers"),
         (["run", "/tmp", "--output", "/tmp/x", "--redis", "http://h"], "http"), (["worker"], "MEGATON_REDIS"),
         (["worker", "--redis", "redis://h", "--allow-root", "/no/such"], "/no/such"), (["fly"], "fly"),
+        (["run", "/tmp", "--output", "/tmp/x", "--ledger", ""], "--ledger is empty"),
+        (["run", "--retry-failed", ""], "--retry-failed is empty"),
+        (["run", "", "--output", "/tmp/x"], "input is empty"),
+        (["run", "/tmp", "--output", "/tmp/x", "--credentials", ""], "--credentials is empty"),
+        (["submit", "/tmp", "--redis", "redis://h", "--output", ""], "--output is empty"),
+        (["submit", "/tmp", "--redis", "redis://h", "--wait", "--ledger", ""], "--ledger is empty"),
+        (["worker", "--redis", "redis://h", "--history", ""], "--history is empty"),
+        (["coordinator", "--redis", "redis://h", "--presets", ""], "--presets is empty"),
     ])
     func wrongUsageIsSaidAndExits64(_ arguments: [String], _ word: String) async throws {
         let home = try Home()
