@@ -157,6 +157,8 @@ import Testing
         let errors = try home.ledger().compactMap(\.error)
         #expect(errors.count == 2 && errors.allSatisfy { $0.code == "invalid_job" })
         #expect(errors.contains { $0.message.contains("\"colour\"") })
+        #expect(ending.errors.contains("jobs.jsonl, line 3 is no job: "), "\(ending.errors)")
+        #expect(ending.errors.contains("jobs.jsonl, line 4 is no job: "), "\(ending.errors)")
         #expect(home.outputs.contains("own/a-10x10.jpg"))
         #expect(home.outputs.contains { $0.hasSuffix("-s.webp") })
     }

@@ -159,6 +159,7 @@ final class BatchRun: Sendable {
         )
         defer { reader.stop() }
         var maker = try options.jobMaker(batch: batch, output: output)
+        defer { maker.complaints.end() }
         while shutdown.level == .none, let inputs = try await reader.next(Self.readAtOnce) {
             for input in inputs { try await submitter.add(maker.json(for: input)) }
             // At the end of a chunk, so that few inputs start at once and many go in large pushes.

@@ -4,8 +4,8 @@ import Foundation
 enum Input: Sendable, Equatable {
     /// A source, and where its outputs go beneath the output directory: path without the rendition's name and ending.
     case source(url: String, place: String)
-    /// A line of a `.jsonl`: a job of its own.
-    case job(line: Data)
+    /// A line of a `.jsonl`: a job of its own, and where it stands.
+    case job(line: Data, place: LinePlace)
 }
 
 /// How a file or a URL is called in the output tree.

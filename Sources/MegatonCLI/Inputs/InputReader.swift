@@ -74,7 +74,7 @@ struct InputReader {
                     return inputs
                 case .line(let line):
                     stack.append(.list(reader, kind))
-                    if let input = try Self.input(line, kind) { inputs.append(input) }
+                    if let input = try Self.input(line, kind, reader.place) { inputs.append(input) }
                 }
             }
         }
@@ -179,13 +179,13 @@ struct InputReader {
     // MARK: - Lines
 
     /// Nil for a blank line or a comment.
-    private static func input(_ line: String, _ kind: Lines) throws -> Input? {
+    private static func input(_ line: String, _ kind: Lines, _ place: LinePlace) throws -> Input? {
         let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
         if text.isEmpty || (text.hasPrefix("#") && kind == .sources) { return nil }
         if kind == .ledger {
-            return RetryLedger.failedJob(text).map { .job(line: $0.json()) }
+            return RetryLedger.failedJob(text, at: place).map { .job(line: $0.json(), place: place) }
         }
-        if kind == .jobs || text.hasPrefix("{") { return .job(line: Data(text.utf8)) }
+        if kind == .jobs || text.hasPrefix("{") { return .job(line: Data(text.utf8), place: place) }
         if isURL(text) { return try url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
         // A path keeps its tree: relative ones as they stand, absolute ones from the root.
