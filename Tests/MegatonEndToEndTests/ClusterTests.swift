@@ -87,6 +87,7 @@ import Testing
                     server
                 )
                 #expect(submit.code == 0, "\(submit.errors)")
+                #expect(submit.errors.contains("stay in the cache"), "\(submit.errors)")
                 let json = try #require(
                     try JSONSerialization.jsonObject(with: Data(submit.output.utf8)) as? [String: Any]
                 )

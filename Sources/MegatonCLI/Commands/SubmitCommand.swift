@@ -50,6 +50,11 @@ struct SubmitCommand: AsyncParsableCommand {
                     )
                 }
             }
+            if output == nil && !options.inputs.isEmpty {
+                Terminal.error(
+                    "megaton: without --output the renditions stay in the cache, but for jobs that name their own."
+                )
+            }
             let place = output.map { URL(fileURLWithPath: $0).standardizedFileURL.path }
             let path = options.ledger.map { URL(fileURLWithPath: $0).standardizedFileURL.path }
             let ledger = wait ? try Ledger(path) : nil
