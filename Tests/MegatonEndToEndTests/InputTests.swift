@@ -30,4 +30,15 @@ import Testing
         #expect(failed.allSatisfy { $0.error?.code == "invalid_url" && $0.attempts == 1 })
         #expect(home.outputs == ["good-256x256.jpg"])
     }
+
+    /// Neither encoded as a URL has it nor encoded twice.
+    @Test func aHostBeyondASCIIIsCalledInTheOutputAsInDNS() async throws {
+        let home = try RunTests.Home()
+        let ending = try await home.run([
+            "http://bücher.example/a.png", "--workers", "1", "--allow-source", "elsewhere.example",
+        ])
+        #expect(ending.code == 2, "\(ending.errors)")
+        let job = try #require(try home.ledger().first?.job)
+        #expect(job.output == "file://\(home.output)/xn--bcher-kva.example/a-{name}.{ext}")
+    }
 }

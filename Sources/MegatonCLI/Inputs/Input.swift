@@ -23,7 +23,7 @@ enum OutputPlace {
     static func of(_ url: URL) -> String {
         let path = url.path(percentEncoded: false).split(separator: "/").map(String.init)
         let port = url.port.map { "_\($0)" } ?? ""
-        let place = of([(url.host() ?? "_") + port] + (path.isEmpty ? ["index"] : path))
+        let place = of([(url.host(percentEncoded: false) ?? "_") + port] + (path.isEmpty ? ["index"] : path))
         return url.query() == nil ? place : "\(place)-\(hash(url.absoluteString))"
     }
 
