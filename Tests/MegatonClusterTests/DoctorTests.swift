@@ -159,6 +159,20 @@ import Testing
         }
     }
 
+    @Test func silentWorkersAreNotThere() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let workers = RedisArgument.string(fixture.keys.workers)
+            let seconds = try await fixture.redis.send(["TIME"]).array?.first?.int ?? 0
+            try await fixture.redis.send(["ZADD", workers, .int((seconds - 60) * 1000), "gone"])
+            try await fixture.redis.send(["ZADD", workers, .int(seconds * 1000), "here"])
+            let all = await examine(fixture)
+            #expect(try finding("workers", all).message == "1 are there")
+            #expect(try finding("silent workers", all).message.hasPrefix("1 have given no sign of life"))
+            try await fixture.redis.send(["ZREM", workers, "here"])
+            #expect(try await finding("workers", examine(fixture)).message.hasPrefix("none is there"))
+        }
+    }
+
     @Test func hostsThatAreBrokenOffAreNamed() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let rate = RedisArgument.string(fixture.keys.rate)

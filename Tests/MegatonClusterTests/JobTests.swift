@@ -67,6 +67,8 @@ import Testing
         )
         #expect(try path("file:///t/%7Bx%7D%20y/{width}x{height}", "https://h/a") == "/t/{x} y/256x100")
         #expect(try path("file:///t/{stem}", "https://h/") == "/t/index")
+        #expect(try path("file:///t/{host}", "https://bücher.example/a") == "/t/xn--bcher-kva.example")
+        #expect(try path("file:///t/{host}", "https://xn--bcher-kva.example/a") == "/t/xn--bcher-kva.example")
         #expect(try path("file:///t/{path}/{stem}", "https://h/..%2F..%2Fetc/pass%00wd").hasPrefix("/t/"))
         let evil = try path("file:///t/{path}/{stem}", "https://h/a/../%2e%2e/b")
         #expect(!evil.split(separator: "/").contains(".."))

@@ -87,6 +87,7 @@ import Testing
                     server
                 )
                 #expect(submit.code == 0, "\(submit.errors)")
+                #expect(submit.errors.contains("stay in the cache"), "\(submit.errors)")
                 let json = try #require(
                     try JSONSerialization.jsonObject(with: Data(submit.output.utf8)) as? [String: Any]
                 )
@@ -169,6 +170,26 @@ import Testing
                 )
                 #expect(try await client.send(["ZCARD", "megaton:{default}:workers"]).int == 0)
             }
+        }
+    }
+
+    /// Nobody would end what is ready, and so nobody is waited for.
+    @Test func aSubmissionWithoutAWorkerIsInterruptedAtOnce() async throws {
+        try await withCluster(workers: 0) { (server, directory, _) async throws in
+            let urls = (0..<3).map { "https://example.org/\($0).png" }
+            let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
+            let submit = try ProgramUnderTest.megaton([
+                "submit", list, "--wait", "--batch", "spring", "--output", directory.path, "--redis", server.url,
+            ])
+            try await server.wait(forChangesOf: ["megaton:{default}:ready:normal"]) { client in
+                try await client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 3
+            }
+            submit.send(SIGINT)
+            let ending = await submit.ending()
+            #expect(ending.code == 130 && ending.errors.contains("no worker is there: "), "\(ending.errors)")
+            let client = server.client()
+            defer { client.close() }
+            #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "spring"]).int == 1)
         }
     }
 

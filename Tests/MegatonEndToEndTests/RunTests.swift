@@ -157,6 +157,8 @@ import Testing
         let errors = try home.ledger().compactMap(\.error)
         #expect(errors.count == 2 && errors.allSatisfy { $0.code == "invalid_job" })
         #expect(errors.contains { $0.message.contains("\"colour\"") })
+        #expect(ending.errors.contains("jobs.jsonl, line 3 is no job: "), "\(ending.errors)")
+        #expect(ending.errors.contains("jobs.jsonl, line 4 is no job: "), "\(ending.errors)")
         #expect(home.outputs.contains("own/a-10x10.jpg"))
         #expect(home.outputs.contains { $0.hasSuffix("-s.webp") })
     }
@@ -208,6 +210,14 @@ import Testing
         (["run", "/tmp", "--output", "/tmp/x", "--workers", "0"], "--workers"),
         (["run", "/tmp", "--output", "/tmp/x", "--redis", "http://h"], "http"), (["worker"], "MEGATON_REDIS"),
         (["worker", "--redis", "redis://h", "--allow-root", "/no/such"], "/no/such"), (["fly"], "fly"),
+        (["run", "/tmp", "--output", "/tmp/x", "--ledger", ""], "--ledger is empty"),
+        (["run", "--retry-failed", ""], "--retry-failed is empty"),
+        (["run", "", "--output", "/tmp/x"], "input is empty"),
+        (["run", "/tmp", "--output", "/tmp/x", "--credentials", ""], "--credentials is empty"),
+        (["submit", "/tmp", "--redis", "redis://h", "--output", ""], "--output is empty"),
+        (["submit", "/tmp", "--redis", "redis://h", "--wait", "--ledger", ""], "--ledger is empty"),
+        (["worker", "--redis", "redis://h", "--history", ""], "--history is empty"),
+        (["coordinator", "--redis", "redis://h", "--presets", ""], "--presets is empty"),
     ])
     func wrongUsageIsSaidAndExits64(_ arguments: [String], _ word: String) async throws {
         let home = try Home()

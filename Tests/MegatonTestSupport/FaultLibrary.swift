@@ -32,6 +32,14 @@ public enum FaultLibrary {
         ["LD_PRELOAD": try path(), "MEGATON_CLOCK": file]
     }
 
+    /// The environment of a program, and of those that it starts, for which the disk beneath a directory is full after so
+    /// many bytes of each process.
+    ///
+    /// - Parameter directory: links resolved.
+    public static func fullDisk(beneath directory: String, room: Int = 0) throws(NotBuilt) -> [String: String] {
+        ["LD_PRELOAD": try path(), "MEGATON_DISK": directory, "MEGATON_ROOM": String(room)]
+    }
+
     /// Steps the clock of all programs that follow the file, in milliseconds from the machine's time. The file is written
     /// in place, as they have it mapped.
     public static func setClock(_ file: String, aheadBy milliseconds: Int64) throws {

@@ -31,6 +31,8 @@ final class BatchRun: Sendable {
         var submitted = 0
         var ended = 0
         var isComplete = false
+        /// Nothing more is pushed.
+        var isStopped = false
         var skipped = 0
     }
 
@@ -112,6 +114,7 @@ final class BatchRun: Sendable {
         try await withThrowingTaskGroup(of: BatchTally?.self) { group in
             group.addTask {
                 try await self.submit()
+                self.progress.withLock { $0.isStopped = true }
                 // A push that was on its way when the signal came has made a batch that was not there to be cancelled.
                 if self.shutdown.level > .none { try await self.monitor.cancel() }
                 return nil
@@ -156,6 +159,7 @@ final class BatchRun: Sendable {
         )
         defer { reader.stop() }
         var maker = try options.jobMaker(batch: batch, output: output)
+        defer { maker.complaints.end() }
         while shutdown.level == .none, let inputs = try await reader.next(Self.readAtOnce) {
             for input in inputs { try await submitter.add(maker.json(for: input)) }
             // At the end of a chunk, so that few inputs start at once and many go in large pushes.
@@ -189,6 +193,7 @@ final class BatchRun: Sendable {
         var reporter = ProgressReporter(isInteractive: Terminal.isInteractive)
         defer { reporter.end() }
         var deadline: ContinuousClock.Instant?
+        var isAbandoned = false
         while true {
             let lines = try await outcomes(kept: tally.ended)
             if !lines.isEmpty {
@@ -216,6 +221,17 @@ final class BatchRun: Sendable {
             if shutdown.level > .none {
                 deadline = deadline ?? .now + Self.cancelPatience
                 if shutdown.level == .abort || ContinuousClock.now > deadline ?? .now { return tally }
+                if lines.isEmpty && isAbandoned {
+                    Terminal.error(
+                        "megaton: no worker is there: what waits for one ends when one comes, without a line here."
+                    )
+                    return tally
+                }
+                if lines.isEmpty && now.isStopped {
+                    isAbandoned = try await abandon()
+                    // What ended by that is read first.
+                    if isAbandoned { continue }
+                }
             }
             if lines.isEmpty { try await waitForOutcomes() }
         }
@@ -267,6 +283,23 @@ final class BatchRun: Sendable {
             )
         }
         return counters.isFinished
+    }
+
+    /// Cancels the batch where no worker is there: what is ready ends when one comes, which is not waited for.
+    ///
+    /// - Returns: whether none is there.
+    private func abandon() async throws -> Bool {
+        do {
+            // The status is the queue's alone: no cache is asked.
+            let status = try await Inspector(queue: queue, cache: waiting).status()
+            guard status.livingWorkers.isEmpty else { return false }
+            try await monitor.cancel()
+        } catch {
+            // `outcomes` meets the same and tells of it.
+            guard error.isTransient else { throw error }
+            return false
+        }
+        return true
     }
 
     private func waitForOutcomes() async throws {

@@ -15,6 +15,8 @@ struct JobMaker {
 
     private var namer = OutputNamer()
     private var count = 0
+    /// What was said of lines that are no jobs.
+    private(set) var complaints = LineComplaints()
 
     init(
         batch: String,
@@ -33,7 +35,7 @@ struct JobMaker {
     }
 
     /// The JSON to be pushed. A line that is no job is pushed as it stands: the coordinator says what is wrong with it,
-    /// and the ledger has its line.
+    /// and the ledger has its line; where it stands only we know.
     mutating func json(for input: Input) -> Data {
         count += 1
         switch input {
@@ -49,8 +51,14 @@ struct JobMaker {
                 credential: Self.isRemote(url) ? credential : nil
             )
             return job.json()
-        case .job(let line):
-            guard var job = try? Job(json: line) else { return line }
+        case .job(let line, let place):
+            var job: Job
+            do throws(JobError) {
+                job = try Job(json: line)
+            } catch {
+                complaints.add(place, error)
+                return line
+            }
             job.batch = batch
             if job.id == nil { job.id = "\(batch).\(count)" }
             if job.kind == .process {

@@ -7,14 +7,15 @@ import MegatonPipeline
 final class Ledger: Sendable {
     /// Nil where the lines go nowhere: who waits for a batch needs its outcomes, not always a file of them.
     let path: String?
-    private let handle: FileHandle?
+    /// Of the file; -1 without one.
+    private let descriptor: Int32
     private let thread = ThreadPool(name: "megaton-ledger", count: 1)
 
     /// - Throws: `Failure` where the file cannot be made.
     init(_ path: String?) throws {
         self.path = path
         guard let path else {
-            handle = nil
+            descriptor = -1
             return
         }
         let directory = (path as NSString).deletingLastPathComponent
@@ -33,34 +34,60 @@ final class Ledger: Sendable {
                 )
             }
         }
-        guard FileManager.default.createFile(atPath: path, contents: nil),
-            let handle = FileHandle(forWritingAtPath: path)
-        else {
+        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o666)
+        guard descriptor >= 0 else {
             throw Failure.output("the ledger \(path) cannot be written: \(String(cString: strerror(errno))).")
         }
-        self.handle = handle
     }
 
-    /// - Throws: `Failure` where the disk is full, say.
+    /// - Throws: `Failure` where the disk is full, say. The file ends with its last whole line then.
     func append(_ lines: [Data]) async throws {
-        guard let path, let handle else { return }
+        guard let path else { return }
         var block = Data()
         for line in lines {
             block.append(line)
             block.append(10)
         }
         do {
-            try await thread.run { [block] in try handle.write(contentsOf: block) }
-        } catch is CancellationError {
-            throw CancellationError()
-        } catch {
-            throw Failure.output("the ledger \(path) cannot be written: \(error.localizedDescription)")
+            try await thread.run { [block, descriptor] in try Self.write(block, to: descriptor) }
+        } catch let error as WriteFailure {
+            throw Failure.output("the ledger \(path) cannot be written: \(error)")
+        }
+    }
+
+    /// What the kernel said, and whether the file ends with a whole line.
+    private struct WriteFailure: Error, CustomStringConvertible {
+        let code: Int32
+        let isWhole: Bool
+
+        var description: String {
+            "\(String(cString: strerror(code))). It ends \(isWhole ? "with its last whole line" : "in the middle of a line")."
+        }
+    }
+
+    /// Writes whole lines. Where there is no room for all of them, the one that was cut off is taken back.
+    private static func write(_ block: Data, to descriptor: Int32) throws(WriteFailure) {
+        var written = 0
+        while written < block.count {
+            let count = block.withUnsafeBytes {
+                Foundation.write(descriptor, $0.baseAddress! + written, $0.count - written)
+            }
+            if count > 0 {
+                written += count
+                continue
+            }
+            let code = errno
+            if count < 0 && code == EINTR { continue }
+            let whole = block.prefix(written).lastIndex(of: 10).map { $0 + 1 } ?? 0
+            let end = lseek(descriptor, 0, SEEK_CUR)
+            let isWhole = whole == written || (end >= 0 && ftruncate(descriptor, end - off_t(written - whole)) == 0)
+            throw WriteFailure(code: count < 0 ? code : EIO, isWhole: isWhole)
         }
     }
 
     func close() {
         thread.stop()
         // Everything was written by `append`, which told of what failed.
-        try? handle?.close()
+        if descriptor >= 0 { Foundation.close(descriptor) }
     }
 }

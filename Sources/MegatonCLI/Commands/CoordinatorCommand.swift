@@ -28,6 +28,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
     var presets: String?
 
     mutating func validate() throws {
+        if presets?.isEmpty == true { throw ValidationError("--presets is empty; it names a file.") }
         if !(1...1_000_000).contains(window) { throw ValidationError("--window is 1 to 1000000.") }
     }
 

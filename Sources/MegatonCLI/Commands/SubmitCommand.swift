@@ -31,6 +31,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         if let batch, !Job.isName(batch) { throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}.") }
+        if output?.isEmpty == true { throw ValidationError("--output is empty; it names a directory.") }
         if options.ledger != nil && !wait { throw ValidationError("--ledger goes with --wait.") }
     }
 
@@ -48,6 +49,11 @@ struct SubmitCommand: AsyncParsableCommand {
                             + "now. Start megaton \(status.leader == nil ? "coordinator" : "worker")."
                     )
                 }
+            }
+            if output == nil && !options.inputs.isEmpty {
+                Terminal.error(
+                    "megaton: without --output the renditions stay in the cache, but for jobs that name their own."
+                )
             }
             let place = output.map { URL(fileURLWithPath: $0).standardizedFileURL.path }
             let path = options.ledger.map { URL(fileURLWithPath: $0).standardizedFileURL.path }

@@ -71,6 +71,7 @@ struct WorkerCommand: AsyncParsableCommand {
         }
         if !(0.05...60).contains(sweepInterval) { throw ValidationError("--sweep-interval is 0.05 to 60 seconds.") }
         if !(0.5...600).contains(flightLease) { throw ValidationError("--flight-lease is 0.5 to 600 seconds.") }
+        if history?.isEmpty == true { throw ValidationError("--history is empty; it names a file.") }
         if let health, HealthServer.address(health) == nil {
             throw ValidationError("--health looks like 127.0.0.1:8090, not \"\(health)\".")
         }

@@ -14,6 +14,15 @@ enum FileNames {
         "file://" + (path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path)
     }
 
+    /// A name that need not be UTF-8, as it stands in a URL.
+    static func encoded(_ name: [UInt8]) -> String {
+        name.map { byte in
+            let scalar = Unicode.Scalar(byte)
+            if scalar.isASCII && allowed.contains(scalar) { return String(scalar) }
+            return (byte < 16 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
+        }.joined()
+    }
+
     static func plain(_ component: String) -> String { OutputTemplate.plain(component) }
 
     static func hash(_ text: String) -> String { OutputTemplate.hash(text) }

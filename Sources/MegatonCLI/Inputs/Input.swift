@@ -4,8 +4,8 @@ import Foundation
 enum Input: Sendable, Equatable {
     /// A source, and where its outputs go beneath the output directory: path without the rendition's name and ending.
     case source(url: String, place: String)
-    /// A line of a `.jsonl`: a job of its own.
-    case job(line: Data)
+    /// A line of a `.jsonl`: a job of its own, and where it stands.
+    case job(line: Data, place: LinePlace)
 }
 
 /// How a file or a URL is called in the output tree.
@@ -23,7 +23,7 @@ enum OutputPlace {
     static func of(_ url: URL) -> String {
         let path = url.path(percentEncoded: false).split(separator: "/").map(String.init)
         let port = url.port.map { "_\($0)" } ?? ""
-        let place = of([(url.host() ?? "_") + port] + (path.isEmpty ? ["index"] : path))
+        let place = of([(url.host(percentEncoded: false) ?? "_") + port] + (path.isEmpty ? ["index"] : path))
         return url.query() == nil ? place : "\(place)-\(hash(url.absoluteString))"
     }
 

@@ -74,7 +74,7 @@ struct InputReader {
                     return inputs
                 case .line(let line):
                     stack.append(.list(reader, kind))
-                    if let input = try Self.input(line, kind) { inputs.append(input) }
+                    if let input = try Self.input(line, kind, reader.place) { inputs.append(input) }
                 }
             }
         }
@@ -117,13 +117,18 @@ struct InputReader {
     }
 
     private mutating func take(_ listing: inout DirectoryListing, _ inputs: inout [Input]) throws {
-        guard let name = listing.names.popFirst() else { return }
+        guard let bytes = listing.names.popFirst() else { return }
+        guard let name = String(validating: bytes, as: UTF8.self) else {
+            stack.append(.directory(listing))
+            takeUnreadable(bytes, listing, &inputs)
+            return
+        }
         let path = "\(listing.path)/\(name)"
         let components = listing.components + [name]
         stack.append(.directory(listing))
         if name.hasPrefix(".") || path == excluded { return }
         // Links to directories are not followed: they may lead in a circle.
-        switch try DirectoryListing.kind(path) {
+        switch listing.kind(bytes) {
         case .directory:
             do {
                 stack.append(.directory(try DirectoryListing(path, components: components)))
@@ -136,6 +141,21 @@ struct InputReader {
         case .file: skipped += 1
         case .other: break
         }
+    }
+
+    /// A name that is no UTF-8 stands in no path of ours. What has it is an input all the same, under its bytes: a worker
+    /// says what is wrong with it, and the ledger has its line. Of a directory that is one line for all that is in it.
+    private mutating func takeUnreadable(_ name: [UInt8], _ listing: DirectoryListing, _ inputs: inout [Input]) {
+        if name.first == UInt8(ascii: ".") { return }
+        let encoded = FileNames.encoded(name)
+        let kind = listing.kind(name)
+        if kind == .other { return }
+        if kind == .file && !endings.contains((encoded as NSString).pathExtension.lowercased()) {
+            skipped += 1
+            return
+        }
+        let place = OutputPlace.of(listing.components + [encoded])
+        inputs.append(.source(url: FileNames.fileURL(listing.path) + "/" + encoded, place: place))
     }
 
     /// Looks for what is missing before anything is begun.
@@ -159,13 +179,13 @@ struct InputReader {
     // MARK: - Lines
 
     /// Nil for a blank line or a comment.
-    private static func input(_ line: String, _ kind: Lines) throws -> Input? {
+    private static func input(_ line: String, _ kind: Lines, _ place: LinePlace) throws -> Input? {
         let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
         if text.isEmpty || (text.hasPrefix("#") && kind == .sources) { return nil }
         if kind == .ledger {
-            return RetryLedger.failedJob(text).map { .job(line: $0.json()) }
+            return RetryLedger.failedJob(text, at: place).map { .job(line: $0.json(), place: place) }
         }
-        if kind == .jobs || text.hasPrefix("{") { return .job(line: Data(text.utf8)) }
+        if kind == .jobs || text.hasPrefix("{") { return .job(line: Data(text.utf8), place: place) }
         if isURL(text) { return try url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
         // A path keeps its tree: relative ones as they stand, absolute ones from the root.

@@ -26,6 +26,9 @@ struct LineReader {
         self.name = name
     }
 
+    /// Of the line that was read last.
+    var place: LinePlace { LinePlace(list: name, number: number) }
+
     /// - Parameter milliseconds: how long to wait for bytes.
     /// - Throws: `Failure` where the file cannot be read, or a line is too long.
     mutating func next(waiting milliseconds: Int32) throws -> Look {

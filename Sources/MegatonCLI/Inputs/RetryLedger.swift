@@ -13,15 +13,16 @@ struct RetryLedger {
 
     /// The job of a line, without the id and the batch that it had; nil where it did not fail, or the ledger does not
     /// hold it.
-    static func failedJob(_ line: String) -> Job? {
+    static func failedJob(_ line: String, at place: LinePlace) -> Job? {
         guard let outcome = outcome(line) else {
-            Terminal.error("megaton: left out, as it is no whole line of a ledger: \(line.prefix(80))")
+            Terminal.error("megaton: \(place) is left out, as it is no whole line of a ledger: \(line.prefix(80))")
             return nil
         }
         guard outcome.status == .failed else { return nil }
         guard var job = outcome.job else {
             Terminal.error(
-                "megaton: left out, as it was no readable job or too large for a ledger: \(outcome.source.prefix(80))"
+                "megaton: \(place) is left out, as it was no readable job or too large for a ledger: "
+                    + outcome.source.prefix(80)
             )
             return nil
         }

@@ -67,6 +67,10 @@ struct BatchOptions: ParsableArguments {
         if Job.Priority(rawValue: priority) == nil {
             throw ValidationError("--priority is high, normal or bulk, not \"\(priority)\".")
         }
+        if inputs.contains("") { throw ValidationError("An input is empty; it names a file, a directory or a URL.") }
+        for (option, path) in [("--ledger", ledger), ("--retry-failed", retryFailed)] where path?.isEmpty == true {
+            throw ValidationError("\(option) is empty; it names a file.")
+        }
         if inputs.filter({ $0 == "-" }).count > 1 { throw ValidationError("Standard input can be read once only.") }
     }
 

@@ -98,6 +98,7 @@ struct WorkerOptions: ParsableArguments {
     var hostRate: Double?
 
     mutating func validate() throws {
+        if credentials?.isEmpty == true { throw ValidationError("--credentials is empty; it names a file.") }
         if let memory, !(1...1_048_576).contains(memory) { throw ValidationError("--memory is 1 to 1048576 MiB.") }
         if !(1...100_000).contains(hostConcurrency) { throw ValidationError("--host-concurrency is 1 to 100000.") }
         if let hostRate, !(hostRate >= 0.001 && hostRate <= 1e6) {

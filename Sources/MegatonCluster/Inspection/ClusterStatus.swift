@@ -38,4 +38,11 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         /// Seconds since the last sign of life, by Redis' clock.
         public var silent: Double
     }
+
+    /// Seconds: three times as long as a worker takes between two signs with its default lease.
+    static let silence: Double = 15
+
+    /// The workers that have given a sign of life of late. The others died or hang, unless their lease is longer than the
+    /// default one.
+    public var livingWorkers: [Worker] { workers.filter { $0.silent <= Self.silence } }
 }

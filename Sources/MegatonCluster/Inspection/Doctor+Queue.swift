@@ -1,8 +1,6 @@
 internal import MegatonRedis
 
 extension Doctor {
-    /// Seconds: three times as long as a worker takes between two signs with its default lease.
-    private static let silence: Double = 15
     /// Hosts that are named.
     private static let shownHosts = 10
     /// Place of `open` in a host's state; see `HostScripts`.
@@ -32,24 +30,25 @@ extension Doctor {
     }
 
     private func silentWorkers(_ status: ClusterStatus) -> Finding {
-        let silent = status.workers.count { $0.silent > Self.silence }
+        let silent = status.workers.count - status.livingWorkers.count
         return Finding(
             level: silent == 0 ? .ok : .warning,
             subject: "silent workers",
             message: silent == 0
                 ? "none"
-                : "\(silent) have given no sign of life for \(Int(Self.silence)) s: they died or hang. Their jobs go to others."
+                : "\(silent) have given no sign of life for \(Int(ClusterStatus.silence)) s: they died or hang. Their jobs go to others."
         )
     }
 
     private func workers(_ status: ClusterStatus) -> Finding {
         let waiting = status.ready + status.intake + status.staged
+        let living = status.livingWorkers.count
         return Finding(
-            level: !status.workers.isEmpty || waiting == 0 ? .ok : .warning,
+            level: living > 0 || waiting == 0 ? .ok : .warning,
             subject: "workers",
-            message: status.workers.isEmpty
+            message: living == 0
                 ? "none is there; \(status.ready) jobs are ready. Start megaton worker."
-                : "\(status.workers.count) are there"
+                : "\(living) are there"
         )
     }
 

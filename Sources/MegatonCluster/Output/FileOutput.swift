@@ -18,7 +18,7 @@ public struct FileOutput: Sendable {
 
     /// Writes each of the files.
     ///
-    /// - Throws: `.forbidden` or `.outputFailed`, or `.cancelled`.
+    /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`, or `.cancelled`.
     func write(_ files: [(path: String, data: Data)]) async throws(ImagePipeline.Error) {
         do {
             try await threads.run { [access] in
@@ -128,13 +128,14 @@ public struct FileOutput: Sendable {
         try rename(temporary, place)
     }
 
-    /// Room on a disk can come back; a directory that may not be written stays one.
+    /// A disk that is full stays so for longer than a job waits, and each try has made the pictures before it meets it: what
+    /// failed of it is done again when there is room. A directory that may not be written stays one; the others pass.
     private static func error(_ what: String, _ place: FileAccess.OutputDirectory) -> ImagePipeline.Error {
         let code = errno
         return ImagePipeline.Error(
-            .outputFailed,
+            [ENOSPC, EDQUOT].contains(code) ? .diskFull : .outputFailed,
             "\(place.path)/\(place.name) \(what): \(String(cString: strerror(code))).",
-            isRetryable: [ENOSPC, EDQUOT, EIO, EMFILE, ENFILE].contains(code)
+            isRetryable: [EIO, EMFILE, ENFILE].contains(code)
         )
     }
 }

@@ -5,7 +5,7 @@ internal import MegatonPipeline
 /// Where a job's results go: a `file:` URL with placeholders.
 ///
 /// `{path}` the source's directory · `{stem}` its file name without the ending · `{name}` the rendition's name ·
-/// `{ext}` the format's ending · `{host}` the source's host · `{hash}` 12 hex digits of the source ·
+/// `{ext}` the format's ending · `{host}` the source's host, as DNS has it · `{hash}` 12 hex digits of the source ·
 /// `{width}` `{height}` of the result, pixels.
 public struct OutputTemplate: Sendable, Hashable {
     static let placeholders: Set<String> = ["path", "stem", "name", "ext", "host", "hash", "width", "height"]
@@ -68,7 +68,7 @@ public struct OutputTemplate: Sendable, Hashable {
             case .placeholder("stem"): return stem
             case .placeholder("name"): return rendition.name
             case .placeholder("ext"): return rendition.format.fileExtension
-            case .placeholder("host"): return Self.plain(url?.host() ?? "local")
+            case .placeholder("host"): return Self.plain(url?.host(percentEncoded: false) ?? "local")
             case .placeholder("width"): return String(size.width)
             case .placeholder("height"): return String(size.height)
             case .placeholder: return Self.hash(source)

@@ -86,7 +86,7 @@ public struct FileAccess: Sendable {
     /// Checks where an output would go, and makes its directory.
     ///
     /// - Returns: the directory, links resolved, and the file's name.
-    /// - Throws: `.forbidden` or `.outputFailed`.
+    /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`.
     func prepareOutput(at path: String) throws(ImagePipeline.Error) -> (directory: String, name: String) {
         try refuseOddities(path)
         let parts = Self.components(path)
@@ -101,7 +101,11 @@ public struct FileAccess: Sendable {
             do {
                 try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
             } catch {
-                throw ImagePipeline.Error(.outputFailed, "The directory \(directory) cannot be made: \(error)")
+                let isFull = (error as? CocoaError)?.code == .fileWriteOutOfSpace
+                throw ImagePipeline.Error(
+                    isFull ? .diskFull : .outputFailed,
+                    "The directory \(directory) cannot be made: \(error)"
+                )
             }
         }
         return (directory, name)
@@ -120,7 +124,7 @@ public struct FileAccess: Sendable {
 
     /// Checks where an output would go, makes its directory and opens it.
     ///
-    /// - Throws: `.forbidden` or `.outputFailed`.
+    /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`.
     public func openOutput(at path: String) throws(ImagePipeline.Error) -> OutputDirectory {
         let (directory, name) = try prepareOutput(at: path)
         return OutputDirectory(descriptor: try open(directory: directory, asked: path), path: directory, name: name)

@@ -122,6 +122,8 @@ extension ImagePipeline {
             case pipelineInvalidated = "pipeline_invalidated"
             /// The result could not be written.
             case outputFailed = "output_failed"
+            /// The disk, or the quota on it, has no room for the result.
+            case diskFull = "disk_full"
             /// The host must not be asked now: its limits are used up, or it wanted to be left alone.
             case throttled = "throttled"
             /// The wait for somebody else's work took too long.

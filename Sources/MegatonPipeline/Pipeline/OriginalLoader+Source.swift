@@ -24,6 +24,12 @@ extension OriginalLoader {
             guard host.isEmpty || host == "localhost" else {
                 throw Error(.invalidURL, "file://\(host)/… names another host; a file: URL looks like file:///path.")
             }
+            guard !path.isEmpty || url.path(percentEncoded: true).isEmpty else {
+                throw Error(
+                    .invalidURL,
+                    "\(url.path(percentEncoded: true)) is no UTF-8: what it names can be read under another name."
+                )
+            }
             let file = try await onFileThread {
                 [access = configuration.fileAccess] () throws(Error) in try access.file(at: path)
             }

@@ -2,4 +2,5 @@
 //
 //   codec.c   a codec that dies of a certain picture
 //   clock.c   a wall clock that steps
+//   disk.c    a disk that is full
 #pragma once

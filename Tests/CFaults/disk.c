@@ -1,0 +1,46 @@
+// A disk that is full: files beneath the directory MEGATON_DISK take MEGATON_ROOM bytes of each process, and then no more.
+// What has part of the room left is written in part, as the kernel does it.
+#define _GNU_SOURCE
+#include "CFaults.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char *directory;
+static atomic_long room;
+
+// Before main, and so before there are threads.
+__attribute__((constructor)) static void read_room(void) {
+    const char *text = getenv("MEGATON_ROOM");
+    if (text) atomic_store(&room, atol(text));
+    directory = getenv("MEGATON_DISK");
+}
+
+static int is_beneath(int file) {
+    char link[32], path[PATH_MAX];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0) return 0;
+    path[length] = 0;
+    size_t size = strlen(directory);
+    return strncmp(path, directory, size) == 0 && path[size] == '/';
+}
+
+ssize_t write(int file, const void *data, size_t size) {
+    if (!directory || !is_beneath(file)) return syscall(SYS_write, file, data, size);
+    long left = atomic_load(&room);
+    size_t part = left < 0 ? 0 : (size_t) left < size ? (size_t) left : size;
+    if (part == 0 && size > 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    ssize_t count = syscall(SYS_write, file, data, part);
+    if (count > 0) atomic_fetch_sub(&room, count);
+    return count;
+}

@@ -1,0 +1,59 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import Testing
+
+/// A disk without room: what becomes of the outputs, and of the ledger.
+@Suite(.timeLimit(.minutes(3))) struct FullDiskTests {
+    private func run(
+        _ home: RunTests.Home,
+        ledger: String,
+        _ disk: [String: String]
+    ) async throws -> ProgramUnderTest.Ending {
+        for index in 0..<16 {
+            let image = TestImage.quarters(width: 32, height: 32, seed: UInt8(index))
+            try home.directory.write(image, to: "in/\(index).png")
+        }
+        let run = try ProgramUnderTest.megaton(
+            ["run", "in", "--output", home.output, "--ledger", ledger, "--workers", "1", "--json"],
+            environment: home.environment.merging(disk) { $1 },
+            directory: home.directory.path
+        )
+        return await run.ending()
+    }
+
+    private func lines(of ledger: String) throws -> [JobOutcome] {
+        let text = try String(contentsOfFile: ledger, encoding: .utf8)
+        #expect(text.hasSuffix("\n"), "the last line is whole")
+        return try text.split(separator: "\n").map { try JSONDecoder().decode(JobOutcome.self, from: Data($0.utf8)) }
+    }
+
+    @Test func outputsFailAtTheFirstTryAndSaySo() async throws {
+        let home = try RunTests.Home()
+        let ledger = home.directory.path + "/ledger.jsonl"
+        let ending = try await run(home, ledger: ledger, FaultLibrary.fullDisk(beneath: home.output))
+        #expect(ending.code == 2 && ending.errors.contains("disk_full"), "\(ending.errors)")
+        let outcomes = try lines(of: ledger)
+        #expect(outcomes.count == 16)
+        for outcome in outcomes {
+            #expect(outcome.attempts == 1 && outcome.error?.code == "disk_full")
+            #expect(outcome.error?.message.contains("No space left") == true && outcome.error?.retryable == false)
+        }
+        #expect(home.outputs.isEmpty)
+        let again = try home.megaton(["run", "--retry-failed", ledger, "--workers", "1"])
+        #expect(await again.ending().code == 0, "\(again.errors)")
+        #expect(home.outputs.count == 16)
+    }
+
+    @Test func aLedgerEndsWithAWholeLine() async throws {
+        let home = try RunTests.Home()
+        let folder = home.directory.path + "/ledger"
+        let disk = try FaultLibrary.fullDisk(beneath: folder, room: 3000)
+        let ending = try await run(home, ledger: folder + "/ledger.jsonl", disk)
+        #expect(ending.code == 74, "\(ending.errors)")
+        let words = "No space left on device. It ends with its last whole line."
+        #expect(ending.errors.contains(words), "\(ending.errors)")
+        let count = try lines(of: folder + "/ledger.jsonl").count
+        #expect((1..<16).contains(count), "\(count) lines")
+    }
+}

@@ -1,0 +1,44 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import Testing
+
+/// What is called otherwise than most things are.
+@Suite(.timeLimit(.minutes(3))) struct InputTests {
+    /// A path with a byte in it that is no UTF-8.
+    private func path(_ start: String, _ byte: UInt8, _ end: String) -> [CChar] {
+        (Array(start.utf8) + [byte] + Array(end.utf8) + [0]).map(CChar.init(bitPattern:))
+    }
+
+    @Test func whatHasANameThatIsNoUTF8IsTold() async throws {
+        let home = try RunTests.Home()
+        let image = TestImage.quarters(width: 32, height: 32)
+        let folder = home.directory.path + "/in"
+        for name in ["good.png", "picture", "text", "folder/inside.png"] {
+            try home.directory.write(image, to: "in/\(name)")
+        }
+        let (picture, text) = (path(folder + "/caf", 0xE9, ".png"), path(folder + "/caf", 0xE9, ".txt"))
+        let directory = path(folder + "/dir", 0xFF, "")
+        #expect(rename(folder + "/picture", picture) == 0 && rename(folder + "/text", text) == 0)
+        #expect(rename(folder + "/folder", directory) == 0)
+        let ending = try await home.run([folder, "--workers", "1"])
+        #expect(ending.code == 2, "\(ending.errors)")
+        #expect(ending.errors.contains("caf%E9.png is no UTF-8") || ending.errors.contains("dir%FF is no UTF-8"))
+        #expect(ending.errors.contains("1 files of the directories are no images"), "\(ending.errors)")
+        let failed = try home.ledger().filter { $0.status == .failed }
+        #expect(Set(failed.map(\.source)) == ["file://\(folder)/caf%E9.png", "file://\(folder)/dir%FF"])
+        #expect(failed.allSatisfy { $0.error?.code == "invalid_url" && $0.attempts == 1 })
+        #expect(home.outputs == ["good-256x256.jpg"])
+    }
+
+    /// Neither encoded as a URL has it nor encoded twice.
+    @Test func aHostBeyondASCIIIsCalledInTheOutputAsInDNS() async throws {
+        let home = try RunTests.Home()
+        let ending = try await home.run([
+            "http://bücher.example/a.png", "--workers", "1", "--allow-source", "elsewhere.example",
+        ])
+        #expect(ending.code == 2, "\(ending.errors)")
+        let job = try #require(try home.ledger().first?.job)
+        #expect(job.output == "file://\(home.output)/xn--bcher-kva.example/a-{name}.{ext}")
+    }
+}
