@@ -42,4 +42,27 @@ import Testing
             }
         }
     }
+
+    private struct NoBytes: ImageEncoding {
+        func encode(_ image: PlatformImage) -> Data? { nil }
+    }
+
+    /// What libvips says, what is wrong with the options, and that there is nothing to be said.
+    @Test(arguments: [
+        (ImageEncoders.Vips(format: .webp) as any ImageEncoding, 16_384, "webp cannot be written"),
+        (ImageEncoders.Vips(format: .jpeg, quality: 101), 8, "quality is 1 to 100"),
+        (ImageEncoders.Default(quality: 0), 8, "quality is 1 to 100"), (NoBytes(), 8, "no bytes"),
+    ])
+    func anImageThatCannotBeEncodedSaysWhy(_ encoder: any ImageEncoding, _ width: Int, _ why: String) async throws {
+        let container = ImageContainer(image: try TestPicture.plain(width, 8, [200, 100, 50]))
+        let pipeline = TestPipeline.make(HeldLoader()) {
+            $0.dataCache = MemoryDataCache()
+            $0.makeImageEncoder = { _ in encoder }
+        }
+        let error = await TestPipeline.failure {
+            try await pipeline.cache.storeCachedImage(container, for: ImageRequest(url: TestPipeline.url))
+        }
+        #expect(error?.code == .encodingFailed && error?.message.contains(why) == true, "\(error as Any)")
+        #expect(error?.stage == .encode && error?.url == TestPipeline.url.absoluteString)
+    }
 }
