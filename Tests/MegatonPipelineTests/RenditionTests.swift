@@ -146,7 +146,7 @@ import Testing
         let plain = ImageRequest(url: url)
         #expect(CacheKey.original(of: plain) == .original(of: ImageRequest(url: url)))
         var scoped = plain
-        scoped.credentialScope = "ann"
+        scoped.credentialName = "ann"
         #expect(CacheKey.original(of: plain) != .original(of: scoped))
         var particular = plain
         particular.headers = ["Accept": "image/png"]
