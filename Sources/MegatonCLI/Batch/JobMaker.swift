@@ -50,6 +50,7 @@ struct JobMaker {
             )
             return job.json()
         case .job(let line):
+            // What is no job goes as it stands: the coordinator refuses it and says why.
             guard var job = try? Job(json: line) else { return line }
             job.batch = batch
             if job.id == nil { job.id = "\(batch).\(count)" }
