@@ -7,15 +7,6 @@ import Testing
 
 /// Pictures from bytes.
 @Suite(.timeLimit(.minutes(2))) struct DecodingTests {
-    private func code(_ body: () throws -> Void) -> ImagePipeline.Error.Code? {
-        do {
-            try body()
-            return nil
-        } catch {
-            return (error as? ImagePipeline.Error)?.code
-        }
-    }
-
     @Test(arguments: 1...4) func pixelsGoInAndComeOut(_ bands: Int) throws {
         let pixels = Data((0..<(7 * 5 * bands)).map { UInt8($0 * 3 % 256) })
         let image = try #require(PlatformImage(width: 7, height: 5, bands: bands, pixels: pixels))
@@ -90,19 +81,27 @@ import Testing
         let data = try TestPicture.jpeg(1600, 1600)
         for thumbnail in [nil, ImageRequest.ThumbnailOptions(maxPixelSize: 50)] {
             let decoder = ImageDecoders.Default(thumbnail: thumbnail)
-            #expect(code { _ = try decoder.decode(data.prefix(data.count / 2)) } == .corruptImage)
+            #expect(TestPipeline.thrownCode { _ = try decoder.decode(data.prefix(data.count / 2)) } == .corruptImage)
         }
     }
 
     @Test func saysWhatItDoesNotDecode() throws {
         let decoder = ImageDecoders.Default()
-        #expect(code { _ = try decoder.decode(Data()) } == .dataIsEmpty)
-        #expect(code { _ = try decoder.decode(Data("hello".utf8)) } == .unsupportedFormat)
-        #expect(code { _ = try decoder.decode(Data("%PDF-1.7".utf8)) } == .unsupportedFormat)
+        #expect(TestPipeline.thrownCode { _ = try decoder.decode(Data()) } == .dataIsEmpty)
+        #expect(TestPipeline.thrownCode { _ = try decoder.decode(Data("hello".utf8)) } == .unsupportedFormat)
+        #expect(TestPipeline.thrownCode { _ = try decoder.decode(Data("%PDF-1.7".utf8)) } == .unsupportedFormat)
         let few = ImageDecoders.Default(types: [.jpeg])
-        #expect(code { _ = try few.decode(TestImage.quarters(width: 2, height: 2)) } == .unsupportedFormat)
-        #expect(code { _ = try decoder.decode(TestImage.bomb(width: 10_000, height: 5001)) } == .imageTooLarge)
-        #expect(code { _ = try decoder.decode(TestImage.bomb(width: 16_385, height: 1)) } == .sideTooLong)
+        #expect(
+            TestPipeline.thrownCode { _ = try few.decode(TestImage.quarters(width: 2, height: 2)) }
+                == .unsupportedFormat
+        )
+        #expect(
+            TestPipeline.thrownCode { _ = try decoder.decode(TestImage.bomb(width: 10_000, height: 5001)) }
+                == .imageTooLarge
+        )
+        #expect(
+            TestPipeline.thrownCode { _ = try decoder.decode(TestImage.bomb(width: 16_385, height: 1)) } == .sideTooLong
+        )
     }
 
     @Test func keepsTheBytesOfAnimations() throws {

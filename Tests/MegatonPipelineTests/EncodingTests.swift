@@ -10,10 +10,10 @@ import Testing
         ImageContainer(image: image, type: type, data: data)
     }
 
-    private func encode(_ container: ImageContainer) -> Data? {
+    private func encode(_ container: ImageContainer) throws -> Data? {
         let request: ImageRequest = "https://example.org/a"
         let context = ImageEncodingContext(request: request, image: container.image)
-        return ImageEncoders.Default().encode(container, context: context)
+        return try ImageEncoders.Default().encode(container, context: context)
     }
 
     private func render(_ rendition: Rendition, _ data: Data) throws -> Data {
@@ -24,8 +24,8 @@ import Testing
     }
 
     @Test func theDefaultWritesJPEGOfWhatIsOpaqueAndPNGOfWhatIsNot() throws {
-        let opaque = try #require(encode(container(TestPicture.gradient(20, 10))))
-        let clear = try #require(encode(container(TestPicture.plain(20, 10, [255, 0, 0, 128]))))
+        let opaque = try #require(try encode(container(TestPicture.gradient(20, 10))))
+        let clear = try #require(try encode(container(TestPicture.plain(20, 10, [255, 0, 0, 128]))))
         #expect(AssetType(opaque) == .jpeg && AssetType(clear) == .png)
         #expect(try PixelReader(clear).pixel(3, 3) == [255, 0, 0, 128])
         #expect(opaque == ImageEncoders.Vips(format: .jpeg, quality: 80).encode(try TestPicture.gradient(20, 10)))
@@ -35,13 +35,13 @@ import Testing
     @Test func aGIFKeepsItsBytesUntilSomebodyChangesIt() throws {
         let data = try TestPicture.animation(20, 10, frames: 3, as: .gif)
         let decoded = try ImageDecoders.Default().decode(data)
-        #expect(encode(decoded) == data)
+        #expect(try encode(decoded) == data)
         let processed = try decoded.map {
             try #require(PlatformImage(width: 20, height: 10, bands: $0.bands, pixels: $0.pixels()))
         }
-        #expect(encode(processed).flatMap { AssetType($0) } == (processed.image.hasAlpha ? .png : .jpeg))
+        #expect(try encode(processed).flatMap { AssetType($0) } == (processed.image.hasAlpha ? .png : .jpeg))
         let webp = try ImageDecoders.Default().decode(TestPicture.animation(20, 10, frames: 3, as: .webp))
-        #expect(encode(webp).flatMap { AssetType($0) } == .jpeg)
+        #expect(try encode(webp).flatMap { AssetType($0) } == .jpeg)
     }
 
     @Test(arguments: Rendition.Format.allCases) func writesEachFormat(_ format: Rendition.Format) throws {

@@ -5,15 +5,6 @@ import Testing
 @testable import MegatonPipeline
 
 @Suite struct FileAccessTests {
-    private func code(_ body: () throws -> Void) -> ImagePipeline.Error.Code? {
-        do {
-            try body()
-            return nil
-        } catch {
-            return (error as? ImagePipeline.Error)?.code
-        }
-    }
-
     @Test func readsBeneathItsRoots() throws {
         let directory = try TestDirectory()
         let path = try directory.write(Data("image".utf8), to: "in/a b.jpg")
@@ -21,7 +12,7 @@ import Testing
         let file = try access.file(at: path)
         #expect(file.size == 5)
         #expect(try access.read(file, limit: 5) == Data("image".utf8))
-        #expect(code { _ = try access.read(file, limit: 4) } == .dataTooLarge)
+        #expect(TestPipeline.thrownCode { _ = try access.read(file, limit: 4) } == .dataTooLarge)
     }
 
     @Test func isNotLedOut() throws {
@@ -34,18 +25,21 @@ import Testing
         try fileManager.createSymbolicLink(atPath: directory.path + "/in/up", withDestinationPath: directory.path)
         let access = FileAccess(roots: [directory.path + "/in"])
         for path in ["in/../secret.jpg", "in/link.jpg", "in/up/secret.jpg", "secret.jpg", "inner/b.jpg"] {
-            #expect(code { _ = try access.file(at: "\(directory.path)/\(path)") } == .forbidden, "\(path)")
+            #expect(
+                TestPipeline.thrownCode { _ = try access.file(at: "\(directory.path)/\(path)") } == .forbidden,
+                "\(path)"
+            )
         }
         // Nobody is told what is there.
-        #expect(code { _ = try access.file(at: directory.path + "/missing.jpg") } == .forbidden)
-        #expect(code { _ = try access.file(at: "/nosuch/missing.jpg") } == .forbidden)
-        #expect(code { _ = try access.file(at: directory.path + "/in/missing.jpg") } == .notFound)
-        #expect(code { _ = try access.file(at: directory.path + "/in/no/missing.jpg") } == .notFound)
-        #expect(code { _ = try access.file(at: "in/a.jpg") } == .forbidden)
-        #expect(code { _ = try access.file(at: directory.path + "/in/a.jpg\0x") } == .forbidden)
-        #expect(code { _ = try access.file(at: directory.path + "/in") } == .forbidden)
-        #expect(code { _ = try access.file(at: directory.path + "/in/none.jpg") } == .notFound)
-        #expect(code { _ = try FileAccess(roots: []).file(at: secret) } == .forbidden)
+        #expect(TestPipeline.thrownCode { _ = try access.file(at: directory.path + "/missing.jpg") } == .forbidden)
+        #expect(TestPipeline.thrownCode { _ = try access.file(at: "/nosuch/missing.jpg") } == .forbidden)
+        #expect(TestPipeline.thrownCode { _ = try access.file(at: directory.path + "/in/missing.jpg") } == .notFound)
+        #expect(TestPipeline.thrownCode { _ = try access.file(at: directory.path + "/in/no/missing.jpg") } == .notFound)
+        #expect(TestPipeline.thrownCode { _ = try access.file(at: "in/a.jpg") } == .forbidden)
+        #expect(TestPipeline.thrownCode { _ = try access.file(at: directory.path + "/in/a.jpg\0x") } == .forbidden)
+        #expect(TestPipeline.thrownCode { _ = try access.file(at: directory.path + "/in") } == .forbidden)
+        #expect(TestPipeline.thrownCode { _ = try access.file(at: directory.path + "/in/none.jpg") } == .notFound)
+        #expect(TestPipeline.thrownCode { _ = try FileAccess(roots: []).file(at: secret) } == .forbidden)
     }
 
     @Test func aRootMayBeALink() throws {
@@ -66,9 +60,13 @@ import Testing
         #expect(folder == directory.path + "/a/b" && name == "c.jpg")
         #expect(FileManager.default.fileExists(atPath: folder))
         try FileManager.default.createSymbolicLink(atPath: directory.path + "/out", withDestinationPath: "/tmp")
-        #expect(code { _ = try access.prepareOutput(at: directory.path + "/out/x.jpg") } == .forbidden)
-        #expect(code { _ = try access.prepareOutput(at: "/nowhere/at/all.jpg") } == .forbidden)
-        #expect(code { _ = try access.prepareOutput(at: directory.path + "/../x.jpg") } == .forbidden)
+        #expect(
+            TestPipeline.thrownCode { _ = try access.prepareOutput(at: directory.path + "/out/x.jpg") } == .forbidden
+        )
+        #expect(TestPipeline.thrownCode { _ = try access.prepareOutput(at: "/nowhere/at/all.jpg") } == .forbidden)
+        #expect(
+            TestPipeline.thrownCode { _ = try access.prepareOutput(at: directory.path + "/../x.jpg") } == .forbidden
+        )
         #expect(!FileManager.default.fileExists(atPath: "/nowhere"))
     }
 
@@ -90,6 +88,6 @@ import Testing
         close(made)
         #expect(directory.files == ["elsewhere/x.jpg", "in/old/b.jpg", "in/old/first.jpg"])
         // Swapped between the look and the opening.
-        #expect(code { _ = try access.open(directory: root + "/a", asked: path) } == .forbidden)
+        #expect(TestPipeline.thrownCode { _ = try access.open(directory: root + "/a", asked: path) } == .forbidden)
     }
 }

@@ -120,7 +120,8 @@ import Testing
         let pipeline = TestPipeline.make(loader, delegate: delegate) {
             $0.urlPolicy.schemes = ["http", "https"]
         }
-        #expect(await TestPipeline.code { try await pipeline.image(for: url) } == .forbidden)
+        let error = await TestPipeline.failure { try await pipeline.image(for: url) }
+        #expect(error?.code == .forbidden && error?.stage == .load && error?.url == url.absoluteString)
         #expect(loader.requests.count == 0)
     }
 

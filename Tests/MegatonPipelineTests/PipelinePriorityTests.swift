@@ -5,29 +5,6 @@ import Testing
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(2))) struct PipelinePriorityTests {
-    private let image = TestImage.quarters(width: 64, height: 64)
-
-    /// Which paths an origin is asked for, where one download at a time is allowed and the first one takes long.
-    private func order(
-        _ start: (PipelineProbe, OriginServer) async throws -> [@Sendable () async throws -> Void]
-    ) async throws -> [String] {
-        let paths = TaskTestBox<[String]>([])
-        try await OriginServer.run(answer: { [image] path in
-            paths.withLock { $0.append(path) }
-            return .image(image)
-        }) { (origin) async throws in
-            let probe = PipelineProbe { $0.fetchConcurrency = 1 }
-            origin.hold()
-            let first = probe.pipeline.imageTask(with: origin.url("/first"))
-            await origin.waitForRequests("/first", count: 1)
-            let ends = try await start(probe, origin)
-            origin.release()
-            _ = try await first.response
-            for end in ends { try await end() }
-        }
-        return paths.value
-    }
-
     private func task(_ probe: PipelineProbe, _ url: URL, _ priority: ImageRequest.Priority) -> ImageTask {
         var request = probe.request(url)
         request.priority = priority
@@ -36,7 +13,7 @@ import Testing
 
     // B 14: what one of low priority waits for is hurried by one of high priority that joins.
     @Test func whoJoinsHurriesTheDownload() async throws {
-        let paths = try await order { probe, origin in
+        let paths = try await FetchOrder.paths { probe, origin in
             let queue = probe.pipeline.originals.fetches
             let low = task(probe, origin.url("/a"), .low)
             while queue.pendingCount < 1 { await Task.yield() }
@@ -49,7 +26,7 @@ import Testing
     }
 
     @Test func thePriorityOfDataAndOfPrefetchingCounts() async throws {
-        let paths = try await order { probe, origin in
+        let paths = try await FetchOrder.paths { probe, origin in
             let queue = probe.pipeline.originals.fetches
             let normal = task(probe, origin.url("/a"), .normal)
             while queue.pendingCount < 1 { await Task.yield() }

@@ -27,15 +27,6 @@ import Testing
         return limits
     }
 
-    private func code(_ body: () throws -> Void) -> ImagePipeline.Error.Code? {
-        do {
-            try body()
-            return nil
-        } catch {
-            return (error as? ImagePipeline.Error)?.code
-        }
-    }
-
     /// A picture that needs no decoding, and a processor.
     private func request(_ image: PlatformImage, _ processors: any ImageProcessing...) -> ImageRequest {
         ImageRequest(id: "picture", image: { ImageContainer(image: image) }, processors: processors)
@@ -60,12 +51,18 @@ import Testing
         let mark = ImageProcessors.Watermark(overlay: try ProcessorFixture.plain(4, 4, [9, 9, 9]))
         for processor in Self.processors + [mark] {
             func run(_ bounds: RenderLimits) throws { _ = try ProcessorFixture.run(processor, image, .init(bounds)) }
-            #expect(code { try run(limits { $0.outputSide = 50 }) } == .outputTooLarge, "\(processor.identifier)")
-            #expect(code { try run(limits { $0.outputPixels = 2300 }) } == .outputTooLarge, "\(processor.identifier)")
-            #expect(code { try run(RenderLimits()) } == nil, "\(processor.identifier)")
+            #expect(
+                TestPipeline.thrownCode { try run(limits { $0.outputSide = 50 }) } == .outputTooLarge,
+                "\(processor.identifier)"
+            )
+            #expect(
+                TestPipeline.thrownCode { try run(limits { $0.outputPixels = 2300 }) } == .outputTooLarge,
+                "\(processor.identifier)"
+            )
+            #expect(TestPipeline.thrownCode { try run(RenderLimits()) } == nil, "\(processor.identifier)")
         }
         let wide = ImageProcessors.Pad(size: PixelSize(width: 9000, height: 62))
-        #expect(code { _ = try ProcessorFixture.run(wide, image) } == .outputTooLarge)
+        #expect(TestPipeline.thrownCode { _ = try ProcessorFixture.run(wide, image) } == .outputTooLarge)
         let wider = ProcessingBounds(limits { $0.outputSide = 9000 })
         #expect(try ProcessorFixture.run(wide, image, wider).size.width == 9000)
     }
@@ -116,9 +113,9 @@ import Testing
         let image = try TestPicture.gradient(1000, 1000)
         let blur = ImageProcessors.GaussianBlur(radius: 100)
         let late = ProcessingBounds(RenderLimits(), RenderDeadline(.now))
-        #expect(code { _ = try ProcessorFixture.run(blur, image, late) } == .renderTimedOut)
+        #expect(TestPipeline.thrownCode { _ = try ProcessorFixture.run(blur, image, late) } == .renderTimedOut)
         let bounds = ProcessingBounds()
-        let ended = code {
+        let ended = TestPipeline.thrownCode {
             _ = try image.changed(by: "test", bounds) { picture throws(VipsError) in
                 bounds.deadline.cancel()
                 return try picture.blurred(100)
@@ -160,6 +157,6 @@ import Testing
             limits: limits { $0.time = .zero }
         )
         #expect(short.mustEnd)
-        #expect(code { try short.checkTime() } == .renderTimedOut)
+        #expect(TestPipeline.thrownCode { try short.checkTime() } == .renderTimedOut)
     }
 }

@@ -105,12 +105,7 @@ import Testing
     // MARK: - Priority
 
     @Test func whoJoinsHurriesTheFetch() async throws {
-        let paths = TaskTestBox<[String]>([])
-        try await OriginServer.run(answer: { [image] path in
-            paths.withLock { $0.append(path) }
-            return .image(image)
-        }) { (origin) async throws in
-            let probe = PipelineProbe { $0.fetchConcurrency = 1 }
+        let paths = try await FetchOrder.paths { probe, origin in
             let queue = probe.pipeline.originals.fetches
             func start(_ path: String, _ priority: ImageRequest.Priority) -> Task<Void, any Error> {
                 var request = probe.request(origin.url(path))
@@ -118,19 +113,15 @@ import Testing
                 // Each is awaited below.
                 return Task { [request] in _ = try await probe.pipeline.renditions([small], for: request) }
             }
-            origin.hold()
-            var all = [start("/first", .normal)]
-            await origin.waitForRequests("/first", count: 1)
-            all.append(start("/a", .low))
+            let low = start("/a", .low)
             while queue.pendingCount < 1 { await Task.yield() }
-            all.append(start("/b", .normal))
+            let normal = start("/b", .normal)
             while queue.pendingCount < 2 { await Task.yield() }
-            all.append(start("/a", .high))
-            while probe.pipeline.groups.subscriberCount < 4 { await Task.yield() }
-            origin.release()
-            for task in all { try await task.value }
+            let high = start("/a", .high)
+            while probe.pipeline.groups.subscriberCount < 3 { await Task.yield() }
+            return [low, normal, high].map { task in { try await task.value } }
         }
-        #expect(paths.value == ["/first", "/a", "/b"])
+        #expect(paths == ["/first", "/a", "/b"])
     }
 
     @Test func theMostUrgentIsRenderedFirst() async throws {

@@ -200,6 +200,33 @@ import Testing
         }
     }
 
+    /// R2: the picture has changed, and is cut off after as many bytes: those of the new one are what is kept.
+    @Test func aChangedPictureIsKeptInPlaceOfAsMuchOfTheOldOne() async throws {
+        let site = [self.site(100_000), self.site(tag: "\"2\"", 100_000)]
+        try await OriginServer.run(
+            responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
+        ) { (origin) async throws in
+            for _ in 0..<3 { #expect(await code(worker(), origin.url("/a")) == .incompleteBody) }
+            let partial = try await self.partial()
+            #expect(partial.validator == "\"2\"" && partial.data == Self.body.prefix(200_000))
+            #expect(ranges.values == ["", "bytes=100000-", "bytes=100000-"])
+        }
+    }
+
+    /// R2: the same while more is awaited, where less has come than there was of the old one.
+    @Test func aChangedPictureIsKeptWhileMoreIsAwaited() async throws {
+        let site = [self.site(200_000), self.site(tag: "\"2\"", stalls: true, 100_000)]
+        try await OriginServer.run(
+            responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
+        ) { (origin) async throws in
+            #expect(await code(worker(), origin.url("/a")) == .incompleteBody)
+            let task = worker { $0.resumableDataInterval = .zero }.imageTask(with: origin.url("/a"))
+            while try await partial().validator != "\"2\"" { await Task.yield() }
+            #expect(task.status.result == nil, "it is still under way")
+            task.cancel()
+        }
+    }
+
     /// R2: a part that is another one than was asked for is never joined.
     @Test func aPartThatDoesNotFitIsNotJoined() async throws {
         let site = [self.site(100_000), self.site(shift: 1, 1_000_000)]

@@ -237,6 +237,21 @@ import Testing
         #expect(work.contexts.count == 1)
     }
 
+    /// Nothing begins for one who has ended: what he needs ends with him from its first moment on.
+    @Test func whatIsNeededEndsWithWhoNeedsItFromItsBeginning() async throws {
+        let (parent, others) = (TaskTestWork(), WorkPool<String, Int>())
+        let subscription = try #require(pool.subscribe(to: "a", job: parent.job) { _, _ in })
+        let wasOpen = TaskTestBox(true)
+        let job = WorkJob<Int>.starting { context in
+            subscription.cancel()
+            wasOpen.withLock { $0 = context.isOpen }
+            context.finish(1)
+        }
+        let outcome = await parent.context.outcome(of: others, key: "b", job: job)
+        #expect(throws: Failure.self) { try outcome.result.get() }
+        #expect(!wasOpen.value)
+    }
+
     @Test func leavingByTheSubscriptionEndsTheWait() async throws {
         let work = TaskTestWork()
         let outcome = await pool.outcome(for: "a", job: work.job) { _ in

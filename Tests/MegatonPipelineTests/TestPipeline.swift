@@ -41,4 +41,14 @@ enum TestPipeline {
     static func code<Value>(_ body: () async throws -> Value) async -> ImagePipeline.Error.Code? {
         await failure(body)?.code
     }
+
+    /// The same of what does not wait. Of another name, as an asynchronous test would be given the other one.
+    static func thrownCode(_ body: () throws -> Void) -> ImagePipeline.Error.Code? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? ImagePipeline.Error)?.code
+        }
+    }
 }

@@ -12,6 +12,7 @@ struct BatchTally {
 
     mutating func add(_ line: Data) {
         ended += 1
+        // Counted, and told at the end.
         guard let outcome = try? JSONDecoder().decode(Glance.self, from: line) else {
             unreadable += 1
             return

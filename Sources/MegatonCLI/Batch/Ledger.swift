@@ -26,6 +26,7 @@ final class Ledger: Sendable {
         }
         // A mistyped option must not cost a picture: what is replaced is a ledger, or empty.
         if let old = FileHandle(forReadingAtPath: path) {
+            // What cannot be read is found by who opens it for writing, below.
             let first = try? old.read(upToCount: 1)
             try? old.close()
             if let first, !first.isEmpty, first != Data("{".utf8) {

@@ -76,6 +76,7 @@ struct EmbeddedRedis: Sendable {
                 let ending = try await child.run()
                 if ending == .exited(Self.lockedCode) { throw Locked() }
                 if Task.isCancelled { return nil }
+                // Without a log there is nothing to add.
                 let log = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
                 throw Failure.unavailable("the embedded redis-server ended (\(ending)). \(log.suffix(400))")
             }
@@ -91,6 +92,7 @@ struct EmbeddedRedis: Sendable {
             // Ends the server: SIGTERM makes it save.
             group.cancelAll()
             try? await group.waitForAll()  // The server's own ending is no failure any more.
+            // Without a log nothing says that it was not saved.
             let words = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
             if words.contains("Error trying to save the DB") {
                 Terminal.error(

@@ -73,6 +73,7 @@ struct WorkerFleet: Sendable {
 /// Ourselves, to be started again.
 enum CommandLineProgram {
     static var path: String? {
+        // Nil where there is no /proc: who asks says so.
         try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
     }
 }

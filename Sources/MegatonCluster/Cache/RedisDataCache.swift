@@ -81,7 +81,16 @@ public final class RedisDataCache: DataCaching {
     }
 
     public func storeData(_ data: Data, for key: String) async {
-        guard data.count <= configuration.maximumEntrySize else { return }
+        guard data.count <= configuration.maximumEntrySize else {
+            logger.debug(
+                "an entry was not kept: it is too large",
+                metadata: [
+                    "cache.key": "\(Self.name(key))", "bytes": "\(data.count)",
+                    "limit": "\(configuration.maximumEntrySize)",
+                ]
+            )
+            return
+        }
         let name = Self.name(key)
         let temporary = "\(name):\(UInt64.random(in: .min ... .max))"
         do {
@@ -114,6 +123,7 @@ public final class RedisDataCache: DataCaching {
     /// - Returns: nil where there is none; also where it is damaged: it is deleted then.
     func read(_ name: String, header: RedisValue, first: RedisValue) async throws(RedisError) -> CachedData? {
         guard let bytes = header.buffer else { return nil }
+        // One that cannot be read is dropped, which tells of it.
         guard let header = try? JSONDecoder().decode(CacheEntry.Header.self, from: Data(bytes.readableBytesView)),
             (0...configuration.maximumEntrySize).contains(header.length)
         else { return try await drop(name, bytes, why: "its metadata cannot be read") }

@@ -57,6 +57,7 @@ final class IntakeWatch: Sendable {
                 backoff.reset()
             } catch {
                 // The coordinator's own commands meet the same failure and tell of it; here it only slows the look.
+                // Cancelled: the loop's condition ends it.
                 try? await Task.sleep(for: backoff.next(after: error))
             }
             pushed.fire()

@@ -13,6 +13,7 @@ public struct DeadLetter: Sendable, Codable, Equatable {
         self.id = id
         self.died = died
         let data = json.buffer.map { Data($0.readableBytesView) } ?? Data()
+        // Where it cannot be read, that is what is told.
         job =
             (try? JSONDecoder().decode(DeadJob.self, from: data))
             ?? DeadJob(code: "unknown", message: "Its reason was lost or cannot be read.", job: "")

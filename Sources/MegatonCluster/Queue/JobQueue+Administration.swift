@@ -82,6 +82,7 @@ extension JobQueue {
     /// - Returns: how many; one that is no longer dead, or whose JSON was not kept whole, is left out.
     public func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
         let pairs = letters.flatMap { letter -> [RedisArgument] in
+            // Not kept whole, or of another version: it is left out, and the count tells.
             guard var job = try? Job(json: Data(letter.job.job.utf8)) else { return [] }
             job.id = letter.id
             job.batch = nil

@@ -141,6 +141,7 @@ final class ClaimLoop: Sendable {
                 failures.reset()
             } catch {
                 // The claim that follows meets the same failure and tells of it.
+                // Cancelled: the loop's condition ends it.
                 try? await Task.sleep(for: failures.next(after: error))
             }
             running.changed.fire()
@@ -154,6 +155,7 @@ final class ClaimLoop: Sendable {
         }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await signal.wait(for: .abort) }
+            // Cancelled where one of the others ends before it.
             group.addTask { try? await Task.sleep(for: self.drainTimeout) }
             group.addTask {
                 while self.running.count > 0 && !Task.isCancelled { await self.running.changed.wait() }

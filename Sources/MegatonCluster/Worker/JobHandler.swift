@@ -176,6 +176,7 @@ struct JobHandler: Sendable {
         let code = job.stalls > maximumStalls ? "poison" : error.code.rawValue
         end.outcome.status = .failed
         end.outcome.error = .init(code: code, message: error.message, retryable: error.isRetryable)
+        // One that cannot be read has no job to show; the error above says what is wrong with it.
         if job.json.count <= JobOutcome.maximumJobSize { end.outcome.job = try? parsed.get() }
         end.dead = DeadJob(
             code: code,

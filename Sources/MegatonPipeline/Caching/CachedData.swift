@@ -103,6 +103,7 @@ extension CachedData {
         let length = bytes.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
         guard blob.count >= 6 + length else { return nil }
         let json = blob.dropFirst(6).prefix(length)
+        // Another version's, or damaged: a miss too.
         guard let metadata = try? JSONDecoder().decode(Metadata.self, from: Data(json)) else { return nil }
         self.init(data: blob.dropFirst(6 + length), metadata: metadata)
     }

@@ -13,13 +13,16 @@ extension ImageEncoders {
         /// Everything that changes a byte, to be part of a key.
         public var identifier: String { "megaton/encoder?default,quality=\(quality)" }
 
-        public func encode(_ image: PlatformImage) -> Data? {
-            Vips(format: image.hasAlpha ? .png : .jpeg, quality: quality).encode(image)
+        public func encode(_ image: PlatformImage) -> Data? { encoder(for: image).encode(image) }
+
+        /// - Throws: `.encodingFailed`, `.renderTimedOut`.
+        public func encode(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data? {
+            if container.type == .gif, container.image.isAsDecoded, let data = container.data { return data }
+            return try encoder(for: container.image).encoded(container.image)
         }
 
-        public func encode(_ container: ImageContainer, context: ImageEncodingContext) -> Data? {
-            if container.type == .gif, container.image.isAsDecoded, let data = container.data { return data }
-            return encode(container.image)
+        private func encoder(for image: PlatformImage) -> Vips {
+            Vips(format: image.hasAlpha ? .png : .jpeg, quality: quality)
         }
     }
 }

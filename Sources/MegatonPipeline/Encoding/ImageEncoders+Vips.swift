@@ -47,8 +47,22 @@ extension ImageEncoders {
         }
 
         public func encode(_ image: PlatformImage) -> Data? {
-            guard complaint == nil else { return nil }
-            return try? VipsEngine().encode(image, options, background, RenderDeadline(.now + time))
+            try? encoded(image)  // The protocol's nil has no place for a reason; the other method tells it.
+        }
+
+        /// - Throws: `.encodingFailed`, `.renderTimedOut`.
+        public func encode(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data? {
+            try encoded(container.image)
+        }
+
+        func encoded(_ image: PlatformImage) throws(ImagePipeline.Error) -> Data {
+            if let complaint {
+                throw ImagePipeline.Error(
+                    .encodingFailed,
+                    "\(options.format.rawValue) cannot be written: \(complaint)."
+                )
+            }
+            return try VipsEngine().encode(image, options, background, RenderDeadline(.now + time))
         }
     }
 }

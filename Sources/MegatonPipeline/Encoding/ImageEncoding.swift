@@ -5,8 +5,8 @@ public protocol ImageEncoding: Sendable {
     /// Nil or no bytes: nothing is kept.
     func encode(_ image: PlatformImage) -> Data?
 
-    /// For those who need to know more than the pixels.
-    func encode(_ container: ImageContainer, context: ImageEncodingContext) -> Data?
+    /// For those who need to know more than the pixels, or who can say why it cannot be done.
+    func encode(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data?
 }
 
 extension ImageEncoding {

@@ -137,6 +137,7 @@ public final class CachingDataLoader: TimedDataLoading {
         guard let metadata = CachedData.Metadata(headers: head.headers), metadata.lifetime > 0 else { return nil }
         head.stored = now().timeIntervalSince1970
         head.lifetime = metadata.lifetime
+        // Strings and finite numbers always encode; what does not is not kept.
         return try? head.encoded(with: copy.data)
     }
 }

@@ -3,7 +3,7 @@ internal import Foundation
 /// What a status other than 2xx means for a request (RFC 9110 section 15, RFC 6585).
 enum HTTPStatusError {
     /// Characters of a media type that are repeated.
-    private static let maximumType = 256
+    static let maximumType = 256
 
     /// - Parameters:
     ///   - headers: names in lower case.

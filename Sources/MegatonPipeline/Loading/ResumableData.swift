@@ -239,6 +239,7 @@ extension ResumableData {
         guard bytes.count == 6, bytes.starts(with: Data("P1".utf8)) else { return nil }
         let length = bytes.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
         guard blob.count >= 6 + length,
+            // Another version's, or damaged: there is nothing to resume.
             let header = try? JSONDecoder().decode(Header.self, from: Data(blob.dropFirst(6).prefix(length)))
         else { return nil }
         let data = Data(blob.dropFirst(6 + length))

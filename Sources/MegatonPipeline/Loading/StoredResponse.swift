@@ -39,6 +39,7 @@ extension StoredResponse {
         let length = start.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
         guard blob.count >= 6 + length else { return nil }
         let json = Data(blob.dropFirst(6).prefix(length))
+        // Another version's, or damaged: a miss.
         guard let head = try? JSONDecoder().decode(StoredResponse.self, from: json) else { return nil }
         return (head, Data(blob.dropFirst(6 + length)))
     }

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import FoundationNetworking
 
 extension ImagePipeline {
     /// Decodes in its turn.
@@ -34,7 +35,8 @@ extension ImagePipeline {
                 throw Error(.corruptImage, "\(request): \(error)")
             }
         } catch {
-            throw error.at(.decode, of: request)
+            let response = decoding.urlResponse as? HTTPURLResponse
+            throw error.at(.decode, of: request).of(type: response?.mediaType)
         }
     }
 
@@ -50,6 +52,14 @@ extension ImagePipeline.Error {
         var error = self
         error.stage = stage
         error.url = request.url.map(Self.withoutQuery)
+        return error
+    }
+
+    /// The same with what the origin calls the bytes, where they are of no kind that is read.
+    func of(type: String?) -> Self {
+        guard code == .unsupportedFormat else { return self }
+        var error = self
+        error.contentType = error.contentType ?? type
         return error
     }
 

@@ -17,7 +17,7 @@ extension ImagePipeline {
         /// The origin's status, where there was one.
         public var status: Int?
         /// What was asked for, without user, password and query, which may hold secrets. Of a ``DataLoader``'s failures,
-        /// and of bytes that cannot be decoded.
+        /// of refusals, of bytes that cannot be decoded and of images that cannot be encoded.
         public var url: String?
         /// Where it went wrong.
         public var stage: Stage?

@@ -79,6 +79,31 @@ extension ImagePipeline {
         return delegate.imageEncoder(for: context, pipeline: self)
     }
 
+    /// An image's bytes, made on a render thread.
+    ///
+    /// - Throws: what the encoder throws, as `.encodingFailed` where it is no error of the pipeline; also where it gives
+    ///   nothing.
+    private func encode(_ container: ImageContainer, _ context: ImageEncodingContext) async throws(Error) -> Data {
+        let (request, encoder) = (context.request, encoder(for: context))
+        do throws(Error) {
+            return try await renderer.run("\(request)") { _ in
+                let data: Data?
+                do {
+                    data = try encoder.encode(container, context: context)
+                } catch let error as Error {
+                    throw error
+                } catch {
+                    throw Error(.encodingFailed, "the encoder failed: \(error)")
+                }
+                guard let data, !data.isEmpty else { throw Error(.encodingFailed, "the encoder gave no bytes.") }
+                return data
+            }
+        } catch {
+            throw error.at(.encode, of: request)
+        }
+    }
+
+    /// - Throws: `.encodingFailed`, `.renderTimedOut`, `.cancelled`.
     func store(_ response: ImageResponse, as key: CacheKey) async throws(Error) {
         let (request, container) = (response.request, response.container)
         let context = ImageEncodingContext(
@@ -86,11 +111,7 @@ extension ImagePipeline {
             image: container.image,
             urlResponse: response.urlResponse
         )
-        let encoder = encoder(for: context)
-        let encoded = try await renderer.run("\(request)") { _ in encoder.encode(container, context: context) }
-        guard let encoded, !encoded.isEmpty else {
-            throw Error(.encodingFailed, "\(request) could not be encoded.", stage: .encode)
-        }
+        let encoded = try await encode(container, context)
         var kept: Data? = encoded
         if let delegate {
             kept = await delegate.willCache(data: encoded, image: container, for: request, pipeline: self)

@@ -60,7 +60,7 @@ extension OriginalLoader {
         _ keeping: PartialKeeping?,
         _ load: Load
     ) async throws(Error) -> ResumableDownload.Outcome {
-        let request = try await prepared(download.request, load.source)
+        let request = try await prepared(download.request, load)
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let pass = try await configuration.originGate.enter(url)
@@ -92,7 +92,8 @@ extension OriginalLoader {
     }
 
     /// The request as the delegate wants it to be sent.
-    private func prepared(_ request: URLRequest, _ source: Source) async throws(Error) -> URLRequest {
+    private func prepared(_ request: URLRequest, _ load: Load) async throws(Error) -> URLRequest {
+        let source = load.source
         guard let hooks = source.hooks else { return request }
         let prepared: URLRequest
         do {
@@ -102,8 +103,15 @@ extension OriginalLoader {
         } catch {
             throw Error(.dataLoadingFailed, "willLoadData for \(source): \(error)", stage: .load)
         }
-        if Task.isCancelled { throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load) }
-        if let url = prepared.url, url != request.url { try configuration.urlPolicy.check(url) }
+        // Asked of the work too: it ends at once where the last one leaves, and its tasks hear of that in turn.
+        if Task.isCancelled || !load.context.isOpen {
+            throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load)
+        }
+        if let url = prepared.url, url != request.url {
+            do throws(Error) { try configuration.urlPolicy.check(url) } catch {
+                throw error.at(.load, of: source.request)
+            }
+        }
         return prepared
     }
 }

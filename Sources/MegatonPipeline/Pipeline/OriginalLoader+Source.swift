@@ -4,6 +4,14 @@ internal import FoundationNetworking
 extension OriginalLoader {
     /// Looks at what a request asks for: whether it is allowed, and what it is called.
     func source(of request: ImageRequest) async throws(Error) -> Source {
+        do throws(Error) {
+            return try await checkedSource(of: request)
+        } catch {
+            throw error.at(.load, of: request)
+        }
+    }
+
+    private func checkedSource(of request: ImageRequest) async throws(Error) -> Source {
         if case .data(let id, let fetch) = request.resource {
             return Source(
                 place: .closure(fetch),

@@ -5,9 +5,26 @@ import Synchronization
 /// Keeps what has come of one download, so that the next one for the same goes on from there: another worker's too, and
 /// also where this process is killed meanwhile.
 final class PartialKeeping: Sendable {
+    /// What the cache has of a download. As many bytes of another representation are something else.
+    private struct Kept: Equatable {
+        /// Nil where it cannot be used.
+        let validator: String?
+        let count: Int
+
+        init(_ partial: ResumableData?) {
+            validator = partial?.validator
+            count = partial?.data.count ?? 0
+        }
+
+        /// Whether a part should take its place while more is awaited.
+        func isLess(than partial: ResumableData) -> Bool {
+            validator != partial.validator || count < partial.data.count
+        }
+    }
+
     private struct State {
-        /// Bytes of what the cache has of it; nil where it has nothing, as far as we know.
-        var kept: Int?
+        /// Nil where the cache has nothing, as far as we know.
+        var kept: Kept?
         /// Of the last checkpoint, or of the beginning.
         var last: ContinuousClock.Instant
         var checkpoint: Task<Void, Never>?
@@ -36,7 +53,7 @@ final class PartialKeeping: Sendable {
         guard let blob = await cache.cachedData(for: key) else { return nil }
         let partial = ResumableData(encoded: blob)
         // What cannot be used is to be removed, too.
-        state.withLock { $0.kept = partial?.data.count ?? 0 }
+        state.withLock { $0.kept = Kept(partial) }
         return partial
     }
 
@@ -48,7 +65,7 @@ final class PartialKeeping: Sendable {
         state.withLock { state in
             guard !state.isWriting else { return }
             state.last = .now
-            guard let partial = download.kept, partial.data.count > state.kept ?? 0 else { return }
+            guard let partial = download.kept, state.kept?.isLess(than: partial) ?? true else { return }
             state.isWriting = true
             // Unstructured, as the download does not wait for it. `end` does; it ends within the cache's own time-outs.
             state.checkpoint = Task { await write(partial) }
@@ -64,7 +81,7 @@ final class PartialKeeping: Sendable {
             await state.withLock { $0.checkpoint }?.value
             let kept = state.withLock { $0.kept }
             if let partial {
-                if partial.data.count != kept { await write(partial) }
+                if Kept(partial) != kept { await write(partial) }
             } else if kept != nil {
                 await cache.removeData(for: key)
                 state.withLock { $0.kept = nil }
@@ -75,7 +92,7 @@ final class PartialKeeping: Sendable {
     private func write(_ partial: ResumableData) async {
         do {
             await cache.storeData(try partial.encoded(), for: key)
-            state.withLock { $0.kept = partial.data.count }
+            state.withLock { $0.kept = Kept(partial) }
         } catch {
             logger.debug("the beginning of a download was not kept", metadata: ["error": "\(error)"])
         }

@@ -139,12 +139,19 @@ final class RenditionMaker: Sendable {
 
     private func render(_ new: [Led], _ original: Original, _ order: Order) async throws(Error) -> [EncodedImage] {
         if new.isEmpty { return [] }
-        return try await renderer.render(
-            new.map { $0.rendition },
-            from: original.data,
-            context: order.source.description,
-            turn: RenderTurn(queue: renders, context: order.context, priority: order.source.request.priority)
-        )
+        let request = order.source.request
+        do throws(Error) {
+            return try await renderer.render(
+                new.map { $0.rendition },
+                from: original.data,
+                context: order.source.description,
+                turn: RenderTurn(queue: renders, context: order.context, priority: request.priority)
+            )
+        } catch {
+            guard error.code == .unsupportedFormat else { throw error }
+            let response = original.response as? HTTPURLResponse
+            throw error.at(.decode, of: request).of(type: response?.mediaType ?? original.metadata?.type)
+        }
     }
 
     /// Keeps what was made, and prolongs what need not be made again as its original is still the same.

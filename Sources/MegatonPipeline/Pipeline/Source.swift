@@ -71,6 +71,9 @@ extension HTTPURLResponse {
         }
         return headers
     }
+
+    /// What the origin calls the body; cut off where it is longer than any media type.
+    var mediaType: String? { lowercasedHeaders["content-type"].map { String($0.prefix(HTTPStatusError.maximumType)) } }
 }
 
 extension Array where Element: Hashable {

@@ -5,6 +5,7 @@ enum MachineMemory {
     /// Bytes.
     static var limit: Int {
         let machine = Int(clamping: ProcessInfo.processInfo.physicalMemory)
+        // A file that is not there, or not for us, limits nothing.
         return limit(machine: machine) { try? String(contentsOfFile: $0, encoding: .utf8) }
     }
 

@@ -12,14 +12,14 @@ extension WorkContext {
     ) async -> WorkOutcome<Other> {
         guard let link = node.reserveLink() else { return .cancelled }
         defer { node.removeLink(link) }
-        return await pool.outcome(for: key, priority: priority, job: job) { [node] event in
+        return await pool.outcome(for: key, priority: priority, job: job) { subscription in
+            node.attach(WorkLink(subscription), to: link)
+        } observer: { [node] event in
             switch event {
             case .value(let value, _): onPartial(value)
             case .progress(let completed, let total): node.send(.progress(completed: completed, total: total))
             case .failure: break
             }
-        } onSubscribe: { subscription in
-            node.attach(WorkLink(subscription), to: link)
         }
     }
 

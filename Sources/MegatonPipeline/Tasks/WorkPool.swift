@@ -29,6 +29,8 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// - Parameters:
     ///   - priority: of this subscriber; the work takes the highest one.
     ///   - job: what to do if this is the first subscriber.
+    ///   - willStart: is given the subscription before the work begins, so that nothing of it goes on where who
+    ///     subscribes has ended meanwhile.
     ///   - observer: is told what happens from now on, perhaps before this function returns: progress, better and
     ///     better values where there are such, and one end, which is the last it hears.
     /// - Returns: nil if the work has ended already.
@@ -37,10 +39,12 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         to key: Key,
         priority: WorkPriority = .normal,
         job: WorkJob<Value>,
+        willStart: (WorkSubscription) -> Void = { _ in },
         observer: @escaping WorkObserver<Value>
     ) -> WorkSubscription? {
         let share = share(key, priority, observer)
         share.node.act(share.actions)
+        willStart(WorkSubscription(node: share.node, id: share.id))
         if share.isNew { job.start(WorkContext(node: share.node)) }
         return share.node.contains(share.id) ? WorkSubscription(node: share.node, id: share.id) : nil
     }
@@ -48,25 +52,32 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// Waits for the end of the work, as one of its subscribers. If the calling task is cancelled, he leaves.
     ///
     /// - Parameters:
+    ///   - willStart: is given the subscription before the work begins.
     ///   - observer: is told what comes before the end.
     ///   - onSubscribe: is given the subscription, whose priority can be changed.
     func outcome(
         for key: Key,
         priority: WorkPriority = .normal,
         job: WorkJob<Value>,
+        willStart: (WorkSubscription) -> Void = { _ in },
         observer: @escaping @Sendable (WorkEvent<Value>) -> Void = { _ in },
         onSubscribe: (WorkSubscription) -> Void = { _ in }
     ) async -> WorkOutcome<Value> {
         if Task.isCancelled { return .cancelled }
         let end = OneShot<WorkOutcome<Value>>()
-        var subscription = subscribe(to: key, priority: priority, job: job) { event, wasCoalesced in
+        let leaves: @Sendable () -> Void = { end.resolve(.cancelled) }
+        var subscription = subscribe(to: key, priority: priority, job: job) { subscription in
+            var subscription = subscription
+            subscription.onCancel = leaves
+            willStart(subscription)
+        } observer: { event, wasCoalesced in
             if let result = event.result {
                 end.resolve(WorkOutcome(result: result, wasCoalesced: wasCoalesced))
             } else {
                 observer(event)
             }
         }
-        subscription?.onCancel = { end.resolve(.cancelled) }
+        subscription?.onCancel = leaves
         if let subscription { onSubscribe(subscription) }
         return await withTaskCancellationHandler {
             await end.value

@@ -67,6 +67,7 @@ final class DataCacheCore: Sendable {
         switch queue.change(for: name) {
         case .store: return true
         case .remove: return false
+        // It throws only where the task is cancelled: a miss.
         case nil: return (try? await readers.run { self.folder.contains(name) }) ?? false
         }
     }
@@ -171,6 +172,7 @@ final class DataCacheCore: Sendable {
             limits.withLock { $0.size = newValue }
             guard configuration.isSweepEnabled else { return }
             // Unstructured, as a property cannot wait: as short as the deletion of files is.
+            // Nobody cancels it.
             Task { try? await writer.run { self.trim() } }
         }
     }
