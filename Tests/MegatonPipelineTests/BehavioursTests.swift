@@ -8,9 +8,8 @@ import Testing
     struct Row: Sendable, CustomTestStringConvertible {
         /// `B 1`, `K1`, `R1`, `P1`.
         let number: String
-        /// Without parentheses; none where the row says "not yet".
+        /// Without parentheses.
         let tests: [String]
-        let isOpen: Bool
 
         var testDescription: String { number }
     }
@@ -19,12 +18,12 @@ import Testing
 
     private static let rows: [Row] = ((try? Repository.text(article)) ?? "").split(separator: "\n").compactMap(row)
 
-    /// `| B 1 | what is promised | `aTest`, `another` |`, or "not yet" in the last column, alone or beside tests.
+    /// `| B 1 | what is promised | `aTest`, `another` |`
     private static func row(_ line: Substring) -> Row? {
         let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
         guard cells.count == 3, cells[0].wholeMatch(of: /(B |K|R|P)[0-9]+/) != nil else { return nil }
         let tests = cells[2].matches(of: /`([A-Za-z0-9_]+)`/).map { String($0.output.1) }
-        return Row(number: cells[0], tests: tests, isOpen: cells[2].contains("not yet"))
+        return Row(number: cells[0], tests: tests)
     }
 
     /// What any file beneath Tests has as a function.
@@ -34,10 +33,7 @@ import Testing
     }
 
     @Test(arguments: rows) func itsTestsExist(_ row: Row) {
-        #expect(
-            row.isOpen || !row.tests.isEmpty,
-            "\(row.number) names no test, and does not say that there is none yet."
-        )
+        #expect(!row.tests.isEmpty, "\(row.number) names no test.")
         for test in row.tests {
             #expect(Self.functions.contains(test), "\(row.number) names \(test), which no file beneath Tests has.")
         }
@@ -46,8 +42,5 @@ import Testing
     @Test func everyBehaviourHasARow() {
         let numbers = (1...62).map { "B \($0)" } + (1...10).map { "K\($0)" } + (1...4).map { "R\($0)" }
         #expect(Self.rows.map(\.number) == numbers + (1...9).map { "P\($0)" })
-        print(
-            "\(Self.rows.count { $0.isOpen }) of \(Self.rows.count) behaviours have no test yet, or not for all of it."
-        )
     }
 }
