@@ -40,9 +40,10 @@ import Testing
                 QueueScripts.stage,
                 keys: [
                     fixture.keys.leader, fixture.keys.epoch, fixture.keys.stage(epoch: 1), fixture.keys.stages,
-                    fixture.keys.intakes, fixture.keys.credit, fixture.keys.control, fixture.keys.jobs,
+                    fixture.keys.intakes, fixture.keys.credit, fixture.keys.control, fixture.keys.round,
+                    fixture.keys.jobs,
                 ],
-                arguments: ["leader", "1", "10", "0", "", "1"]
+                arguments: ["leader", "1", "10", "0", "0", "", "1"]
             )
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: 1)) == 2)
             try await fixture.redis.send(["DEL", .string(fixture.keys.leader)])
@@ -81,61 +82,108 @@ import Testing
         }
     }
 
+    /// A window with room for what these tests push.
+    private var wide: AdmissionWindow {
+        var window = AdmissionWindow(limit: 1000)
+        window.observe(slots: 1000)
+        return window
+    }
+
+    private let ids = (0..<100).map { String(format: "%03d", $0) }
+
     /// A round admits what the one before has looked at, while that before it is looked at and more is staged.
     @Test func roundsThatOverlapAdmitEachOnceAndInOrder() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let ids = (0..<25).map { String(format: "%02d", $0) }
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
-            var window = AdmissionWindow(limit: 1000)
-            var staged = StagedJobs()
-            var admitted: [Int] = []
+            var (window, staged, admitted) = (wide, StagedJobs(), [Int]())
             while case .admitted(let counts) = try await fixture.intake.admit(
                 epoch: fixture.epoch,
                 window: &window,
                 staged: &staged,
-                chunk: 10
+                chunk: 40
             ) {
                 admitted.append(counts.admitted)
             }
-            #expect(admitted == [5, 5, 10, 5])
-            #expect(try await fixture.claim(100).map(\.id) == ids)
+            #expect(admitted == [20, 20, 40, 20])
+            #expect(try await fixture.claim(1000).map(\.id) == ids)
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 0)
         }
     }
 
     @Test func whoForgetsWhatItStagedReadsTheStageAgain() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            let ids = (0..<25).map { String(format: "%02d", $0) }
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
             // Each with nothing in hand, as after a lost connection.
             var total = 0
-            while case .admitted(let counts) = try await fixture.admit(chunk: 10) { total += counts.admitted }
-            #expect(total == 25)
-            #expect(try await fixture.claim(100).map(\.id) == ids)
+            var window = wide
+            for _ in 0..<10 {
+                var staged = StagedJobs()
+                let round = try await fixture.intake.admit(
+                    epoch: fixture.epoch,
+                    window: &window,
+                    staged: &staged,
+                    chunk: 40
+                )
+                if case .admitted(let counts) = round { total += counts.admitted }
+            }
+            #expect(total == 100)
+            #expect(try await fixture.claim(1000).map(\.id) == ids)
         }
     }
 
-    @Test func whatIsStagedIsAdmittedBeforeTheQueueIsHeldUp() async throws {
+    /// A failover to a master that has not heard of the last rounds, while the leader goes on.
+    @Test func aLeaderThatRemembersAnotherStageIsRefused() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            for id in 0..<25 { try await fixture.push(QueueFixture.job("\(id)")) }
-            var window = AdmissionWindow(limit: 1000)
-            var staged = StagedJobs()
+            for id in ids { try await fixture.push(QueueFixture.job(id)) }
+            let keys = fixture.keys
+            let stage = keys.stage(epoch: fixture.epoch)
+            let changing = [keys.jobs, stage, keys.round, keys.body, keys.meta, keys.ready(.normal)]
+            var (window, staged) = (wide, StagedJobs())
             func round() async throws -> Intake.Round {
                 try await fixture.intake.admit(
                     epoch: fixture.epoch,
                     window: &window,
                     staged: &staged,
-                    chunk: 10
+                    chunk: 40
                 )
             }
-            #expect(try await round() == .admitted(.init(admitted: 5)))
+            #expect(try await round() == .admitted(.init(admitted: 20)))
+            for key in changing { try await fixture.redis.send(["COPY", .string(key), .string("\(key).old")]) }
+            #expect(try await round() == .admitted(.init(admitted: 20)))
+            for key in changing {
+                try await fixture.redis.send(["COPY", .string("\(key).old"), .string(key), "REPLACE"])
+            }
+            await #expect { _ = try await round() } throws: { "\($0)".contains("STALEROUND") }
+            staged = StagedJobs()
+            while case .admitted = try await round() {}
+            #expect(try await fixture.claim(1000).map(\.id).sorted() == ids, "each once")
+        }
+    }
+
+    @Test func whatIsStagedIsAdmittedThoughTheQueueIsHeldUp() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in ids { try await fixture.push(QueueFixture.job(id)) }
+            var (window, staged) = (wide, StagedJobs())
+            func round() async throws -> Intake.Round {
+                try await fixture.intake.admit(
+                    epoch: fixture.epoch,
+                    window: &window,
+                    staged: &staged,
+                    chunk: 40
+                )
+            }
+            #expect(try await round() == .admitted(.init(admitted: 20)))
             try await fixture.queue.set(.drain, true)
-            #expect(try await round() == .admitted(.init(admitted: 5)))
-            #expect(try await round() == .admitted(.init(admitted: 10)))
+            // The leader dies, and the next one finds the rest in the stage.
+            staged = StagedJobs()
+            #expect(try await round() == .admitted(.init(admitted: 20)))
+            #expect(try await round() == .admitted(.init(admitted: 20)))
+            #expect(try await round() == .admitted(.init(admitted: 20)))
             #expect(try await round() == .draining)
-            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 5)
+            #expect(try await fixture.queue.alive() == 80)
+            #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 20)
             try await fixture.queue.set(.drain, false)
-            #expect(try await round() == .admitted(.init(admitted: 5)))
+            #expect(try await round() == .admitted(.init(admitted: 20)))
             #expect(try await round() == .empty)
         }
     }

@@ -84,7 +84,7 @@ struct JobMaker {
         case "http", "https", "s3": return OutputPlace.of(url)
         case "data": return "data-\(OutputPlace.hash(source))"
         default:
-            return OutputPlace.of(url.path(percentEncoded: false).split(separator: "/").map(String.init))
+            return OutputPlace.of(FileNames.components(of: url))
         }
     }
 }

@@ -24,12 +24,19 @@ final class Ledger: Sendable {
         } catch {
             throw Failure.output("the directory \(directory) cannot be made: \(error.localizedDescription)")
         }
-        // A mistyped option must not cost a picture: what is replaced is a ledger, or empty.
-        if let old = FileHandle(forReadingAtPath: path) {
-            // What cannot be read is found by who opens it for writing, below.
-            let first = try? old.read(upToCount: 1)
-            try? old.close()
-            if let first, !first.isEmpty, first != Data("{".utf8) {
+        // A mistyped option must not cost a picture: what is replaced is a ledger, or empty, or not there.
+        let old = open(path, O_RDONLY | O_CLOEXEC)
+        guard old >= 0 || errno == ENOENT else {
+            throw Failure.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
+        }
+        if old >= 0 {
+            defer { Foundation.close(old) }
+            var first: UInt8 = 0
+            let count = read(old, &first, 1)
+            guard count >= 0 else {
+                throw Failure.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
+            }
+            if count > 0, first != UInt8(ascii: "{") {
                 throw Failure.usage(
                     "\(path) is there and no ledger; it is not overwritten. Name another file with --ledger."
                 )

@@ -88,7 +88,7 @@ struct RunCommand: AsyncParsableCommand {
         if redis.redis == nil { Terminal.error("megaton: using the cluster of MEGATON_REDIS, \(control).") }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
-            if status.workers.isEmpty && workers == nil {
+            if status.livingWorkers.isEmpty && workers == nil {
                 Terminal.error(
                     "megaton: no worker is registered there; the jobs wait until one comes. Start megaton worker, or "
                         + "give --workers N."

@@ -43,7 +43,7 @@ struct SubmitCommand: AsyncParsableCommand {
             let control = try redis.control()
             try await InspectorSession.run(redis) { inspector in
                 let status = try await inspector.status()
-                if status.leader == nil || status.workers.isEmpty {
+                if status.leader == nil || status.livingWorkers.isEmpty {
                     Terminal.error(
                         "megaton: the jobs will wait: the cluster has \(status.leader == nil ? "no coordinator" : "no worker") "
                             + "now. Start megaton \(status.leader == nil ? "coordinator" : "worker")."

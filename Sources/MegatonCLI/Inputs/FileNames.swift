@@ -23,6 +23,8 @@ enum FileNames {
         }.joined()
     }
 
+    static func components(of url: URL) -> [String] { OutputTemplate.components(of: url) }
+
     static func plain(_ component: String) -> String { OutputTemplate.plain(component) }
 
     static func hash(_ text: String) -> String { OutputTemplate.hash(text) }

@@ -21,7 +21,7 @@ enum OutputPlace {
 
     /// `<host>/<path>`, with a short hash where a query tells it from others.
     static func of(_ url: URL) -> String {
-        let path = url.path(percentEncoded: false).split(separator: "/").map(String.init)
+        let path = FileNames.components(of: url)
         let port = url.port.map { "_\($0)" } ?? ""
         let place = of([(url.host(percentEncoded: false) ?? "_") + port] + (path.isEmpty ? ["index"] : path))
         return url.query() == nil ? place : "\(place)-\(hash(url.absoluteString))"

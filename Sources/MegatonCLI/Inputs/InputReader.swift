@@ -205,8 +205,7 @@ struct InputReader {
         }
         switch url.scheme?.lowercased() {
         case "file":
-            let components = url.path(percentEncoded: false).split(separator: "/").map(String.init)
-            return .source(url: text, place: OutputPlace.of(components))
+            return .source(url: text, place: OutputPlace.of(FileNames.components(of: url)))
         case "data": return .source(url: text, place: "data-\(OutputPlace.hash(text))")
         default: return .source(url: text, place: OutputPlace.of(url))
         }

@@ -30,6 +30,8 @@ struct Intake: Sendable {
 
     /// Batches whose intakes one round asks.
     private static let intakesAtOnce = 64
+    /// Jobs that are looked at before any of them is admitted: fewer are not worth another round trip.
+    private static let few = 32
     private static let replayedAtOnce = 1000
     /// How many of the largest windows of jobs may be put off at a time.
     private static let delayedWindows = 8
@@ -67,24 +69,25 @@ struct Intake: Sendable {
     ) async throws(RedisError) -> Round {
         let state = try await state(window: &window)
         if staged.isEmpty {
-            if state.isDraining { return .draining }
             guard state.room > 0 else { return .full }
-            staged.pushed = try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), after: 0)
-            if staged.isEmpty { return .empty }
+            staged.round = state.round
+            // Also while the queue drains: an earlier leader, or an earlier round, may have left something in the stage.
+            try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), &staged)
+            if staged.isEmpty { return state.isDraining ? .draining : .empty }
         }
         if staged.examined.isEmpty {
-            // There will be more: the other half is looked at while Redis is busy with this one.
-            let first = staged.pushed.count == chunk ? max(1, chunk / 2) : staged.pushed.count
+            // Of many one half is looked at while Redis is busy with the other.
+            let first = staged.pushed.count > Self.few ? staged.pushed.count / 2 : staged.pushed.count
             staged.examined = examine(staged.pushed.prefix(first))
             staged.pushed.removeFirst(first)
         }
         let more = state.isDraining ? 0 : min(state.room - staged.count, chunk)
         let waiting = staged.pushed
         async let examined = examine(waiting[...])
-        let counts = try await admit(staged.examined, epoch: epoch, workers: state.workers)
-        let pushed =
-            more > 0 ? try await stage(state.weights, epoch: epoch, limit: more, after: waiting.count) : []
-        staged = StagedJobs(examined: await examined, pushed: pushed)
+        let counts = try await admit(&staged, epoch: epoch, workers: state.workers)
+        if more > 0 { try await stage(state.weights, epoch: epoch, limit: more, &staged) }
+        staged.pushed.removeFirst(waiting.count)
+        staged.examined = await examined
         return .admitted(counts)
     }
 
@@ -97,6 +100,7 @@ struct Intake: Sendable {
         /// Jobs that may be ready or running beside those that are.
         let room: Int
         let workers: Int
+        let round: Int
         let isDraining: Bool
         /// Of the batches whose intakes are asked.
         let weights: [String: String]
@@ -110,10 +114,10 @@ struct Intake: Sendable {
                 // At random, so that none of many is left out for long.
                 ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
                 ["HGET", .string(keys.control), .string(JobQueue.Brake.drain.rawValue)],
-                ["HMGET", .string(keys.stat), "done", "failed", "cancelled"],
+                ["HMGET", .string(keys.stat), "done", "failed", "cancelled"], ["GET", .string(keys.round)],
             ])
         for case .error(let text) in replies { throw RedisError(reply: text) }
-        guard replies.count == 6, let alive = replies[0].int, let delayed = replies[1].int,
+        guard replies.count == 7, let alive = replies[0].int, let delayed = replies[1].int,
             let workers = replies[2].int
         else { throw JobQueue.unexpected("HLEN") }
         window.observe(ended: (replies[5].array ?? []).reduce(0) { $0 + ($1.int ?? 0) }, at: .now)
@@ -125,6 +129,7 @@ struct Intake: Sendable {
             // There is a limit to that too: what is put off is no longer in the intake, where it is cheap.
             room: min(window.size - (alive - delayed), Self.delayedWindows * window.limit - alive),
             workers: workers,
+            round: replies[6].int ?? 0,
             isDraining: replies[4].string == "1",
             weights: weights
         )
@@ -140,21 +145,22 @@ struct Intake: Sendable {
         _ weights: [String: String],
         epoch: Int,
         limit: Int,
-        after had: Int
-    ) async throws(RedisError) -> [StagedJobs.Pushed] {
+        _ staged: inout StagedJobs
+    ) async throws(RedisError) {
         let keys = queue.keys
         let batches = weights.keys.sorted()
         let reply = try await queue.redis.run(
             QueueScripts.stage,
             keys: [
                 keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.stages, keys.intakes, keys.credit,
-                keys.control, keys.jobs,
+                keys.control, keys.round, keys.jobs,
             ]
                 + batches.map(keys.jobs(batch:)),
-            arguments: [.string(name), .int(epoch), .int(limit), .int(had), "", "1"]
+            arguments: [.string(name), .int(epoch), .int(limit), .int(staged.count), .int(staged.round), "", "1"]
                 + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]))] }
         )
-        return (reply.array ?? []).compactMap { entry in
+        staged.round += 1
+        staged.pushed += (reply.array ?? []).compactMap { entry in
             guard let bytes = entry.buffer?.readableBytesView, let end = bytes.firstIndex(of: 0) else { return nil }
             return (String(decoding: bytes[..<end], as: UTF8.self), Data(bytes[(end + 1)...]))
         }
@@ -185,16 +191,19 @@ struct Intake: Sendable {
         return Set(zip(batches, replies).filter { $1.string == "1" }.map(\.0))
     }
 
+    /// Admits what was looked at.
     private func admit(
-        _ candidates: [JobValidator.Candidate],
+        _ staged: inout StagedJobs,
         epoch: Int,
         workers: Int
     ) async throws(RedisError) -> Counts {
-        let keys = queue.keys
+        let (keys, candidates) = (queue.keys, staged.examined)
         let batches = Array(Set(candidates.map(\.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
         let deduplicating = try await deduplicating(batches)
-        var arguments: [RedisArgument] = [.string(name), .int(epoch), .int(max(1, workers)), .int(batches.count)]
+        var arguments: [RedisArgument] = [
+            .string(name), .int(epoch), .int(max(1, workers)), .int(staged.round), .int(batches.count),
+        ]
         arguments += batches.map { .string($0) }
         for candidate in candidates {
             arguments += [.string(candidate.id)]
@@ -220,13 +229,15 @@ struct Intake: Sendable {
             keys: [
                 keys.leader, keys.epoch, keys.stage(epoch: epoch), keys.body, keys.meta,
             ] + keys.ready + [
-                keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled,
+                keys.wake, keys.dead, keys.deadInfo, keys.stat, keys.batches, keys.cancelled, keys.round,
             ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.seen($0)] },
             arguments: arguments
         )
         guard let counts = reply.array?.compactMap(\.int), counts.count == 4 else {
             throw JobQueue.unexpected("admit")
         }
+        staged.round += 1
+        staged.examined = []
         return Counts(admitted: counts[0], invalid: counts[1], duplicates: counts[2], cancelled: counts[3])
     }
 }

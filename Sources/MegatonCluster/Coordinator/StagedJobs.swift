@@ -8,6 +8,8 @@ struct StagedJobs: Sendable {
 
     var examined: [JobValidator.Candidate] = []
     var pushed: [Pushed] = []
+    /// How often Redis' stage has changed. Another number there is another stage than this one.
+    var round = 0
 
     var count: Int { examined.count + pushed.count }
     var isEmpty: Bool { count == 0 }

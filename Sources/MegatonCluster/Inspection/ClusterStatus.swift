@@ -22,7 +22,7 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var retried = 0
     /// Leases that ran out, since the queue was made.
     public var stalled = 0
-    /// `paused` (nothing is claimed) and `drain` (nothing is admitted), where they are set.
+    /// `paused` (nothing is claimed) and `drain` (nothing is taken from the intakes), where they are set.
     public var brakes: [String] = []
     /// Batches that are known.
     public var batches = 0
@@ -37,12 +37,10 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
         public var running: Int
         /// Seconds since the last sign of life, by Redis' clock.
         public var silent: Double
+        /// Seconds between two signs, as it has said itself.
+        public var renewal: Double
     }
 
-    /// Seconds: three times as long as a worker takes between two signs with its default lease.
-    static let silence: Double = 15
-
-    /// The workers that have given a sign of life of late. The others died or hang, unless their lease is longer than the
-    /// default one.
-    public var livingWorkers: [Worker] { workers.filter { $0.silent <= Self.silence } }
+    /// The workers that have given a sign of life of late: no more than two are missing. The others died or hang.
+    public var livingWorkers: [Worker] { workers.filter { $0.silent <= 3 * $0.renewal } }
 }

@@ -36,7 +36,7 @@ extension Doctor {
             subject: "silent workers",
             message: silent == 0
                 ? "none"
-                : "\(silent) have given no sign of life for \(Int(ClusterStatus.silence)) s: they died or hang. Their jobs go to others."
+                : "\(silent) have given no sign of life three times: they died or hang. Their jobs go to others."
         )
     }
 
@@ -74,7 +74,7 @@ extension Doctor {
             let effect =
                 switch brake {
                 case .paused: "paused: no job begins"
-                case .drain: "draining: no job is admitted, and what is pushed waits"
+                case .drain: "draining: no job is taken in, and what is pushed waits"
                 }
             return Finding(level: .warning, subject: "brakes", message: effect + ". megaton queue resume ends it.")
         }

@@ -64,7 +64,8 @@ public struct Inspector: Sendable {
             return ClusterStatus.Worker(
                 name: name,
                 running: running,
-                silent: max(0, Double(now) - beat) / 1000
+                silent: max(0, Double(now) - beat) / 1000,
+                renewal: info[name].flatMap { WorkerInfo(stored: $0) }?.renewal ?? 5
             )
         }
     }

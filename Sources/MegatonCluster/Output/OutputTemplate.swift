@@ -1,5 +1,5 @@
 internal import Crypto
-internal import Foundation
+public import Foundation
 internal import MegatonPipeline
 
 /// Where a job's results go: a `file:` URL with placeholders.
@@ -58,7 +58,7 @@ public struct OutputTemplate: Sendable, Hashable {
     /// its components lose `..`, slashes and control characters.
     func path(source: String, rendition: Rendition, size: PixelSize) -> String {
         let url = URL(string: source)
-        let components = (url?.path(percentEncoded: false) ?? "").split(separator: "/").map { Self.plain(String($0)) }
+        let components = (url.map(Self.components) ?? []).map(Self.plain)
         let file = url?.scheme == "data" ? "data" : components.last ?? "index"
         let stem = file.lastIndex(of: ".").flatMap { $0 == file.startIndex ? nil : String(file[..<$0]) } ?? file
         let path = parts.map { part in
@@ -78,6 +78,12 @@ public struct OutputTemplate: Sendable, Hashable {
         guard path.contains("..") else { return path }
         let safe = path.split(separator: "/", omittingEmptySubsequences: false).map { $0 == ".." ? "_" : $0 }
         return safe.joined(separator: "/")
+    }
+
+    /// The parts of a URL's path, decoded; as they stand where they are no UTF-8, so that two such names stay two.
+    public static func components(of url: URL) -> [String] {
+        let decoded = url.path(percentEncoded: false)
+        return (decoded.isEmpty ? url.path() : decoded).split(separator: "/").map(String.init)
     }
 
     /// A component that is safe to stand in a path.

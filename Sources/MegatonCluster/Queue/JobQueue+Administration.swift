@@ -24,8 +24,9 @@ extension JobQueue {
     /// Jobs that are staged or admitted and have not ended.
     public func alive() async throws(RedisError) -> Int {
         let epoch = try await redis.send(["GET", .string(keys.epoch)]).int ?? 0
+        // In the order in which jobs go: one that is admitted between the two is counted twice, and not left out.
         let replies = try await redis.pipeline([
-            ["HLEN", .string(keys.body)], ["LLEN", .string(keys.stage(epoch: epoch))],
+            ["LLEN", .string(keys.stage(epoch: epoch))], ["HLEN", .string(keys.body)],
         ])
         for case .error(let text) in replies { throw RedisError(reply: text) }
         return replies.reduce(0) { $0 + ($1.int ?? 0) }

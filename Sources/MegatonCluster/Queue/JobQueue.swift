@@ -51,9 +51,11 @@ public struct JobQueue: Sendable {
 
     /// Ends jobs; see the script.
     ///
-    /// - Parameter ends: 128 at the most.
+    /// - Parameter ends: no more than `maximumEnds`.
     /// - Returns: what Redis says of each, in order.
     func settle(_ ends: [JobEnd], worker: String) async throws(RedisError) -> [Verdict] {
+        if ends.isEmpty { return [] }
+        precondition(ends.count <= Self.maximumEnds, "Lua's stack has room for some thousands")
         let batches = Array(Set(ends.map(\.job.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
         let reply = try await redis.run(
@@ -75,6 +77,9 @@ public struct JobQueue: Sendable {
         guard let verdicts = reply.array, verdicts.count == ends.count else { throw Self.unexpected("settle") }
         return try verdicts.map { verdict throws(RedisError) in try Self.verdict(verdict) }
     }
+
+    /// Ends that are told in one call.
+    static let maximumEnds = 128
 
     /// Puts a job off.
     ///

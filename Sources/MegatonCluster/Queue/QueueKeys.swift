@@ -35,6 +35,9 @@ public struct QueueKeys: Sendable, Hashable {
     /// SET of the epochs that have staged.
     var stages: String { prefix + "stages" }
 
+    /// Integer, one more whenever a stage is read or jobs leave it.
+    var round: String { prefix + "round" }
+
     // MARK: Jobs
 
     /// HASH, id to the job's JSON.
@@ -79,7 +82,7 @@ public struct QueueKeys: Sendable, Hashable {
     var workers: String { prefix + "workers" }
     /// HASH, worker to `<running> <about it, JSON>`.
     var workerInfo: String { prefix + "workerinfo" }
-    /// HASH: paused (nothing is claimed), drain (nothing is admitted).
+    /// HASH: paused (nothing is claimed), drain (nothing is taken from the intakes).
     var control: String { prefix + "control" }
     /// STRING: the last leader's presets, JSON.
     var presets: String { prefix + "presets" }

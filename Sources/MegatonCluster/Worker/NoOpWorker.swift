@@ -14,7 +14,7 @@ public struct NoOpWorker: Sendable {
     private let onClaim: @Sendable ([String]) -> Void
 
     /// Jobs of one claim.
-    private static let claimed = 128
+    private static let claimed = JobQueue.maximumEnds
     /// Claims under way at a time: while one is being ended the next is on its way.
     private static let lanes = 2
     private static let lease: Duration = .seconds(60)

@@ -79,7 +79,8 @@ extension Worker {
             pid: Int(process.processIdentifier),
             started: Int(Date().timeIntervalSince1970),
             concurrency: configuration.concurrency,
-            version: Megaton.version
+            version: Megaton.version,
+            renewal: configuration.renewInterval.inSeconds
         )
     }
 

@@ -9,6 +9,8 @@ struct WorkerInfo: Sendable, Codable {
     /// Jobs in hand at a time.
     var concurrency: Int
     var version: String
+    /// Seconds between two signs of life. Nil from an older version.
+    var renewal: Double?
 
     var json: String { WireJSON.text(self) }
 }

@@ -5,7 +5,7 @@ import MegatonCluster
 struct QueueDrainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drain",
-        abstract: "Admit no more jobs until megaton queue resume. What is admitted goes on to its end.",
+        abstract: "Take no more jobs in until megaton queue resume. What was taken in goes on to its end.",
         discussion: "What is pushed meanwhile waits in the intake: for an upgrade of the workers, say."
     )
 

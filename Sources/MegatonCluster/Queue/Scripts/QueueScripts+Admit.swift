@@ -1,11 +1,13 @@
 extension QueueScripts {
     /// Takes jobs from the intakes into the leader's stage, where nobody else touches them.
     ///
-    /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6 credit · 7 control ·
-    ///      8… intakes, the public one first
-    /// ARGV 1 who · 2 epoch · 3 how many at the most · 4 how many of the stage's first the caller has already; then for
-    ///      each intake two: its batch, `` for the public one · its weight
-    /// Returns what is in the stage then behind those, oldest first, each `<batch>\\0<json>`; or the error NOTLEADER.
+    /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6 credit · 7 control · 8 round ·
+    ///      9… intakes, the public one first
+    /// ARGV 1 who · 2 epoch · 3 how many at the most · 4 how many of the stage's first the caller has already · 5 the round
+    ///      that the caller knows; then for each intake two: its batch, `` for the public one · its weight
+    /// Returns what is in the stage then behind those, oldest first, each `<batch>\\0<json>`; or the error NOTLEADER or
+    /// STALEROUND. The round is one more then: whoever reads the stage by what he remembers of it is refused where Redis
+    /// has gone back to an earlier state, after a failover.
     /// After: a job is in exactly one of intake and stage. Whatever the stage held already comes first, so that a
     /// leader which failed between `stage` and `admit` goes on where it was.
     /// A job of more than 1 MiB is cut, and marked by a first byte 1: it will be invalid. No more than 4 MiB are returned
@@ -20,12 +22,16 @@ extension QueueScripts {
         if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('GET', KEYS[2]) ~= ARGV[2] then
           return redis.error_reply('NOTLEADER somebody else leads')
         end
+        if (redis.call('GET', KEYS[8]) or '0') ~= ARGV[5] then
+          return redis.error_reply('STALEROUND the stage is not the one that its leader knows')
+        end
+        redis.call('INCR', KEYS[8])
         local most, had = tonumber(ARGV[3]), tonumber(ARGV[4])
         local want = most - math.max(redis.call('LLEN', KEYS[3]) - had, 0)
         if redis.call('HGET', KEYS[7], 'drain') == '1' then want = 0 end
         local open, total = {}, 0
-        for k = 8, #KEYS do
-          local at = 5 + 2 * (k - 8)
+        for k = 9, #KEYS do
+          local at = 6 + 2 * (k - 9)
           if redis.call('EXISTS', KEYS[k]) == 1 then
             local intake = {key = KEYS[k], batch = ARGV[at], weight = tonumber(ARGV[at + 1])}
             intake.credit = tonumber(redis.call('HGET', KEYS[6], intake.batch) or '0')
@@ -56,11 +62,11 @@ extension QueueScripts {
           end
         end
         for i = 1, #open do redis.call('HSET', KEYS[6], open[i].batch, open[i].credit) end
-        for k = 8, #KEYS do
-          local batch = ARGV[5 + 2 * (k - 8)]
+        for k = 9, #KEYS do
+          local batch = ARGV[6 + 2 * (k - 9)]
           if redis.call('EXISTS', KEYS[k]) == 0 then
             redis.call('HDEL', KEYS[6], batch)
-            if k > 8 then redis.call('ZREM', KEYS[5], batch) end
+            if k > 9 then redis.call('ZREM', KEYS[5], batch) end
           end
         end
         local staged, bytes, last = {}, 0, had + most - 1
@@ -102,13 +108,14 @@ extension QueueScripts {
     /// Turns the first jobs of the stage into jobs that can be claimed, or into dead ones.
     ///
     /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
-    ///      11 deadinfo · 12 stat · 13 batches · 14 cancelled, then for each batch concerned: batch:<b>, results:<b>,
-    ///      seen:<b>
-    /// ARGV 1 who · 2 epoch · 3 wake tokens at the most · 4 number of batches · their names, then for each job six:
+    ///      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round, then for each batch concerned: batch:<b>,
+    ///      results:<b>, seen:<b>
+    /// ARGV 1 who · 2 epoch · 3 wake tokens at the most · 4 the round that the caller knows · 5 number of batches · their
+    ///      names, then for each job six:
     ///      id · `1`-`3` its priority, or `x`: invalid · number of its batch, 0 for none · `1` if it came through its
     ///      batch's own intake · its JSON, or its `DeadJob` · what tells it from others, where its batch admits the same
     ///      only once, else ``; or the outcome of an invalid one
-    /// Returns {admitted, invalid, duplicates, cancelled}, or the error NOTLEADER.
+    /// Returns {admitted, invalid, duplicates, cancelled}, or the error NOTLEADER or STALEROUND. The round is one more then.
     /// Before: the jobs are the first of the stage, in order. After: they are there no more, and each is in exactly one
     /// of ready, dead and ended; its batch's `total` counts it. An id that is alive already is a duplicate, as is what a
     /// deduplicating batch has seen.
@@ -118,14 +125,18 @@ extension QueueScripts {
         if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('GET', KEYS[2]) ~= ARGV[2] then
           return redis.error_reply('NOTLEADER somebody else leads')
         end
-        local first = 5 + tonumber(ARGV[4])
+        if (redis.call('GET', KEYS[15]) or '0') ~= ARGV[4] then
+          return redis.error_reply('STALEROUND the stage is not the one that its leader knows')
+        end
+        redis.call('INCR', KEYS[15])
+        local first = 6 + tonumber(ARGV[5])
         local last = first + 6 * math.min((#ARGV - first + 1) / 6, redis.call('LLEN', KEYS[3])) - 1
         local batches = {}
-        for number = 1, tonumber(ARGV[4]) do
+        for number = 1, tonumber(ARGV[5]) do
           batches[number] = {
-            name = ARGV[4 + number], key = KEYS[12 + 3 * number], results = KEYS[13 + 3 * number],
-            seen = KEYS[14 + 3 * number], total = 0, own = 0,
-            cancelled = redis.call('SISMEMBER', KEYS[14], ARGV[4 + number]) == 1
+            name = ARGV[5 + number], key = KEYS[13 + 3 * number], results = KEYS[14 + 3 * number],
+            seen = KEYS[15 + 3 * number], total = 0, own = 0,
+            cancelled = redis.call('SISMEMBER', KEYS[14], ARGV[5 + number]) == 1
           }
         end
         local ids, alive = {}, {}
@@ -147,9 +158,10 @@ extension QueueScripts {
             end
           end
         end
+        -- By their meta, which is small: a body may have a megabyte.
         for i = 1, #ids, 1000 do
-          local bodies = redis.call('HMGET', KEYS[4], unpack(ids, i, math.min(i + 999, #ids)))
-          for k, body in ipairs(bodies) do alive[ids[i + k - 1]] = body and true end
+          local known = redis.call('HMGET', KEYS[5], unpack(ids, i, math.min(i + 999, #ids)))
+          for k, meta in ipairs(known) do alive[ids[i + k - 1]] = meta and true end
         end
         local result = {0, 0, 0, 0}
         local fresh, bodies, metas, ready = {}, {}, {}, {{}, {}, {}}
