@@ -82,28 +82,14 @@ import Testing
         }
     }
 
-    /// A window with room for what these tests push.
-    private var wide: AdmissionWindow {
-        var window = AdmissionWindow(limit: 1000)
-        window.observe(slots: 1000)
-        return window
-    }
-
     private let ids = (0..<100).map { String(format: "%03d", $0) }
 
     /// A round admits what the one before has looked at, while that before it is looked at and more is staged.
     @Test func roundsThatOverlapAdmitEachOnceAndInOrder() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
-            var (window, staged, admitted) = (wide, StagedJobs(), [Int]())
-            while case .admitted(let counts) = try await fixture.intake.admit(
-                epoch: fixture.epoch,
-                window: &window,
-                staged: &staged,
-                chunk: 40
-            ) {
-                admitted.append(counts.admitted)
-            }
+            var (staged, admitted) = (StagedJobs(), [Int]())
+            while case .admitted(let counts) = try await fixture.round(&staged) { admitted.append(counts.admitted) }
             #expect(admitted == [20, 20, 40, 20])
             #expect(try await fixture.claim(1000).map(\.id) == ids)
             #expect(try await fixture.count("LLEN", fixture.keys.stage(epoch: fixture.epoch)) == 0)
@@ -115,16 +101,9 @@ import Testing
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
             // Each with nothing in hand, as after a lost connection.
             var total = 0
-            var window = wide
             for _ in 0..<10 {
                 var staged = StagedJobs()
-                let round = try await fixture.intake.admit(
-                    epoch: fixture.epoch,
-                    window: &window,
-                    staged: &staged,
-                    chunk: 40
-                )
-                if case .admitted(let counts) = round { total += counts.admitted }
+                if case .admitted(let counts) = try await fixture.round(&staged) { total += counts.admitted }
             }
             #expect(total == 100)
             #expect(try await fixture.claim(1000).map(\.id) == ids)
@@ -138,24 +117,16 @@ import Testing
             let keys = fixture.keys
             let stage = keys.stage(epoch: fixture.epoch)
             let changing = [keys.jobs, stage, keys.round, keys.body, keys.meta, keys.ready(.normal)]
-            var (window, staged) = (wide, StagedJobs())
-            func round() async throws -> Intake.Round {
-                try await fixture.intake.admit(
-                    epoch: fixture.epoch,
-                    window: &window,
-                    staged: &staged,
-                    chunk: 40
-                )
-            }
-            #expect(try await round() == .admitted(.init(admitted: 20)))
+            var staged = StagedJobs()
+            #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
             for key in changing { try await fixture.redis.send(["COPY", .string(key), .string("\(key).old")]) }
-            #expect(try await round() == .admitted(.init(admitted: 20)))
+            #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
             for key in changing {
                 try await fixture.redis.send(["COPY", .string("\(key).old"), .string(key), "REPLACE"])
             }
-            await #expect { _ = try await round() } throws: { "\($0)".contains("STALEROUND") }
+            await #expect { _ = try await fixture.round(&staged) } throws: { "\($0)".contains("STALEROUND") }
             staged = StagedJobs()
-            while case .admitted = try await round() {}
+            while case .admitted = try await fixture.round(&staged) {}
             #expect(try await fixture.claim(1000).map(\.id).sorted() == ids, "each once")
         }
     }
@@ -163,28 +134,20 @@ import Testing
     @Test func whatIsStagedIsAdmittedThoughTheQueueIsHeldUp() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
-            var (window, staged) = (wide, StagedJobs())
-            func round() async throws -> Intake.Round {
-                try await fixture.intake.admit(
-                    epoch: fixture.epoch,
-                    window: &window,
-                    staged: &staged,
-                    chunk: 40
-                )
-            }
-            #expect(try await round() == .admitted(.init(admitted: 20)))
+            var staged = StagedJobs()
+            #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
             try await fixture.queue.set(.drain, true)
             // The leader dies, and the next one finds the rest in the stage.
             staged = StagedJobs()
-            #expect(try await round() == .admitted(.init(admitted: 20)))
-            #expect(try await round() == .admitted(.init(admitted: 20)))
-            #expect(try await round() == .admitted(.init(admitted: 20)))
-            #expect(try await round() == .draining)
+            #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
+            #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
+            #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
+            #expect(try await fixture.round(&staged) == .draining)
             #expect(try await fixture.queue.alive() == 80)
             #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 20)
             try await fixture.queue.set(.drain, false)
-            #expect(try await round() == .admitted(.init(admitted: 20)))
-            #expect(try await round() == .empty)
+            #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
+            #expect(try await fixture.round(&staged) == .empty)
         }
     }
 

@@ -57,6 +57,13 @@ struct QueueFixture: Sendable {
         return try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: chunk)
     }
 
+    /// A round of a leader that takes 40 at a time, with a window that has room for all.
+    func round(_ staged: inout StagedJobs) async throws -> Intake.Round {
+        var window = AdmissionWindow(limit: 1000)
+        window.observe(slots: 1000)
+        return try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: 40)
+    }
+
     /// Submits a whole batch.
     func submit(_ jobs: [Data], to batch: String, policy: BatchPolicy = .init()) async throws {
         _ = try await queue.submit(jobs, to: batch, first: 0, isLast: true, policy: policy, submitter: "me")
