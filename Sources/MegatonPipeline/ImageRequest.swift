@@ -29,9 +29,9 @@ public struct ImageRequest: Sendable {
     public var thumbnail: ThumbnailOptions?
     /// Additional header fields of the request to the origin.
     public var headers: [String: String]
-    /// Whose credential is used: part of what is fetched, so that nobody is handed what another may see. A loader that
-    /// has credentials is told by the `credentialName` of the `URLRequest`.
-    public var credentialName: String?
+    /// Who may see it: part of all keys, so that nobody is handed what another may see. It selects no credential; the
+    /// `credentialName` of the `URLRequest` does. Who sets that one sets this one too.
+    public var credentialScope: String?
     /// For the delegate and for decoders: in no key, so that what changes the picture must not be in here.
     public var userInfo: [UserInfoKey: any Sendable]
     private var customID: String?

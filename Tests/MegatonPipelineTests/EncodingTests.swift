@@ -13,7 +13,7 @@ import Testing
     private func encode(_ container: ImageContainer) throws -> Data? {
         let request: ImageRequest = "https://example.org/a"
         let context = ImageEncodingContext(request: request, image: container.image)
-        return try ImageEncoders.Default().encode(container, context: context)
+        return try ImageEncoders.Default().encoded(container, context: context)
     }
 
     private func render(_ rendition: Rendition, _ data: Data) throws -> Data {
@@ -30,6 +30,25 @@ import Testing
         #expect(try PixelReader(clear).pixel(3, 3) == [255, 0, 0, 128])
         #expect(opaque == ImageEncoders.Vips(format: .jpeg, quality: 80).encode(try TestPicture.gradient(20, 10)))
         #expect(opaque != ImageEncoders.Default(quality: 30).encode(try TestPicture.gradient(20, 10)))
+    }
+
+    /// Nuke's method gives nothing where the pipeline's gives the reason, and otherwise the same.
+    @Test func bothWaysToEncodeAgree() throws {
+        let picture = container(try TestPicture.gradient(20, 10))
+        let context = ImageEncodingContext(request: "https://example.org/a", image: picture.image)
+        let counting = CountingEncoder(TaskTestBox([:]))
+        let working: [any ImageEncoding] = [ImageEncoders.Default(), ImageEncoders.Vips(format: .png), counting]
+        for encoder in working {
+            let data = try #require(encoder.encode(picture, context: context))
+            #expect(try encoder.encoded(picture, context: context) == data)
+        }
+        let broken: [any ImageEncoding] = [
+            ImageEncoders.Default(quality: 0), ImageEncoders.Vips(format: .jpeg, quality: 0),
+        ]
+        for encoder in broken {
+            #expect(encoder.encode(picture, context: context) == nil)
+            #expect(throws: ImagePipeline.Error.self) { _ = try encoder.encoded(picture, context: context) }
+        }
     }
 
     @Test func aGIFKeepsItsBytesUntilSomebodyChangesIt() throws {

@@ -145,7 +145,7 @@ import Testing
     @Test func aRequestsKeyIsNotJoined() {
         func key(_ steps: [String], id: String = "a", scope: String? = nil) -> CacheKey {
             var request = ImageRequest(url: nil, processors: steps.map { TestProcessor(identifier: $0) })
-            (request.imageID, request.credentialName) = (id, scope)
+            (request.imageID, request.credentialScope) = (id, scope)
             return .image(of: request)
         }
         var small = ImageRequest(url: nil)
@@ -162,7 +162,7 @@ import Testing
         let plain = ImageRequest(url: url)
         #expect(CacheKey.original(of: plain) == .original(of: ImageRequest(url: url)))
         var scoped = plain
-        scoped.credentialName = "ann"
+        scoped.credentialScope = "ann"
         #expect(CacheKey.original(of: plain) != .original(of: scoped))
         var particular = plain
         particular.headers = ["Accept": "image/png"]

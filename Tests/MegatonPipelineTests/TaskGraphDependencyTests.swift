@@ -191,23 +191,32 @@ import Testing
     @Test func manyTasksShareOnePieceOfWork() async throws {
         let work = TaskTestWork()
         let subscribed = TaskTestBox(0)
-        let all = OneShot<Void>()
+        let (all, started) = (OneShot<Void>(), OneShot<Void>())
+        let job = WorkJob<Int>.starting {
+            work.job.start($0)
+            started.resolve(())
+        }
         async let outcomes = withTaskGroup(of: WorkOutcome<Int>.self) { group in
             for _ in 0..<20 {
                 group.addTask { [pool] in
-                    await pool.outcome(for: "a", job: work.job) { _ in
-                    } onSubscribe: { _ in
-                        if subscribed.withLock({
-                            $0 += 1; return $0
-                        }) == 20 {
-                            all.resolve(())
+                    await pool.outcome(
+                        for: "a",
+                        job: job,
+                        willStart: { _ in
+                            let count = subscribed.withLock { (count: inout Int) -> Int in
+                                count += 1
+                                return count
+                            }
+                            if count == 20 { all.resolve(()) }
                         }
-                    }
+                    )
                 }
             }
             return await group.reduce(into: []) { $0.append($1) }
         }
         await all.value
+        // The first one subscribes before he starts the work.
+        await started.value
         work.context.finish(3)
         let ends = await outcomes
         #expect(ends.allSatisfy { (try? $0.result.get()) == 3 })
@@ -218,22 +227,25 @@ import Testing
     // B 7 as far as the graph goes
     @Test func aTaskThatIsCancelledLeavesAndTheOthersGoOn() async throws {
         let work = TaskTestWork()
-        let subscribed = [OneShot<Void>(), OneShot<Void>()]
+        let (subscribed, started) = ([OneShot<Void>(), OneShot<Void>()], OneShot<Void>())
+        let job = WorkJob<Int>.starting {
+            work.job.start($0)
+            started.resolve(())
+        }
         let tasks = subscribed.map { mark in
-            Task { [pool] () async throws(Failure) in  // Awaited below.
-                try await pool.value(for: "a", job: work.job) { _ in
-                } onSubscribe: { _ in
-                    mark.resolve(())
-                }
+            Task { [pool] in  // Awaited below.
+                await pool.outcome(for: "a", job: job, willStart: { _ in mark.resolve(()) })
             }
         }
         for mark in subscribed { await mark.value }
+        // The first one subscribes before he starts the work.
+        await started.value
         tasks[0].cancel()
-        let cancelled = await tasks[0].result
-        #expect(throws: Failure.self) { try cancelled.get() }
+        let cancelled = await tasks[0].value
+        #expect(throws: Failure.self) { try cancelled.result.get() }
         #expect(work.cancelled == 0)
         work.context.finish(8)
-        #expect(try await tasks[1].value == 8)
+        #expect(try await tasks[1].value.result.get() == 8)
         #expect(work.contexts.count == 1)
     }
 
@@ -254,10 +266,7 @@ import Testing
 
     @Test func leavingByTheSubscriptionEndsTheWait() async throws {
         let work = TaskTestWork()
-        let outcome = await pool.outcome(for: "a", job: work.job) { _ in
-        } onSubscribe: {
-            $0.cancel()
-        }
+        let outcome = await pool.outcome(for: "a", job: work.job, willStart: { $0.cancel() })
         guard case .failure(let error) = outcome.result else { return #expect(Bool(false), "it was left") }
         #expect(error.code == .cancelled)
         #expect(work.cancelled == 1)

@@ -140,13 +140,13 @@ import Testing
             let (token, work) = (Token(), WorkPool<String, Int>())
             let turns = TaskQueue(maxConcurrentOperationCount: 1)
             (captured, pool, queue) = (token, work, turns)
-            let value = try await work.value(
+            let outcome = await work.outcome(
                 for: "a",
                 job: .running { context async throws(Failure) in
                     try await context.perform(on: turns) { withExtendedLifetime(token) { 5 } }
                 }
             )
-            #expect(value == 5)
+            #expect(try outcome.result.get() == 5)
         }
         // The Swift tasks of the node and of the operation end right behind their results.
         while captured != nil || pool != nil || queue != nil, !Task.isCancelled { await Task.yield() }

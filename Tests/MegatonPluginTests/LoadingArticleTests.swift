@@ -83,7 +83,7 @@ import Testing
 
             var request = ImageRequest(url: url)
             request.headers = ["Authorization": "Bearer \(token)"]
-            request.credentialName = "alice"
+            request.credentialScope = "alice"
 
             _ = try await pipeline.renditions([Rendition(width: 32)], for: request)
             #expect(seen.values == ["Bearer secret"])
@@ -117,7 +117,7 @@ import Testing
             var urlRequest = URLRequest(url: url)
             urlRequest.credentialName = "partner"
             var request = ImageRequest(urlRequest: urlRequest)
-            request.credentialName = "partner"
+            request.credentialScope = "partner"
 
             // What one has been shown is not in the cache for the other.
             for request in [request, ImageRequest(url: url), request] {

@@ -46,7 +46,7 @@ struct JobRunner: Sendable {
         var urlRequest = URLRequest(url: url)
         urlRequest.credentialName = name
         var request = ImageRequest(urlRequest: urlRequest)
-        request.credentialName = name
+        request.credentialScope = name
         return request
     }
 

@@ -53,7 +53,7 @@ extension CacheKey {
         let body = urlRequest?.httpBody.map { " " + SHA256.hash(data: $0).hexDigits } ?? ""
         return CacheKey(
             .original,
-            [(urlRequest?.httpMethod ?? "GET") + body, request.imageID ?? "", request.credentialName ?? "", revision]
+            [(urlRequest?.httpMethod ?? "GET") + body, request.imageID ?? "", request.credentialScope ?? "", revision]
                 + VaryKey.lines(fields)
         )
     }

@@ -15,8 +15,12 @@ extension ImageEncoders {
 
         public func encode(_ image: PlatformImage) -> Data? { encoder(for: image).encode(image) }
 
+        public func encode(_ container: ImageContainer, context: ImageEncodingContext) -> Data? {
+            try? encoded(container, context: context)  // Nuke's nil has no place for a reason; `encoded` tells it.
+        }
+
         /// - Throws: `.encodingFailed`, `.renderTimedOut`.
-        public func encode(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data? {
+        public func encoded(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data? {
             if container.type == .gif, container.image.isAsDecoded, let data = container.data { return data }
             return try encoder(for: container.image).encoded(container.image)
         }

@@ -47,11 +47,11 @@ extension ImageEncoders {
         }
 
         public func encode(_ image: PlatformImage) -> Data? {
-            try? encoded(image)  // The protocol's nil has no place for a reason; the other method tells it.
+            try? encoded(image)  // Nuke's nil has no place for a reason; `encoded(_:context:)` tells it.
         }
 
         /// - Throws: `.encodingFailed`, `.renderTimedOut`.
-        public func encode(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data? {
+        public func encoded(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data? {
             try encoded(container.image)
         }
 

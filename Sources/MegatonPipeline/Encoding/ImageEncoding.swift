@@ -5,12 +5,19 @@ public protocol ImageEncoding: Sendable {
     /// Nil or no bytes: nothing is kept.
     func encode(_ image: PlatformImage) -> Data?
 
-    /// For those who need to know more than the pixels, or who can say why it cannot be done.
-    func encode(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data?
+    /// For those who need to know more than the pixels.
+    func encode(_ container: ImageContainer, context: ImageEncodingContext) -> Data?
+
+    /// For those who can say why it cannot be done: the pipeline calls this one.
+    func encoded(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data?
 }
 
 extension ImageEncoding {
     public func encode(_ container: ImageContainer, context: ImageEncodingContext) -> Data? {
         encode(container.image)
+    }
+
+    public func encoded(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data? {
+        encode(container, context: context)
     }
 }

@@ -77,7 +77,8 @@ extension URLRequest {
     /// `URLRequest` reaches a loader; other loaders send the name, which is no secret.
     private static let credentialField = "Megaton-Credential"
 
-    /// Which of the loader's credentials the request asks for.
+    /// Which of the loader's credentials the request asks for. It keeps nothing apart in caches;
+    /// ``ImageRequest/credentialScope`` does. Who sets this one sets that one too.
     public var credentialName: String? {
         get { value(forHTTPHeaderField: Self.credentialField) }
         set { setValue(newValue, forHTTPHeaderField: Self.credentialField) }

@@ -89,7 +89,7 @@ extension ImagePipeline {
             return try await renderer.run("\(request)") { _ in
                 let data: Data?
                 do {
-                    data = try encoder.encode(container, context: context)
+                    data = try encoder.encoded(container, context: context)
                 } catch let error as Error {
                     throw error
                 } catch {

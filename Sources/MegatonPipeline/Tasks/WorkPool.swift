@@ -52,16 +52,14 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// Waits for the end of the work, as one of its subscribers. If the calling task is cancelled, he leaves.
     ///
     /// - Parameters:
-    ///   - willStart: is given the subscription before the work begins.
+    ///   - willStart: is given the subscription, whose priority can be changed, before the work begins.
     ///   - observer: is told what comes before the end.
-    ///   - onSubscribe: is given the subscription, whose priority can be changed.
     func outcome(
         for key: Key,
         priority: WorkPriority = .normal,
         job: WorkJob<Value>,
         willStart: (WorkSubscription) -> Void = { _ in },
-        observer: @escaping @Sendable (WorkEvent<Value>) -> Void = { _ in },
-        onSubscribe: (WorkSubscription) -> Void = { _ in }
+        observer: @escaping @Sendable (WorkEvent<Value>) -> Void = { _ in }
     ) async -> WorkOutcome<Value> {
         if Task.isCancelled { return .cancelled }
         let end = OneShot<WorkOutcome<Value>>()
@@ -78,26 +76,11 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
             }
         }
         subscription?.onCancel = leaves
-        if let subscription { onSubscribe(subscription) }
         return await withTaskCancellationHandler {
             await end.value
         } onCancel: { [subscription] in
             subscription?.cancel()
         }
-    }
-
-    /// The end of the work for a key, as `outcome` gives it.
-    ///
-    /// - Throws: the work's error; `.cancelled` if the calling task is cancelled.
-    func value(
-        for key: Key,
-        priority: WorkPriority = .normal,
-        job: WorkJob<Value>,
-        observer: @escaping @Sendable (WorkEvent<Value>) -> Void = { _ in },
-        onSubscribe: (WorkSubscription) -> Void = { _ in }
-    ) async throws(ImagePipeline.Error) -> Value {
-        try await outcome(for: key, priority: priority, job: job, observer: observer, onSubscribe: onSubscribe)
-            .result.get()
     }
 
     // MARK: - The table

@@ -16,8 +16,8 @@ struct WorkState<Value: Sendable>: Sendable {
     enum Phase: Sendable {
         case open
         case cancelled
-        /// A dependency that fails takes the outstanding operations with it; work that reports its own end is left
-        /// alone.
+        /// A dependency that fails, or a body that throws, takes the outstanding operations with it; an operation that
+        /// ends its node itself is left alone.
         case finished(cancelsOperations: Bool)
 
         var isOpen: Bool { if case .open = self { true } else { false } }
