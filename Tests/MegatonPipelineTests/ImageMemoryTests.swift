@@ -26,6 +26,28 @@ import Testing
         #expect(budget.counts.bytesInUse == 0)
     }
 
+    // Fault: an image held its place while it waited for memory, and a rendition its memory while it waited for a place.
+    @Test func imagesAndRenditionsDoNotWaitForEachOther() async throws {
+        let rendition = Rendition(width: 8)
+        let plan = try RenderPlan(probing: png, .png, [rendition], VipsEngine(), RenderLimits())
+        let cost = RenderCost(bytes: max(cost.bytes, plan.cost.bytes), isDear: false)
+        // One of the two at a time.
+        let budget = MemoryBudget(bytes: cost.bytes)
+        let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) {
+            $0.memoryBudget = budget
+            $0.renderConcurrency = 1
+        }
+        try #require(try budget.takeIfFree(cost))
+        async let renditions = pipeline.renditions([rendition], for: ImageRequest(url: TestPipeline.url))
+        while budget.counts.waiting < 1 { await Task.yield() }
+        async let image = pipeline.image(for: TestPipeline.url)
+        while budget.counts.waiting < 2 { await Task.yield() }
+        budget.give(cost)
+        #expect(try await image.size == PixelSize(width: 16, height: 8))
+        #expect(try await renditions.count == 1)
+        #expect(budget.counts.bytesInUse == 0 && pipeline.renders.runningCount == 0)
+    }
+
     @Test func anImageThatIsTooDearIsRefused() async {
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) {
             $0.memoryBudget = MemoryBudget(bytes: cost.bytes - 1)

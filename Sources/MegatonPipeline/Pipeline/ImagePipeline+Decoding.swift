@@ -14,19 +14,22 @@ extension ImagePipeline {
         guard let decoder = known ?? decoder(for: decoding) else {
             throw Error(.decoderNotRegistered, "No decoder wants the bytes of \(decoding.request).", stage: .decode)
         }
-        return try await metrics.measure(.decode) { () async throws(Error) -> ImageContainer in
-            guard decoder.isAsynchronous else { return try await decode(decoding, by: decoder) }
-            return try await context.perform(on: renders) { [self] () async throws(Error) in
-                try await decode(decoding, by: decoder)
-            }
+        return try await metrics.measure(.decode) { () async throws(Error) in
+            try await decode(decoding, by: decoder, turn: RenderTurn(queue: renders, context: context))
         }
     }
 
     /// Decodes on a render thread, as soon as there is memory for it; at once where the decoder needs neither.
-    func decode(_ decoding: ImageDecodingContext, by decoder: any ImageDecoding) async throws(Error) -> ImageContainer {
+    func decode(
+        _ decoding: ImageDecodingContext,
+        by decoder: any ImageDecoding,
+        turn: RenderTurn? = nil
+    ) async throws(Error) -> ImageContainer {
         let (data, request) = (decoding.data, decoding.request)
         do throws(Error) {
-            if decoder.isAsynchronous { return try await renderer.decode(data, with: decoder, context: "\(request)") }
+            if decoder.isAsynchronous {
+                return try await renderer.decode(data, with: decoder, context: "\(request)", turn: turn)
+            }
             do {
                 return try decoder.decode(data)
             } catch let error as Error {

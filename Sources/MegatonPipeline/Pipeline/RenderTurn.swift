@@ -1,11 +1,13 @@
 /// Whose turn it is to have a render thread: the most urgent one's.
+///
+/// Nobody holds a turn while he waits for memory: who has the memory may be waiting for the turn.
 struct RenderTurn: Sendable {
     /// As wide as there are threads.
     let queue: TaskQueue
     /// Work that needs the render, and gives its priority; nil where nobody waits for it.
-    let context: WorkContext<RenditionMaker.Settled>?
+    let context: (any WorkParent)?
     /// In the place of a context's.
-    let priority: WorkPriority
+    var priority = WorkPriority.normal
 
     /// Runs work in its turn.
     ///

@@ -58,13 +58,16 @@ final class Renderer: Sendable {
     }
 
     /// Decodes on a render thread. What the pipeline's own decoder decodes is admitted by its memory first.
+    ///
+    /// - Parameter turn: as of `render`.
     func decode(
         _ data: Data,
         with decoder: any ImageDecoding,
-        context: String
+        context: String,
+        turn: RenderTurn? = nil
     ) async throws(Error) -> ImageContainer {
         guard let decoder = decoder as? ImageDecoders.Default else {
-            return try await run(context) { _ in
+            return try await run(context, turn: turn) { _ in
                 do {
                     return try decoder.decode(data)
                 } catch let error as Error {
@@ -74,7 +77,7 @@ final class Renderer: Sendable {
                 }
             }
         }
-        return try await perform(context) { () throws(Error) in
+        return try await perform(context, turn) { () throws(Error) in
             let plan = try decoder.plan(data)
             return (plan, { (deadline) throws(Error) in try decoder.decode(data, plan, deadline) })
         }
@@ -109,14 +112,16 @@ final class Renderer: Sendable {
     ///
     /// - Parameters:
     ///   - cancellation: ends it too, beside the calling task's.
+    ///   - turn: as of `render`; nil where the caller has one already.
     ///   - work: is told when it has to end, which is also when the time is over.
     func run<Value: Sendable>(
         _ context: String,
         until cancellation: RenderCancellation = RenderCancellation(),
+        turn: RenderTurn? = nil,
         _ work: @escaping @Sendable (RenderDeadline) throws -> Value
     ) async throws(Error) -> Value {
         try await cancelling(cancellation) { () throws(Error) in
-            try await onThread(context) { [self] in try timed { try work(cancellation.deadline(limits.time)) } }
+            try await onThread(context, turn) { [self] in try timed { try work(cancellation.deadline(limits.time)) } }
         }
     }
 
