@@ -24,6 +24,7 @@ import Testing
     ///   - stalls: the rest does not come, but the connection stays.
     private func site(
         tag: String = "\"1\"",
+        control: String = "max-age=60",
         more: [(String, String)] = [("Accept-Ranges", "bytes")],
         shift: Int = 0,
         refuses: Bool = false,
@@ -33,7 +34,7 @@ import Testing
         { [ranges] request in
             let (whole, range) = (Self.body, request.headers["range"])
             ranges.append(range ?? "")
-            let headers = [("ETag", tag), ("Content-Type", "image/png"), ("Cache-Control", "max-age=60")] + more
+            let headers = [("ETag", tag), ("Content-Type", "image/png"), ("Cache-Control", control)] + more
             if range != nil, refuses { return OriginServer.Answer(status: 416, headers: headers) }
             let start = range.flatMap { Int($0.dropFirst("bytes=".count).dropLast()) } ?? 0
             let isPart = start > 0 && request.headers["if-range"] == tag
@@ -114,6 +115,22 @@ import Testing
             #expect(data == Self.body)
             let sent = delegate.loads.values.map { $0.value(forHTTPHeaderField: "Range") }
             #expect(sent == ["bytes=200000-"] && ranges.values == ["", "bytes=200000-"])
+        }
+    }
+
+    // Fault: what a delegate's token had opened was left for others, who need not have one (RFC 9111 section 3.5).
+    @Test(arguments: [("max-age=60", false), ("public, max-age=60", true)])
+    func aPartThatATokenHasOpened(_ control: String, _ isKept: Bool) async throws {
+        try await OriginServer.run(responding: site(control: control, 200_000)) { (origin) async throws in
+            let delegate = TestDelegate {
+                $0.willLoad = { request, _ in
+                    var request = request
+                    request.setValue("Bearer 1", forHTTPHeaderField: "Authorization")
+                    return request
+                }
+            }
+            #expect(await code(worker(delegate: delegate), origin.url("/a")) == .incompleteBody)
+            #expect(cache.partials.isEmpty == !isKept)
         }
     }
 

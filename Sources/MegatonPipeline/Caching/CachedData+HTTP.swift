@@ -14,7 +14,7 @@ extension CachedData.Metadata {
     /// - Parameters:
     ///   - headers: names in lower case.
     ///   - request: header fields as they were sent, names in any case.
-    ///   - isAuthorized: whether the request told who asks, beyond an `Authorization` among its header fields.
+    ///   - isAuthorized: as of `HTTPFreshness`; by default whether there is an `Authorization` among the header fields.
     ///   - requested: when the request was sent.
     ///   - received: when the answer was here; now by default.
     /// - Returns: nil where it must not be kept.
@@ -22,14 +22,14 @@ extension CachedData.Metadata {
         headers: [String: String],
         request: [String: String] = [:],
         status: Int = 200,
-        isAuthorized: Bool = false,
+        isAuthorized: Bool? = nil,
         requested: Date? = nil,
         received: Date = Date()
     ) {
         let freshness = HTTPFreshness(
             headers: headers,
             status: status,
-            isAuthorized: isAuthorized || request.contains { $0.key.lowercased() == "authorization" },
+            isAuthorized: isAuthorized ?? request.contains { $0.key.lowercased() == "authorization" },
             requested: requested,
             received: received
         )
@@ -75,7 +75,7 @@ extension CachedData.Metadata {
     func refreshed(
         by headers: [String: String],
         request: [String: String] = [:],
-        isAuthorized: Bool = false,
+        isAuthorized: Bool? = nil,
         requested: Date? = nil,
         received: Date = Date()
     ) -> Self? {

@@ -52,24 +52,25 @@ struct ResumableData: Sendable, Equatable {
     ///   - data: all bytes from the first one on: those that were kept before, too, where the answer has continued
     ///     them.
     ///   - previous: what the request was to resume; it counts where the answer continues it.
-    ///   - isAuthorized: as of `HTTPFreshness`.
+    ///   - hidden: nothing unless it is said; what the request shows itself is seen.
     /// - Returns: nil where the rest cannot be asked for, or where it is not worth it.
     init?(
         request: URLRequest,
         response: URLResponse?,
         data: Data,
         continuing previous: ResumableData? = nil,
-        isAuthorized: Bool = false,
+        hidden: HiddenFields? = nil,
         limits: Limits = Limits()
     ) {
         guard let response = response as? HTTPURLResponse, let url = request.url.flatMap(Self.place) else { return nil }
         let headers = response.lowercasedHeaders
         let previous = response.statusCode == 206 ? previous : nil
         guard let total = Self.total(response.statusCode, headers, previous) else { return nil }
-        let isAuthorized = isAuthorized || request.value(forHTTPHeaderField: "Authorization") != nil
+        let hidden = hidden ?? HiddenFields(sent: request, known: request, scope: nil)
         // RFC 9111 section 3.3: a part is kept as the whole would be, or not at all.
         let merged = (previous?.headers ?? [:]).merging(headers) { $1 }
-        guard HTTPFreshness.mayKeep(merged, status: 200, isAuthorized: isAuthorized),
+        guard HTTPFreshness.mayKeep(merged, status: 200, isAuthorized: hidden.isAuthorized),
+            hidden.areIrrelevant(to: merged),
             let validator = previous?.validator ?? Self.strongValidator(headers),
             data.count >= max(1, limits.least), data.count < total, total <= limits.most
         else { return nil }

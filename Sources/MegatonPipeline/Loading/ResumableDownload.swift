@@ -19,7 +19,8 @@ struct ResumableDownload {
     /// From the first byte on.
     private(set) var body = Data()
     private let plain: URLRequest
-    private let isAuthorized: Bool
+    /// What the request that is sent shows beyond this one. To be set before anything comes.
+    var hidden: HiddenFields
     private let limits: ResumableData.Limits
     /// Before there is a response: what is to be resumed; with one: what it has continued.
     private var partial: ResumableData?
@@ -30,16 +31,16 @@ struct ResumableDownload {
     /// - Parameters:
     ///   - request: without a range.
     ///   - partial: what an earlier attempt has left.
-    ///   - isAuthorized: as of `HTTPFreshness`.
+    ///   - hidden: nothing unless it is said; what the request shows itself is seen.
     init(
         _ request: URLRequest,
         resuming partial: ResumableData?,
-        isAuthorized: Bool = false,
+        hidden: HiddenFields? = nil,
         limits: ResumableData.Limits = ResumableData.Limits()
     ) {
         plain = request
         self.request = request
-        self.isAuthorized = isAuthorized
+        self.hidden = hidden ?? HiddenFields(sent: request, known: request, scope: nil)
         self.limits = limits
         if let partial, partial.total <= limits.most, partial.resume(&self.request) { self.partial = partial }
     }
@@ -102,7 +103,7 @@ struct ResumableDownload {
             response: response,
             data: body,
             continuing: partial,
-            isAuthorized: isAuthorized,
+            hidden: hidden,
             limits: limits
         )
     }

@@ -8,7 +8,8 @@ internal import FoundationNetworking
 //                                 └──────── once, without a range ◄── 416 ───┤
 //                                                                            └─ cut off: keep what has come
 extension OriginalLoader {
-    typealias Loaded = (data: Data, response: URLResponse?)
+    /// - Parameter hidden: what the request showed beyond what its key tells.
+    typealias Loaded = (data: Data, response: URLResponse?, hidden: HiddenFields)
 
     /// What keeps the beginning of this download; nil where nothing is to be kept of it.
     func keeping(of request: URLRequest, _ load: Load) -> PartialKeeping? {
@@ -39,11 +40,14 @@ extension OriginalLoader {
         _ load: Load
     ) async throws(Error) -> Loaded {
         let limits = ResumableData.Limits(most: limit)
-        let download = ResumableDownload(request, resuming: partial, limits: limits)
-        switch try await ask(download, keeping, load) {
+        var download = ResumableDownload(request, resuming: partial, limits: limits)
+        let sent = try await prepared(download.request, load)
+        // RFC 9111 section 3.5: what the delegate has just added counts too.
+        download.hidden = HiddenFields(sent: sent, known: download.request, scope: load.source.request.credentialScope)
+        switch try await ask(download, as: sent, keeping, load) {
         case .done(let data, let response):
             await keeping?.end(nil)
-            return (data, response)
+            return (data, response, download.hidden)
         case .again:
             await keeping?.end(nil)
             // Without anything to resume it does not come to this again.
@@ -57,10 +61,10 @@ extension OriginalLoader {
     /// Asks the origin if the gate lets us, and tells the gate how it went.
     private func ask(
         _ download: ResumableDownload,
+        as request: URLRequest,
         _ keeping: PartialKeeping?,
         _ load: Load
     ) async throws(Error) -> ResumableDownload.Outcome {
-        let request = try await prepared(download.request, load)
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let pass = try await configuration.originGate.enter(url)

@@ -70,6 +70,7 @@ extension OriginalLoader {
     /// What was sent when, and what came.
     private struct Exchange {
         let request: URLRequest
+        let hidden: HiddenFields
         let requested: Date
         let data: Data
         let response: URLResponse?
@@ -95,8 +96,8 @@ extension OriginalLoader {
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
         return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
             let requested = Date()
-            let (data, response) = try await download(request, resuming: partial, keeping, load)
-            return Exchange(request: request, requested: requested, data: data, response: response)
+            let (data, response, hidden) = try await download(request, resuming: partial, keeping, load)
+            return Exchange(request: request, hidden: hidden, requested: requested, data: data, response: response)
         }
     }
 
@@ -109,15 +110,28 @@ extension OriginalLoader {
         let (request, requested, response) = (exchange.request, exchange.requested, exchange.response)
         let http = response as? HTTPURLResponse
         let (url, headers) = (request.url?.redacted ?? "", http?.lowercasedHeaders ?? [:])
-        let (sent, mayKeep) = (request.allHTTPHeaderFields ?? [:], RequestCachePolicy(request).mayKeep)
+        // By which fields it varies is told by those that the next one can be compared with.
+        let (asked, hidden) = (request.allHTTPHeaderFields ?? [:], exchange.hidden)
+        let mayKeep = RequestCachePolicy(request).mayKeep && hidden.areIrrelevant(to: headers)
         switch (http?.statusCode ?? 200, known) {
         case (let status, _) where HTTPFreshness.keptStatuses.contains(status):
             guard !exchange.data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
-            let metadata = CachedData.Metadata(headers: headers, request: sent, status: status, requested: requested)
+            let metadata = CachedData.Metadata(
+                headers: headers,
+                request: asked,
+                status: status,
+                isAuthorized: hidden.isAuthorized,
+                requested: requested
+            )
             return original(exchange.data, nil, mayKeep ? metadata : nil, response, lead, load)
         case (304, let stale?):
             load.metrics.update { $0.revalidations += 1 }
-            let metadata = stale.metadata.refreshed(by: headers, request: sent, requested: requested)
+            let metadata = stale.metadata.refreshed(
+                by: headers,
+                request: asked,
+                isAuthorized: hidden.isAuthorized,
+                requested: requested
+            )
             return original(stale.data, stale.checksum, mayKeep ? metadata : nil, response, lead, load)
         // A condition of the caller's own, a part that nobody asked for, or a loader that makes no error of a status.
         case (let status, _): throw HTTPStatusError.error(status: status, headers: headers, url: url)

@@ -1,0 +1,99 @@
+import Foundation
+import FoundationNetworking
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+/// What a delegate's token has opened is not for whoever asks next, unless the origin or the request says so.
+@Suite(.timeLimit(.minutes(2))) struct HiddenFieldsTests {
+    struct Case: Sendable, CustomTestStringConvertible {
+        let control: String
+        var vary: String?
+        var scope: String?
+        let isKept: Bool
+
+        var testDescription: String { "\(control), Vary: \(vary ?? "-"), scope: \(scope ?? "-")" }
+    }
+
+    private let cache = CountingDataCache()
+
+    private func site(_ rule: Case) -> @Sendable (OriginServer.Request) -> OriginServer.Answer {
+        { _ in
+            let fields = [("Cache-Control", rule.control), ("Content-Type", "image/png")]
+            return OriginServer.Answer(
+                headers: fields + (rule.vary.map { [("Vary", $0)] } ?? []),
+                body: TestPipeline.png
+            )
+        }
+    }
+
+    private func delegate() -> TestDelegate {
+        TestDelegate {
+            $0.willLoad = { request, _ in
+                var request = request
+                request.setValue("Bearer 1", forHTTPHeaderField: "Authorization")
+                return request
+            }
+        }
+    }
+
+    /// Asks twice, as two workers that share a cache. Renditions end when what they were made of is stored.
+    private func askTwice(_ request: ImageRequest, delegate: TestDelegate?) async throws {
+        for _ in 0..<2 {
+            let worker = PipelineProbe(cache, delegate: delegate).pipeline
+            _ = try await worker.renditions([Rendition(width: 4)], for: request)
+        }
+    }
+
+    // Fault: an answer that a delegate's token had opened was kept for all (RFC 9111 sections 3.5 and 4.1).
+    @Test(arguments: [
+        Case(control: "max-age=60", isKept: false),
+        Case(control: "public, max-age=60", isKept: true),
+        Case(control: "s-maxage=60", isKept: true),
+        Case(control: "max-age=60", scope: "alice", isKept: true),
+        Case(control: "private, max-age=60", scope: "alice", isKept: false),
+        Case(control: "public, max-age=60", vary: "Accept", isKept: true),
+        Case(control: "public, max-age=60", vary: "Accept, AUTHORIZATION", isKept: false),
+        Case(control: "public, max-age=60", vary: "Authorization", scope: "alice", isKept: true),
+    ])
+    func whatATokenHasOpened(_ rule: Case) async throws {
+        try await OriginServer.run(responding: site(rule)) { (origin) async throws in
+            var request = ImageRequest(url: origin.url("/a"))
+            request.credentialScope = rule.scope
+            try await askTwice(request, delegate: delegate())
+            #expect(origin.total == (rule.isKept ? 1 : 2))
+            #expect((cache.entries[CacheKey.original(of: request).description] != nil) == rule.isKept)
+            #expect(cache.entries.isEmpty == !rule.isKept, "nor is what was made of it")
+        }
+    }
+
+    @Test(arguments: [
+        Case(control: "max-age=60", isKept: false),
+        Case(control: "public, max-age=60", isKept: true),
+        Case(control: "max-age=60", scope: "alice", isKept: true),
+    ])
+    func whatATokenOfTheRequestHasOpened(_ rule: Case) async throws {
+        try await OriginServer.run(responding: site(rule)) { (origin) async throws in
+            var request = ImageRequest(url: origin.url("/a"))
+            request.headers = ["Authorization": "Bearer 1"]
+            request.credentialScope = rule.scope
+            try await askTwice(request, delegate: nil)
+            #expect(origin.total == (rule.isKept ? 1 : 2))
+        }
+    }
+
+    /// Who shares the scope shares the answer, and nobody else.
+    @Test func aScopeIsNotOthers() async throws {
+        try await OriginServer.run(responding: site(Case(control: "max-age=60", isKept: true))) {
+            (origin) async throws in
+            var request = ImageRequest(url: origin.url("/a"))
+            for scope in ["alice", "bob", "alice"] {
+                request.credentialScope = scope
+                _ = try await PipelineProbe(cache, delegate: delegate()).pipeline
+                    .renditions([Rendition(width: 4)], for: request)
+            }
+            #expect(origin.total == 2)
+        }
+    }
+}
