@@ -18,6 +18,7 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
     public static let png = AssetType("png", "image/png")
     public static let gif = AssetType("gif", "image/gif")
     public static let webp = AssetType("webp", "image/webp")
+    /// Single pictures are decoded; a sequence, whose major brand is `avis`, is refused with `.unsupportedFormat`.
     public static let avif = AssetType("avif", "image/avif")
     public static let heic = AssetType("heic", "image/heic")
     public static let tiff = AssetType("tiff", "image/tiff")

@@ -40,7 +40,8 @@ public final class ImagePrefetcher: Sendable {
     /// - Parameters:
     ///   - maxConcurrentRequestCount: requests at a time.
     ///   - didFinish: told of each request that was not stopped; at once of one that is in memory already.
-    ///   - didComplete: told each time when nothing is left to do.
+    ///   - didComplete: told each time when nothing is left to do: by `startPrefetching` itself where nothing has to be
+    ///     done, and by a stop that leaves nothing. On any thread; Nuke tells it on the main one.
     public init(
         pipeline: ImagePipeline,
         destination: Destination = .memoryCache,

@@ -20,7 +20,8 @@ extension ImageRequest {
         public static let reloadIgnoringCachedData: Options = [.disableMemoryCacheReads, .disableDiskCacheReads]
         /// Asks no origin: what is in no cache is `.dataMissingInCache`.
         public static let returnCacheDataDontLoad = Options(rawValue: 1 << 4)
-        /// A closure's bytes are fetched at once, without waiting for a place.
+        /// A closure's bytes are fetched at once, without waiting for a place. Of closures only (in Nuke of URLs too):
+        /// downloads always wait for one of `fetchConcurrency`.
         public static let skipDataLoadingQueue = Options(rawValue: 1 << 5)
     }
 

@@ -1,6 +1,7 @@
 /// One picture to be made from a source: its size, how it fits, and how it is encoded.
 ///
-/// Whatever changes a byte of the result is a property here and part of `identity`.
+/// Whatever changes a byte of the result is a property here and part of `identity`: the processors and the thumbnail of a
+/// request are not applied to it.
 public struct Rendition: Sendable, Hashable {
     /// How the source's rectangle meets the wanted one; the words of CSS `object-fit` and sharp.
     ///

@@ -121,5 +121,42 @@ import Testing
             if case .failure(let error) = result { print("\(request): \(error)") }
         }
         #expect(pipeline.cache[url] != nil)
+        prefetcher.stopPrefetching(with: [url])
+    }
+
+    @Test func optionsOfARequest() async throws {
+        let (directory, url) = try site()
+        let pipeline = ImagePipeline {
+            $0.fileAccess = FileAccess(roots: [directory.path])
+            $0.imageCache = ImageCache()
+        }
+        _ = try await pipeline.image(for: ImageRequest(url: url, processors: [.resize(width: 320), .gaussianBlur()]))
+
+        var request = ImageRequest(url: url, processors: [.resize(width: 320), .gaussianBlur()], priority: .high)
+        request.options = [.reloadIgnoringCachedData, .disableMemoryCacheWrites]
+        let response = try await pipeline.imageTask(with: request).response
+        let wasInMemory = response.cacheType == .memory
+
+        #expect(!wasInMemory && response.image.size == PixelSize(width: 320, height: 240))
+    }
+
+    @Test func aTaskIsSteered() async throws {
+        let (directory, url) = try site()
+        let pipeline = ImagePipeline { $0.fileAccess = FileAccess(roots: [directory.path]) }
+        let task = pipeline.imageTask(with: url)
+        task.priority = .veryHigh
+        task.cancel()
+        #expect(task.priority == .veryHigh && task.status.result != nil)
+    }
+
+    @Test func picturesOfOnesOwnInMemory() throws {
+        let image = try #require(PlatformImage(width: 1, height: 1, bands: 3, pixels: Data([1, 2, 3])))
+        let request: ImageRequest = "https://example.org/a.png"
+        let pipeline = ImagePipeline { $0.imageCache = FewImages() }
+        pipeline.cache[request] = ImageContainer(image: image)
+        let kept = pipeline.cache[request]
+        #expect(kept?.image === image)
+        pipeline.configuration.imageCache?.removeAll()
+        #expect(pipeline.cache[request] == nil)
     }
 }

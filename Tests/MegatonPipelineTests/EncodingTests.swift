@@ -140,6 +140,18 @@ import Testing
     private static let copyright: UInt16 = 0x8298
     private static let artist: UInt16 = 0x013B
 
+    /// What `image(for:)` gives is upright pixels and nothing else; bytes are as they came.
+    @Test func imagesHaveNothingButPixels() async throws {
+        let texts = [Self.copyright: "Ann Example", 0x010F: "Camera"]
+        let source = TestEXIF.jpeg(try TestPicture.jpeg(64, 48), orientation: 6, texts: texts)
+        let (pipeline, request) = (ImagePipeline(), ImageRequest(id: "a", data: { source }))
+        let image = try await pipeline.image(for: request)
+        #expect(image.size == PixelSize(width: 48, height: 64) && !image.picture.hasProfile)
+        let written = try #require(ImageEncoders.Vips(format: .jpeg).encode(image))
+        #expect(try TestPicture.fields(of: written).filter { $0.hasPrefix("exif-") || $0 == "orientation" }.isEmpty)
+        #expect(try await pipeline.data(for: request).data == source)
+    }
+
     /// No format lets anything through that is not asked for: also the libvips savers that ignore "strip".
     @Test(arguments: Rendition.Format.allCases) func metadataGo(_ format: Rendition.Format) throws {
         try VipsRuntime.allow([.jxl])

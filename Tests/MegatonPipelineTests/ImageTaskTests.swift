@@ -246,5 +246,10 @@ import Testing
         let other = TestPipeline.make(HeldLoader())
         ImagePipeline.shared = other
         #expect(ImagePipeline.shared === other)
+        let cache = MemoryDataCache()
+        ImagePipeline.shared = ImagePipeline {
+            $0.dataCache = cache
+        }
+        #expect(ImagePipeline.shared.configuration.dataCache as? MemoryDataCache === cache)
     }
 }

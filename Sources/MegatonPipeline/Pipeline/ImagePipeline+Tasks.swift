@@ -29,11 +29,17 @@ extension ImagePipeline {
     }
 
     /// Loads an image and waits for it. Cancelling the Swift task cancels the load.
+    ///
+    /// - Returns: nothing but pixels, as of a request.
     public func image(for url: URL) async throws(Error) -> PlatformImage {
         try await image(for: ImageRequest(url: url))
     }
 
     /// Loads an image and waits for it. Cancelling the Swift task cancels the load.
+    ///
+    /// - Returns: nothing but pixels, whatever the original has beside them: they are upright, and in sRGB or grey, as its
+    ///   profile has been applied and is gone like EXIF and all other metadata. ``Rendition/keepMetadata`` and
+    ///   ``Rendition/profile`` keep some of it; `data(for:)` has the bytes as they came.
     public func image(for request: ImageRequest) async throws(Error) -> PlatformImage {
         try await imageTask(with: request).image
     }

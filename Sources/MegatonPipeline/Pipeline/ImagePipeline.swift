@@ -68,9 +68,14 @@ public final class ImagePipeline: Sendable {
 
     /// Makes the renditions of a source, or finds them.
     ///
+    /// They are made of the original. Heeded of the request is where that comes from and what it is called, its priority
+    /// and what it says of caches; of the delegate its data loader, `willLoadData` and its data cache. Its processors and
+    /// its thumbnail are not applied, and decoders, encoders, memory caches and keys of a configuration or a delegate are
+    /// not asked for.
+    ///
     /// - Returns: one response for each rendition, in their order.
     /// - Throws: the first thing that went wrong; nothing is thrown for a single rendition alone, as all of them come
-    ///   from one decode.
+    ///   from one decode. `.invalidURL` for a picture that a closure makes, which has no original.
     public func renditions(
         _ renditions: [Rendition],
         for request: ImageRequest,

@@ -1,0 +1,17 @@
+import Foundation
+import MegatonPipeline
+
+/// Makes colours darker, and leaves alpha as it is.
+struct Darken: ImageProcessing {
+    /// What each colour is divided by, 1 to 255.
+    let divisor: UInt8
+
+    var identifier: String { "org.example/darken?divisor=\(divisor)" }
+
+    func process(_ image: PlatformImage) -> PlatformImage? {
+        let colours = image.hasAlpha ? image.bands - 1 : image.bands
+        var pixels = image.pixels()
+        for index in pixels.indices where index % image.bands < colours { pixels[index] /= divisor }
+        return PlatformImage(width: image.size.width, height: image.size.height, bands: image.bands, pixels: pixels)
+    }
+}

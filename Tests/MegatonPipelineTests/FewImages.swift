@@ -1,0 +1,19 @@
+import MegatonPipeline
+import Synchronization
+
+/// Decoded pictures by their keys; all of them go when there would be too many.
+final class FewImages: ImageCaching {
+    private let images = Mutex<[ImageCacheKey: ImageContainer]>([:])
+
+    subscript(key: ImageCacheKey) -> ImageContainer? {
+        get { images.withLock { $0[key] } }
+        set {
+            images.withLock { images in
+                if images.count >= 100 { images = [:] }
+                images[key] = newValue
+            }
+        }
+    }
+
+    func removeAll() { images.withLock { $0 = [:] } }
+}

@@ -1,0 +1,17 @@
+import Foundation
+import MegatonPipeline
+import Synchronization
+
+/// Bytes by their keys; all of them go when there would be too many.
+final class FewBytes: DataCaching {
+    private let entries = Mutex<[String: Data]>([:])
+
+    func cachedData(for key: String) -> Data? { entries.withLock { $0[key] } }
+
+    func storeData(_ data: Data, for key: String) {
+        entries.withLock { entries in
+            if entries.count >= 1000 { entries = [:] }
+            entries[key] = data
+        }
+    }
+}
