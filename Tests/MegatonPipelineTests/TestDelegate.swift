@@ -13,7 +13,8 @@ final class TestDelegate: ImagePipeline.Delegate {
         var previewPolicy: @Sendable (ImageDecodingContext) -> ImagePipeline.PreviewPolicy = { .default(for: $0.data) }
         var keepsInMemory = true
         var cacheKey: String?
-        var willCache: @Sendable (Data) -> Data? = { $0 }
+        /// Told whether the bytes were encoded here.
+        var willCache: @Sendable (_ data: Data, _ isEncoded: Bool) -> Data? = { data, _ in data }
     }
 
     /// Events of all tasks, with the number of the task.
@@ -65,7 +66,7 @@ final class TestDelegate: ImagePipeline.Delegate {
         for request: ImageRequest,
         pipeline: ImagePipeline
     ) async -> Data? {
-        actions.willCache(data)
+        actions.willCache(data, image != nil)
     }
 
     func imageTaskCreated(_ task: ImageTask, pipeline: ImagePipeline) {

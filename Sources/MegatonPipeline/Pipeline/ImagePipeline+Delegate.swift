@@ -37,7 +37,11 @@ extension ImagePipeline {
 
         /// The name in memory and in the data caches; nil for the pipeline's own.
         func cacheKey(for request: ImageRequest, pipeline: ImagePipeline) -> String?
-        /// What is kept in the place of these bytes; nil keeps nothing.
+        /// What is kept in the data caches in the place of these bytes; nil keeps nothing. Asked once for what has come or
+        /// was encoded, not for renditions, nor again where an origin confirms what is kept. Whoever waits for the same
+        /// bytes elsewhere goes on waiting meanwhile.
+        ///
+        /// - Parameter image: of which the bytes were encoded; nil for an original.
         func willCache(
             data: Data,
             image: ImageContainer?,
@@ -68,6 +72,11 @@ extension ImagePipeline {
             willLoadData: { [weak self] urlRequest in
                 guard let self else { throw CancellationError() }
                 return try await delegate.willLoadData(for: request, urlRequest: urlRequest, pipeline: self)
+            },
+            willCache: { [weak self] data in
+                // A pipeline that is gone has nobody to say what may be kept.
+                guard let self else { return nil }
+                return await delegate.willCache(data: data, image: nil, for: request, pipeline: self)
             }
         )
         return source

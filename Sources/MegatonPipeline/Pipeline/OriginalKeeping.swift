@@ -1,3 +1,4 @@
+internal import Foundation
 import Synchronization
 
 /// Puts what was fetched into the caches: at once where somebody wants it by then, and later where one comes who does.
@@ -12,6 +13,7 @@ final class OriginalKeeping: Sendable {
     private let lead: FlightLead?
     /// Nil where the bytes must not be kept.
     private let entry: CachedData?
+    private let willCache: (@Sendable (Data) async -> Data?)?
     private let state: Mutex<State>
 
     /// Ends the flight at once, whoever is cancelled meanwhile: others wait for it.
@@ -19,15 +21,24 @@ final class OriginalKeeping: Sendable {
     /// - Parameters:
     ///   - lead: nil where no flight was begun, as the caches were not to be asked.
     ///   - isWanted: whether somebody wants the entry kept.
-    init(_ flights: any FlightCoordinating, _ key: CacheKey, _ lead: FlightLead?, _ entry: CachedData?, isWanted: Bool)
-    {
+    ///   - willCache: what is kept in the place of the bytes; nil for these.
+    init(
+        _ flights: any FlightCoordinating,
+        _ key: CacheKey,
+        _ lead: FlightLead?,
+        _ entry: CachedData?,
+        isWanted: Bool,
+        willCache: (@Sendable (Data) async -> Data?)? = nil
+    ) {
         self.flights = flights
+        self.willCache = willCache
         self.key = key
         self.lead = lead
         self.entry = entry
         let kept = isWanted ? entry : nil
         // Unstructured, as it belongs to all who want these bytes. It ends by itself, within the cache's own time-outs.
         let task = Task {
+            let kept = await kept?.replaced(willCache)
             if let lead {
                 await flights.finish([(lead, kept)])
             } else if let kept {
@@ -44,8 +55,9 @@ final class OriginalKeeping: Sendable {
             if state.isKept { return }
             state.isKept = true
             // Unstructured, as the one before, which it follows: that may forget what was there.
-            state.task = Task { [flights, key, lead, before = state.task] in
+            state.task = Task { [flights, key, lead, willCache, before = state.task] in
                 await before.value
+                guard let entry = await entry.replaced(willCache) else { return }
                 if lead == nil {
                     await flights.keep(entry, for: key)
                 } else {
@@ -57,4 +69,13 @@ final class OriginalKeeping: Sendable {
 
     /// Returns when everything that was wanted so far is kept.
     func ended() async { await state.withLock { $0.task }.value }
+}
+
+extension CachedData {
+    /// The entry with what is to be kept in the place of its bytes.
+    fileprivate func replaced(_ willCache: (@Sendable (Data) async -> Data?)?) async -> CachedData? {
+        guard let willCache else { return self }
+        guard let other = await willCache(data) else { return nil }
+        return other == data ? self : CachedData(data: other, metadata: metadata)
+    }
 }

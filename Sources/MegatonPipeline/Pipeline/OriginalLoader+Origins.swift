@@ -19,7 +19,7 @@ extension OriginalLoader {
             switch load.source.place {
             case .closure(let fetch):
                 let data = try await bytes(fetch, load)
-                return .success(original(data, nil, localMetadata, nil, lead, load))
+                return .success(original(data, localMetadata, nil, lead, load))
             case .remote(let request):
                 let exchange = try await exchange(request, known, load)
                 load.metrics.update { $0.bytesIn += exchange.data.count }
@@ -123,7 +123,7 @@ extension OriginalLoader {
                 isAuthorized: hidden.isAuthorized,
                 requested: requested
             )
-            return original(exchange.data, nil, mayKeep ? metadata : nil, response, lead, load)
+            return original(exchange.data, mayKeep ? metadata : nil, response, lead, load)
         case (304, let stale?):
             load.metrics.update { $0.revalidations += 1 }
             let metadata = stale.metadata.refreshed(
@@ -132,7 +132,7 @@ extension OriginalLoader {
                 isAuthorized: hidden.isAuthorized,
                 requested: requested
             )
-            return original(stale.data, stale.checksum, mayKeep ? metadata : nil, response, lead, load)
+            return original(stale.data, confirming: stale, mayKeep ? metadata : nil, response, lead, load)
         // A condition of the caller's own, a part that nobody asked for, or a loader that makes no error of a status.
         case (let status, _): throw HTTPStatusError.error(status: status, headers: headers, url: url)
         }
@@ -141,20 +141,22 @@ extension OriginalLoader {
     /// What the origin has given or confirmed.
     private func original(
         _ data: Data,
-        _ checksum: String?,
+        confirming stale: CachedData? = nil,
         _ metadata: CachedData.Metadata?,
         _ response: URLResponse?,
         _ lead: FlightLead?,
         _ load: Load
     ) -> Original {
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
-        let entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: checksum) } : nil
+        let entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
         let keeping = OriginalKeeping(
             load.source.flights,
             load.source.key,
             lead,
             entry,
-            isWanted: demand.contains(OriginalLoadKey(load.source))
+            isWanted: demand.contains(OriginalLoadKey(load.source)),
+            // What is kept already was looked at when it came.
+            willCache: stale == nil ? load.source.hooks?.willCache : nil
         )
         return Original(data: data, metadata: metadata, response: response, keeping: keeping)
     }

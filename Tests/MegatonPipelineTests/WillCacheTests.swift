@@ -1,0 +1,88 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+/// 1.9: what a delegate lets be kept, of originals and of what was encoded.
+@Suite(.timeLimit(.minutes(2))) struct WillCacheTests {
+    private let image = TestImage.quarters(width: 64, height: 64)
+    private let other = TestImage.quarters(width: 32, height: 32)
+    private let small = Rendition(width: 16, height: 16, format: .png)
+    private let cache = CountingDataCache()
+    /// Whether each of what it was asked about had been encoded here.
+    private let asked = TestLog<Bool>()
+
+    /// - Parameter kept: in the place of what was asked about.
+    private func worker(_ kept: @escaping @Sendable (Data, _ isEncoded: Bool) -> Data?) -> PipelineProbe {
+        let delegate = TestDelegate {
+            $0.willCache = { [asked] data, isEncoded in
+                asked.append(isEncoded)
+                return kept(data, isEncoded)
+            }
+        }
+        return PipelineProbe(cache, delegate: delegate) { $0.imageCache = nil }
+    }
+
+    /// Renditions end when what they were made of is stored.
+    private func load(_ worker: PipelineProbe, _ url: URL) async throws {
+        _ = try await worker.pipeline.renditions([small], for: ImageRequest(url: url))
+    }
+
+    private func original(_ url: URL) -> Data? {
+        cache.entries[CacheKey.original(of: ImageRequest(url: url)).description].flatMap {
+            CachedData(encoded: $0)?.data
+        }
+    }
+
+    @Test func anOriginalIsAskedAboutOnce() async throws {
+        try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
+            let url = origin.url("/a")
+            for _ in 0..<2 { try await load(worker { data, _ in data }, url) }
+            #expect(asked.values == [false], "and renditions never")
+            #expect(original(url) == image)
+        }
+    }
+
+    @Test func anotherOriginalIsKept() async throws {
+        try await OriginServer.run(answer: { [image] _ in .image(image) }) { [other] (origin) async throws in
+            let (url, worker) = (origin.url("/a"), worker { _, _ in other })
+            try await load(worker, url)
+            let (data, _) = try await worker.pipeline.data(for: url)
+            #expect(data == other && original(url) == other && origin.total == 1)
+        }
+    }
+
+    @Test func anOriginalThatIsNotToBeKept() async throws {
+        try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
+            let (url, worker) = (origin.url("/a"), worker { _, _ in nil })
+            for _ in 0..<2 { _ = try await worker.pipeline.data(for: url) }
+            #expect(origin.total == 2 && original(url) == nil)
+        }
+    }
+
+    /// It was looked at when it came: what is kept may be another one.
+    @Test func whatIsConfirmedIsNotAskedAboutAgain() async throws {
+        let site: @Sendable (OriginServer.Request) -> OriginServer.Answer = { [image] request in
+            let fields = [("ETag", "\"1\""), ("Cache-Control", "max-age=0"), ("Content-Type", "image/png")]
+            let isKnown = request.headers["if-none-match"] == "\"1\""
+            return OriginServer.Answer(status: isKnown ? 304 : 200, headers: fields, body: isKnown ? Data() : image)
+        }
+        try await OriginServer.run(responding: site) { [other] (origin) async throws in
+            for _ in 0..<2 { try await load(worker { _, _ in other }, origin.url("/a")) }
+            #expect(asked.values == [false] && origin.total == 2)
+            #expect(original(origin.url("/a")) == other)
+        }
+    }
+
+    @Test(arguments: [true, false]) func whatWasEncoded(_ isKept: Bool) async throws {
+        try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
+            let worker = worker { data, isEncoded in isEncoded && !isKept ? nil : data }
+            let request = worker.request(origin.url("/a"), ["1"])
+            _ = try await worker.pipeline.image(for: request)
+            await worker.settle()
+            #expect(asked.values.contains(true))
+            #expect((cache.entries[worker.image(request)] != nil) == isKept)
+        }
+    }
+}
