@@ -176,8 +176,8 @@ let package = Package(
         .testTarget(
             name: "MegatonEndToEndTests",
             dependencies: [
-                "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonRedis", "MegatonTestSupport",
-                .product(name: "NIOCore", package: "swift-nio"),
+                "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonPipeline", "MegatonRedis",
+                "MegatonTestSupport", .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),
