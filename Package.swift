@@ -129,10 +129,17 @@ let package = Package(
             path: "Tests/MegatonFuzz",
             swiftSettings: settings
         ),
+        // What a test kills: it fills a disk cache for as long as it lives.
+        .executableTarget(
+            name: "MegatonCacheWriter",
+            dependencies: ["MegatonPipeline", "MegatonTestSupport"],
+            path: "Tests/MegatonCacheWriter",
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "MegatonPipelineTests",
             dependencies: [
-                "CVips", "MegatonPipeline", "MegatonPipelineTesting", "MegatonTestSupport",
+                "CVips", "MegatonCacheWriter", "MegatonPipeline", "MegatonPipelineTesting", "MegatonTestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             exclude: ["Golden"],
