@@ -129,10 +129,17 @@ let package = Package(
             path: "Tests/MegatonFuzz",
             swiftSettings: settings
         ),
+        // What a test kills: it fills a disk cache for as long as it lives.
+        .executableTarget(
+            name: "MegatonCacheWriter",
+            dependencies: ["MegatonPipeline", "MegatonTestSupport"],
+            path: "Tests/MegatonCacheWriter",
+            swiftSettings: settings
+        ),
         .testTarget(
             name: "MegatonPipelineTests",
             dependencies: [
-                "CVips", "MegatonPipeline", "MegatonPipelineTesting", "MegatonTestSupport",
+                "CVips", "MegatonCacheWriter", "MegatonPipeline", "MegatonPipelineTesting", "MegatonTestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             exclude: ["Golden"],
@@ -176,8 +183,8 @@ let package = Package(
         .testTarget(
             name: "MegatonEndToEndTests",
             dependencies: [
-                "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonRedis", "MegatonTestSupport",
-                .product(name: "NIOCore", package: "swift-nio"),
+                "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonPipeline", "MegatonRedis",
+                "MegatonTestSupport", .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),

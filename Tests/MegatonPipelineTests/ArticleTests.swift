@@ -87,6 +87,7 @@ import Testing
         #expect(pipeline.cache[request] != nil)
         await pipeline.cache.removeCachedImage(for: request)
         #expect(pipeline.cache[request] == nil)
+        await disk.flush()
     }
 
     @Test func limitsOfOnesOwn() async throws {

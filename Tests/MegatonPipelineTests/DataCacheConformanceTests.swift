@@ -1,11 +1,10 @@
 import Foundation
 import MegatonPipeline
 import MegatonPipelineTesting
-import MegatonTestSupport
 import Testing
 
 /// The caches of the pipeline keep the contract of `DataCaching`.
-@Suite(.timeLimit(.minutes(2))) struct DataCacheConformanceTests {
+@Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheConformanceTests {
     /// Each entry is read from its file: nothing is left in the staging area.
     struct FlushedCache: DataCaching {
         let cache: DataCache
@@ -34,14 +33,12 @@ import Testing
 
     @Test(arguments: DataCachingConformance.Check.allCases)
     func diskConforms(_ check: DataCachingConformance.Check) async throws {
-        let directory = try TestDirectory()
-        try await DataCachingConformance(Self.disk(directory)).run(check)
+        try await DataCachingConformance(DataCacheFixture().cache()).run(check)
     }
 
     @Test(arguments: DataCachingConformance.Check.allCases)
     func filesConform(_ check: DataCachingConformance.Check) async throws {
-        let directory = try TestDirectory()
-        try await DataCachingConformance(FlushedCache(cache: Self.disk(directory))).run(check)
+        try await DataCachingConformance(FlushedCache(cache: DataCacheFixture().cache())).run(check)
     }
 
     @Test(arguments: DataCachingConformance.Check.allCases)
@@ -51,12 +48,7 @@ import Testing
 
     @Test(arguments: DataCachingConformance.Check.allCases)
     func layersConform(_ check: DataCachingConformance.Check) async throws {
-        let directory = try TestDirectory()
-        let layers = LayeredDataCache([MemoryDataCache(), try Self.disk(directory)])
+        let layers = LayeredDataCache([MemoryDataCache(), try DataCacheFixture().cache()])
         try await DataCachingConformance(layers).run(check)
-    }
-
-    private static func disk(_ directory: TestDirectory) throws -> DataCache {
-        try DataCache(path: URL(fileURLWithPath: directory.path))
     }
 }

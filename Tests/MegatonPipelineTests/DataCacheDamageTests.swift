@@ -5,7 +5,7 @@ import Testing
 @testable import MegatonPipeline
 
 /// K7, and what kills, power cuts and disks do to a cache.
-@Suite(.timeLimit(.minutes(2))) struct DataCacheDamageTests {
+@Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheDamageTests {
     private let fixture: DataCacheFixture
 
     init() throws { fixture = try DataCacheFixture() }

@@ -150,7 +150,7 @@ import Testing
             await probe.settle()
             let (plain, made) = (probe.request(origin.url("/a")), probe.request(origin.url("/a"), ["1"]))
             #expect(probe.cache.writes == [probe.original(plain), probe.image(made)])
-            let entry = await probe.pipeline.configuration.flights.lookUp([.image(of: made)])[0]
+            let entry = await probe.pipeline.configuration.coordinator.lookUp([.image(of: made)])[0]
             #expect(try #require(entry).metadata.lifetime <= 100)
             #expect(origin.total == 2)
         }

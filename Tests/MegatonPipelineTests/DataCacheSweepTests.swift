@@ -5,7 +5,7 @@ import Testing
 @testable import MegatonPipeline
 
 /// K6 and the rest of B 58: limits, the order in which entries go, and what is swept up.
-@Suite(.timeLimit(.minutes(2))) struct DataCacheSweepTests {
+@Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheSweepTests {
     private let fixture: DataCacheFixture
     /// What an entry of `size` bytes is counted as: whatever the file system makes of it.
     private let size = 5000

@@ -5,7 +5,7 @@ import Testing
 @testable import MegatonPipeline
 
 /// B 58: what is stored, replaced and removed, before it is on the disk and afterwards.
-@Suite(.timeLimit(.minutes(2))) struct DataCacheTests {
+@Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheTests {
     private let fixture: DataCacheFixture
     private let abc = Data("abc".utf8)
     private let other = Data("other".utf8)

@@ -66,7 +66,7 @@ import Testing
         }
 
         func wait(for flight: FlightWait) async {}
-        func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async {}
+        func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> { [] }
         func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {}
     }
 
@@ -83,7 +83,10 @@ import Testing
     @Test func theConfigurationsIsTheUsualOne() async throws {
         try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
             let kept = CountingDataCache()
-            let probe = PipelineProbe(delegate: TestDelegate()) { $0.flights = LocalFlights(cache: kept) }
+            let probe = PipelineProbe(delegate: TestDelegate()) {
+                $0.flights = LocalFlights(cache: kept)
+                $0.dataCache = nil
+            }
             try await load(probe, origin.url("/a"), special: false)
             #expect(kept.entries.count == 3 && probe.cache.lookups.isEmpty)
         }

@@ -6,7 +6,7 @@ import Testing
 @testable import MegatonPipeline
 
 /// Layers of caches: one question to each layer, promotion, and what must not be promoted.
-@Suite(.timeLimit(.minutes(2))) struct LayeredDataCacheTests {
+@Suite(.timeLimit(.minutes(2)), .diskCaches) struct LayeredDataCacheTests {
     private let upper = Layer()
     private let middle = Layer()
     private let lower = Layer()

@@ -85,7 +85,7 @@ import Testing
         }
 
         func wait(for flight: FlightWait) async {}
-        func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async {}
+        func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> { [] }
         func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {}
     }
 

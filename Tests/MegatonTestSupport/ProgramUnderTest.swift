@@ -93,13 +93,21 @@ public final class ProgramUnderTest: Sendable {
         environment: [String: String] = [:],
         directory: String? = nil
     ) throws -> ProgramUnderTest {
-        let folder = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path
-        return try ProgramUnderTest(
-            program: folder + "/megaton",
+        try ProgramUnderTest(
+            program: beside("megaton"),
             arguments: arguments,
             environment: environment,
             directory: directory
         )
+    }
+
+    /// Fills a disk cache until it is killed.
+    public static func cacheWriter(_ arguments: [String]) throws -> ProgramUnderTest {
+        try ProgramUnderTest(program: beside("MegatonCacheWriter"), arguments: arguments)
+    }
+
+    private static func beside(_ name: String) -> String {
+        URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/" + name
     }
 
     deinit { send(SIGKILL) }

@@ -21,12 +21,20 @@ enum CacheNames {
     /// HASH, like an entry: bytes under a name of somebody's own (`DataCaching`).
     static func data(_ digest: String) -> String { "megaton:d:{\(digest)}" }
 
-    /// The channels on which the ends of flights are told.
+    /// The channels on which the ends of flights are told, by their keys, and entries that were deleted.
     static let channels = (0..<16).map { "megaton:landed:\($0)" }
 
     /// The channel of a key.
     static func channel(_ key: CacheKey) -> String {
         channels[Int(key.digest.prefix(1), radix: 16) ?? 0]
+    }
+
+    /// What is told of an entry that was deleted. No key begins so.
+    static func deletion(of key: CacheKey) -> String { "-" + key.description }
+
+    /// The key of an entry that was deleted, if a message is about one.
+    static func deleted(_ message: String) -> String? {
+        message.hasPrefix("-") ? String(message.dropFirst()) : nil
     }
 
     /// What each kind of key is, for statistics.

@@ -91,7 +91,7 @@ enum FlightScripts {
     ///      `torn`: chunks of the temporary key are missing, or the entry is gone whose chunks were to be kept, so that the
     ///      flight has ended without an entry of its own.
     /// After keeping nothing the entry of an earlier flight is gone too, and a mark lets those who waited go side by side
-    /// for ten seconds, and not one after the other.
+    /// for ten seconds, and not one after the other. Who has a copy is told of that, as `-` and the message.
     static let finish = RedisScript(
         name: "finishFlight",
         source: """
@@ -124,7 +124,10 @@ enum FlightScripts {
               end
             end
             redis.call('UNLINK', KEYS[2], KEYS[4])
-            if keep == '0' then redis.call('SET', KEYS[4], 'U', 'PX', 10000) end
+            if keep == '0' then
+              redis.call('SET', KEYS[4], 'U', 'PX', 10000)
+              redis.call('PUBLISH', ARGV[8], '-' .. ARGV[9])
+            end
             redis.call('PUBLISH', ARGV[8], ARGV[9])
             return answer
             """
@@ -148,7 +151,7 @@ enum FlightScripts {
     ///
     /// KEYS 1 flight · 2 negative · 3 entry
     /// ARGV 1 owner · 2 token · 3 ms to remember, 0 not at all · 4 why · 5 channel · 6 message ·
-    ///      7 `1` where the entry of an earlier flight holds no longer and is to go
+    ///      7 `1` where the entry of an earlier flight holds no longer and is to go, which is told too
     /// Returns `ok`, or `stale` where the flight is not the owner's any more.
     static let fail = RedisScript(
         name: "failFlight",
@@ -157,7 +160,10 @@ enum FlightScripts {
             local f = redis.call('HMGET', KEYS[1], 'o', 't')
             if f[1] ~= ARGV[1] or f[2] ~= ARGV[2] then return 'stale' end
             if tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[3]) end
-            if ARGV[7] == '1' then redis.call('UNLINK', KEYS[3]) end
+            if ARGV[7] == '1' then
+              redis.call('UNLINK', KEYS[3])
+              redis.call('PUBLISH', ARGV[5], '-' .. ARGV[6])
+            end
             redis.call('UNLINK', KEYS[1])
             redis.call('PUBLISH', ARGV[5], ARGV[6])
             return 'ok'

@@ -11,16 +11,17 @@ import Synchronization
 /// the cache Redis cannot be reached everybody leads.
 public final class InFlightLock: FlightCoordinating {
     let cache: RedisDataCache
-    private let owner: String
-    private let lease: Duration
+    let owner: String
+    let lease: Duration
     private let negatives: NegativePolicy
     let logger: Logger
     let statistics: StatisticsRecorder?
     private let history: History?
     private let waiters = FlightWaiters()
+    private let deletions = DeletionObservers()
     private let subscriber: RedisSubscriber
     /// What this process leads: renewed until it lands. Bounded by the jobs that run.
-    private let leading = Mutex<Set<FlightLead>>([])
+    let leading = Mutex<Set<FlightLead>>([])
 
     /// A lost message costs so much at the most.
     private static let longestSleep: Duration = .seconds(2)
@@ -69,14 +70,19 @@ public final class InFlightLock: FlightCoordinating {
         self.logger = logger
         self.statistics = statistics
         self.history = history
-        let waiters = waiters
+        let (waiters, deletions) = (waiters, deletions)
         subscriber = RedisSubscriber(
             cache.redis.configuration,
             channels: CacheNames.channels,
             group: group,
             logger: logger,
-            onSubscribed: { waiters.wakeAll() },
-            onMessage: { _, message in waiters.landed(message) }
+            onSubscribed: {
+                waiters.wakeAll()
+                deletions.tell(nil)
+            },
+            onMessage: { _, message in
+                if let key = CacheNames.deleted(message) { deletions.tell(key) } else { waiters.landed(message) }
+            }
         )
     }
 
@@ -137,11 +143,14 @@ public final class InFlightLock: FlightCoordinating {
         await waiters.wait(flight.key.description, flight.ticket, atMost: limit)
     }
 
-    public func abandon(_ flight: FlightWait) {
+    // Asynchronous, though nothing waits: where a caller may wait Swift prefers the default, which is.
+    public func abandon(_ flight: FlightWait) async {
         waiters.unregister(flight.key.description, flight.ticket)
     }
 
-    public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async {
+    @discardableResult
+    public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
+        var kept: Set<CacheKey> = []
         for (lead, entry) in entries {
             guard let token = lead.token else { continue }
             // Renewed until it is stored: many chunks take their time.
@@ -151,6 +160,7 @@ public final class InFlightLock: FlightCoordinating {
                 await note(.land, lead, entry == nil ? "uncached" : answer)
                 switch answer {
                 case "ok":
+                    if entry.map(isKeepable) == true { kept.insert(lead.key) }
                     if lead.key.kind == .original, Self.hasBytes(of: lead, entry) {
                         statistics?.add("revalidations", 1)
                     }
@@ -164,6 +174,7 @@ public final class InFlightLock: FlightCoordinating {
                 await end(lead, error: nil)
             }
         }
+        return kept
     }
 
     public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
@@ -176,12 +187,19 @@ public final class InFlightLock: FlightCoordinating {
 
     public func discard(_ key: CacheKey) async {
         do {
-            try await cache.redis.send(["UNLINK", .string(CacheNames.entry(key))])
+            let replies = try await cache.redis.pipeline([
+                ["UNLINK", .string(CacheNames.entry(key))],
+                ["PUBLISH", .string(CacheNames.channel(key)), .string(CacheNames.deletion(of: key))],
+            ])
+            for case .error(let text) in replies { throw RedisError(reply: text) }
         } catch {
             statistics?.add("cache_errors", 1)
             logger.debug("an entry was not discarded", metadata: [LogKey.error: "\(error)"])
         }
     }
+
+    /// Heard while `run` listens. Whoever deletes entries in Redis by hand tells nobody.
+    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) { deletions.add(handler) }
 
     // MARK: -
 
@@ -280,9 +298,13 @@ public final class InFlightLock: FlightCoordinating {
         entry?.checksum != nil && entry?.checksum == lead.stale?.checksum
     }
 
+    private func isKeepable(_ entry: CachedData) -> Bool {
+        entry.data.count <= cache.configuration.maximumEntrySize
+    }
+
     private func store(_ lead: FlightLead, _ token: Int, _ entry: CachedData?) async throws -> String {
         let temporary = CacheNames.temporary(lead.key, token: token)
-        let kept = entry.flatMap { $0.data.count <= cache.configuration.maximumEntrySize ? $0 : nil }
+        let kept = entry.flatMap { isKeepable($0) ? $0 : nil }
         var keep: RedisArgument = "0"
         var pieces: [RedisArgument] = []
         if let kept, Self.hasBytes(of: lead, kept) {
@@ -366,33 +388,5 @@ public final class InFlightLock: FlightCoordinating {
         // What is left of it, not what was asked for then.
         error.retryAfter = Double(max(0, millisecondsLeft)) / 1000
         return error
-    }
-
-    private func renew() async {
-        while !Task.isCancelled {
-            try? await Task.sleep(for: lease / 3)  // Cancelled: the loop's condition ends it.
-            if !Task.isCancelled { await renewLeads() }
-        }
-    }
-
-    /// Prolongs all that this process leads, in one round trip.
-    func renewLeads() async {
-        let leads = leading.withLock { Array($0) }
-        if leads.isEmpty { return }
-        do {
-            let replies = try await cache.redis.run(
-                FlightScripts.renew,
-                calls: leads.map { lead in
-                    (
-                        [CacheNames.flight(lead.key)],
-                        [.string(owner), .int(lead.token ?? 0), .int(lease.wholeMilliseconds)]
-                    )
-                }
-            )
-            let lost = replies.count { $0.int != 1 }
-            if lost > 0 { statistics?.add("flights_lost", lost) }
-        } catch {
-            logger.debug("flights were not renewed", metadata: [LogKey.error: "\(error)"])
-        }
     }
 }

@@ -9,6 +9,8 @@ extension Worker {
         public var control: RedisConfiguration
         /// Where the blobs and flights are; nil works without a shared cache.
         public var cache: RedisConfiguration?
+        /// Memory or a disk before the shared cache, or in its place; nil, as by default, is neither. See `LayeredFlights`.
+        public var dataCache: (any DataCaching)?
         /// Jobs in hand at a time: most of them wait for an origin or for a render thread.
         public var concurrency = 16
         /// Threads that render.

@@ -50,6 +50,7 @@ extension Worker {
             pipeline.flights = flights
             pipeline.resumableDataCache = flights.cache.forPartials()
         }
+        pipeline.dataCache = configuration.dataCache
         pipeline.fileAccess = FileAccess(roots: configuration.roots)
         pipeline.urlPolicy = urlPolicy
         pipeline.types = configuration.types

@@ -22,7 +22,9 @@ public protocol FlightCoordinating: Sendable {
     ///
     /// - Parameter entries: nil ends the flight without keeping anything, the stale entry neither. An entry with the
     ///   checksum of the lead's stale one has its bytes: only what is known of them has changed.
-    func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async
+    /// - Returns: the keys whose entry is what others find now. The others' is not: another flight was newer, say.
+    @discardableResult
+    func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey>
 
     /// Ends flights with an error that those who wait for them are told.
     func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async
@@ -31,13 +33,25 @@ public protocol FlightCoordinating: Sendable {
     func lookUp(_ keys: [CacheKey]) async -> [CachedData?]
 
     /// Keeps an entry that no flight is about.
-    func store(_ entry: CachedData, for key: CacheKey) async
+    ///
+    /// - Returns: whether it is what others find now.
+    @discardableResult
+    func store(_ entry: CachedData, for key: CacheKey) async -> Bool
 
     /// Keeps an entry in the place of what is there, fresh or not: the origin was asked in spite of that.
-    func replace(_ entry: CachedData, for key: CacheKey) async
+    ///
+    /// - Returns: whether it is what others find now.
+    @discardableResult
+    func replace(_ entry: CachedData, for key: CacheKey) async -> Bool
 
     /// Forgets an entry whose bytes turned out to be of no use, so that they are fetched anew the next time.
     func discard(_ key: CacheKey) async
+
+    /// Tells from now on which entries somebody has deleted, for those who have copies of them.
+    ///
+    /// - Parameter handler: called on any thread, and must not block. It is given the key's description, or nil where any
+    ///   entry may have been deleted: nothing was heard for a while.
+    func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void)
 }
 
 extension FlightCoordinating {
@@ -48,12 +62,14 @@ extension FlightCoordinating {
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }
 
     /// Nothing, for coordinators that keep nothing.
-    public func store(_ entry: CachedData, for key: CacheKey) async {}
+    @discardableResult
+    public func store(_ entry: CachedData, for key: CacheKey) async -> Bool { false }
 
     /// Forgets what is there, and stores.
-    public func replace(_ entry: CachedData, for key: CacheKey) async {
+    @discardableResult
+    public func replace(_ entry: CachedData, for key: CacheKey) async -> Bool {
         await discard(key)
-        await store(entry, for: key)
+        return await store(entry, for: key)
     }
 
     /// Nothing, for coordinators that remember nobody.
@@ -61,6 +77,9 @@ extension FlightCoordinating {
 
     /// Nothing, for coordinators that keep nothing.
     public func discard(_ key: CacheKey) async {}
+
+    /// Nothing, for coordinators that nobody else deletes from.
+    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) {}
 }
 
 extension FlightCoordinating {

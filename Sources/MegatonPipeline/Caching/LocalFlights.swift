@@ -26,25 +26,32 @@ public struct LocalFlights: FlightCoordinating {
 
     public func wait(for flight: FlightWait) async {}
 
-    public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async {
+    @discardableResult
+    public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
+        var kept: Set<CacheKey> = []
         for (lead, entry) in entries {
             if let entry {
-                await store(entry, for: lead.key)
+                if await store(entry, for: lead.key) { kept.insert(lead.key) }
             } else if lead.stale != nil {
                 await cache?.removeData(for: lead.key.description)
             }
         }
+        return kept
     }
 
-    public func store(_ entry: CachedData, for key: CacheKey) async {
-        guard let cache else { return }
+    @discardableResult
+    public func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
+        guard let cache else { return false }
         var entry = entry
         entry.metadata.stored = Date().timeIntervalSince1970
         // Metadata of strings and finite numbers always encodes; an entry that does not is not kept.
-        if let blob = try? entry.encoded() { await cache.storeData(blob, for: key.description) }
+        guard let blob = try? entry.encoded() else { return false }
+        await cache.storeData(blob, for: key.description)
+        return true
     }
 
-    public func replace(_ entry: CachedData, for key: CacheKey) async { await store(entry, for: key) }
+    @discardableResult
+    public func replace(_ entry: CachedData, for key: CacheKey) async -> Bool { await store(entry, for: key) }
 
     public func discard(_ key: CacheKey) async { await cache?.removeData(for: key.description) }
 

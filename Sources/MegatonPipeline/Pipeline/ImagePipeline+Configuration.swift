@@ -10,15 +10,27 @@ extension ImagePipeline {
         public var dataLoader: any DataLoading
         /// When which origin may be asked; always by default.
         public var originGate: any OriginGating = OpenGate()
-        /// Where results are kept, and who makes them. `LocalFlights()`, which keeps nothing, by default.
-        public var flights: any FlightCoordinating = LocalFlights()
+        /// Who makes what, and where those who share the work keep it: a cluster's lock, say. Nil, as by default, is nobody
+        /// but the pipeline itself.
+        public var flights: (any FlightCoordinating)? {
+            didSet { coordinate() }
+        }
+        /// Where bytes are kept: memory, a disk, layers of them. Nil keeps none.
+        ///
+        /// With `flights` it stands before their shared cache, whichever is set first: see ``LayeredFlights``.
+        public var dataCache: (any DataCaching)? {
+            didSet { coordinate() }
+        }
+        /// Where there are `flights` too: how long what `dataCache` has is served before their shared cache is asked again.
+        /// What is no longer fresh never is, nor what others tell that they have deleted.
+        public var dataCacheTrust: Duration = .seconds(60) {
+            didSet { coordinate() }
+        }
+        /// What `flights` and `dataCache` are together.
+        private(set) var coordinator: any FlightCoordinating = LocalFlights()
         /// Where the beginnings of interrupted downloads are kept: where another worker finds them, if it is shared. `dataCache`
         /// if it is not set; nowhere if that is not set either.
         public var resumableDataCache: (any DataCaching)?
-        /// Where a pipeline that stands alone keeps bytes: `flights` is `LocalFlights(cache:)` of it. Nil keeps none.
-        public var dataCache: (any DataCaching)? {
-            didSet { flights = LocalFlights(cache: dataCache) }
-        }
         /// Which local files may be read; none by default.
         public var fileAccess = FileAccess(roots: [])
         public var logger = Logger(label: "megaton.pipeline")
@@ -76,6 +88,15 @@ extension ImagePipeline {
         public var localLifetime: Duration = .seconds(30 * 24 * 3600)
 
         public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
+
+        private mutating func coordinate() {
+            coordinator =
+                switch (flights, dataCache) {
+                case (nil, let cache): LocalFlights(cache: cache)
+                case (let flights?, nil): flights
+                case (let flights?, let cache?): LayeredFlights(cache, over: flights, trust: dataCacheTrust)
+                }
+        }
     }
 
     /// What is kept in the data caches: Nuke's four policies, and nothing. Originals of `file:` and `data:` sources never

@@ -90,9 +90,9 @@ extension ImagePipeline {
 
     /// Where a request's bytes are kept, and who makes them.
     func flights(for request: ImageRequest) -> any FlightCoordinating {
-        guard let delegate else { return configuration.flights }
+        guard let delegate else { return configuration.coordinator }
         let cache = delegate.dataCache(for: request, pipeline: self)
-        return cache is UsualDataCache ? configuration.flights : LocalFlights(cache: cache)
+        return cache is UsualDataCache ? configuration.coordinator : LocalFlights(cache: cache)
     }
 }
 

@@ -18,7 +18,7 @@ extension OriginalLoader {
                 key: .original(of: request),
                 description: id,
                 request: request,
-                flights: configuration.flights
+                flights: configuration.coordinator
             )
         }
         guard let url = request.url, var urlRequest = request.urlRequest else {
@@ -46,7 +46,7 @@ extension OriginalLoader {
                 key: .original(of: request, revision: file.revision),
                 description: path,
                 request: request,
-                flights: configuration.flights
+                flights: configuration.coordinator
             )
         case "data":
             return Source(
@@ -54,7 +54,7 @@ extension OriginalLoader {
                 key: .original(of: request),
                 description: "a data: URL",
                 request: request,
-                flights: configuration.flights
+                flights: configuration.coordinator
             )
         default:
             for (name, value) in request.headers { urlRequest.setValue(value, forHTTPHeaderField: name) }
@@ -63,7 +63,7 @@ extension OriginalLoader {
                 key: .original(of: request),
                 description: url.redacted,
                 request: request,
-                flights: configuration.flights
+                flights: configuration.coordinator
             )
         }
     }

@@ -3,7 +3,8 @@ public import Foundation
 /// Several caches, the fastest first: a `MemoryDataCache` over a `DataCache` over a shared one, say.
 ///
 /// Everything is stored in all layers. What only a lower one has is put into those above it when it is read. An upper layer
-/// does not hear what others write into a lower one that is shared: give it a time to live where that matters.
+/// does not hear what others write into a lower one that is shared: give it a time to live where that matters. For layers
+/// before a cluster's Redis, which it does hear of, see ``LayeredFlights``.
 public struct LayeredDataCache: DataCaching {
     /// The fastest first.
     public let layers: [any DataCaching]

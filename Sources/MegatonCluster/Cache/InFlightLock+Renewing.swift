@@ -1,0 +1,35 @@
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+import Synchronization
+
+// A flight is its leader's as long as he says so.
+extension InFlightLock {
+    func renew() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: lease / 3)  // Cancelled: the loop's condition ends it.
+            if !Task.isCancelled { await renewLeads() }
+        }
+    }
+
+    /// Prolongs all that this process leads, in one round trip.
+    func renewLeads() async {
+        let leads = leading.withLock { Array($0) }
+        if leads.isEmpty { return }
+        do {
+            let replies = try await cache.redis.run(
+                FlightScripts.renew,
+                calls: leads.map { lead in
+                    (
+                        [CacheNames.flight(lead.key)],
+                        [.string(owner), .int(lead.token ?? 0), .int(lease.wholeMilliseconds)]
+                    )
+                }
+            )
+            let lost = replies.count { $0.int != 1 }
+            if lost > 0 { statistics?.add("flights_lost", lost) }
+        } catch {
+            logger.debug("flights were not renewed", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+}

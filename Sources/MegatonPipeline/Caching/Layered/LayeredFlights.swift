@@ -1,0 +1,151 @@
+internal import Foundation
+
+/// Caches of one's own before a cache that many share: memory or disk before a cluster's Redis, say.
+///
+/// The shared coordinator decides who makes what, and its cache has the last word. What is here is a copy of what it had:
+///
+/// - A copy answers while it is fresh, and for `trust` after it was seen in the shared cache. Then the shared cache is
+///   asked again.
+/// - What others tell that they have deleted (`observeDeletions`) is asked for again at once. What nobody tells, an
+///   administrator's `DEL`, say, is served for `trust` at the most.
+/// - What the shared cache has not taken, as another flight of the same key is newer, is not copied.
+///
+/// A configuration with both `flights` and `dataCache` makes one of them.
+public struct LayeredFlights: FlightCoordinating {
+    private let cache: any DataCaching
+    private let shared: any FlightCoordinating
+    private let trust: LocalTrust
+
+    /// - Parameters:
+    ///   - cache: of this process, or of this machine; a `LayeredDataCache` where there are several.
+    ///   - shared: who decides.
+    ///   - trust: how long a copy answers before the shared cache is asked again; a minute by default.
+    public init(_ cache: any DataCaching, over shared: any FlightCoordinating, trust: Duration = .seconds(60)) {
+        self.init(cache, over: shared, trust: trust, time: TimeSource(ContinuousClock()))
+    }
+
+    init(_ cache: any DataCaching, over shared: any FlightCoordinating, trust: Duration, time: TimeSource) {
+        self.cache = cache
+        self.shared = shared
+        let trust = LocalTrust(trust, date: time.date)
+        self.trust = trust
+        // Weak, as the shared one may outlive the pipelines that use it.
+        shared.observeDeletions { [weak trust] key in trust?.distrust(key) }
+    }
+
+    // MARK: - Looking
+
+    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
+        var found = await copies(of: keys)
+        let missing = found.indices.filter { found[$0] == nil }
+        if missing.isEmpty { return found }
+        let asked = trust.date()
+        let answers = await shared.lookUp(missing.map { keys[$0] })
+        for (index, entry) in zip(missing, answers) {
+            found[index] = entry
+            if let entry { await copy(entry, keys[index], seen: asked) }
+        }
+        return found
+    }
+
+    public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+        // Only the shared cache knows what a flight has brought.
+        let awaited = Set(waits.map(\.key))
+        var decisions = zip(keys, await copies(of: keys)).map { key, entry in
+            awaited.contains(key) ? nil : entry.map { FlightDecision.hit($0) }
+        }
+        let missing = decisions.indices.filter { decisions[$0] == nil }
+        if !missing.isEmpty {
+            let asked = trust.date()
+            let answers = await shared.begin(missing.map { keys[$0] }, after: waits)
+            for (index, decision) in zip(missing, answers) {
+                decisions[index] = decision
+                if case .hit(let entry) = decision { await copy(entry, keys[index], seen: asked) }
+            }
+        }
+        // Where there is no decision nobody coordinates.
+        return zip(keys, decisions).map { $1 ?? .lead(FlightLead(key: $0, token: nil)) }
+    }
+
+    public func wait(for flight: FlightWait) async { await shared.wait(for: flight) }
+
+    public func abandon(_ flight: FlightWait) async { await shared.abandon(flight) }
+
+    // MARK: - Changing
+
+    @discardableResult
+    public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
+        let began = trust.date()
+        var kept = await shared.finish(entries)
+        for (lead, entry) in entries {
+            // A lead without a token is none: the shared cache is away, or asks everybody to go on alone.
+            if lead.token == nil, entry != nil { kept.insert(lead.key) }
+            await settle(kept.contains(lead.key) ? entry : nil, lead.key, began)
+        }
+        return kept
+    }
+
+    public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
+        await shared.fail(leads, error: error)
+        guard error.supersedesEntry else { return }
+        for lead in leads { await forget(lead.key) }
+    }
+
+    @discardableResult
+    public func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
+        let began = trust.date()
+        let isKept = await shared.store(entry, for: key)
+        await settle(isKept ? entry : nil, key, began)
+        return isKept
+    }
+
+    @discardableResult
+    public func replace(_ entry: CachedData, for key: CacheKey) async -> Bool {
+        let began = trust.date()
+        let isKept = await shared.replace(entry, for: key)
+        await settle(isKept ? entry : nil, key, began)
+        return isKept
+    }
+
+    public func discard(_ key: CacheKey) async {
+        await shared.discard(key)
+        await forget(key)
+    }
+
+    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) {
+        shared.observeDeletions(handler)
+    }
+
+    // MARK: - Copies
+
+    /// Those that may answer.
+    private func copies(of keys: [CacheKey]) async -> [CachedData?] {
+        let blobs = await cache.cachedData(for: keys.map(\.description))
+        let now = trust.date()
+        return zip(keys, blobs).map { key, blob in
+            guard let copy = blob.flatMap(LocalCopy.init(encoded:)), trust.isTrusted(key.description, seen: copy.seen)
+            else { return nil }
+            return copy.entry(at: now)
+        }
+    }
+
+    /// Copies what the shared cache had when it was asked, unless it may have been changed since.
+    private func copy(_ entry: CachedData, _ key: CacheKey, seen: Int64) async {
+        guard trust.isTrusted(key.description, seen: seen), let copy = LocalCopy(entry, seen: seen) else { return }
+        await cache.storeData(copy.encoded, for: key.description)
+    }
+
+    /// Copies what the shared cache has just taken, and forgets the copy where it has not.
+    private func settle(_ entry: CachedData?, _ key: CacheKey, _ began: Int64) async {
+        guard var entry, let seen = trust.change(key.description, since: began) else { return await forget(key) }
+        entry.metadata.stored = Double(seen) / 1_000_000_000
+        guard let copy = LocalCopy(entry, seen: seen) else { return await forget(key) }
+        await cache.storeData(copy.encoded, for: key.description)
+    }
+
+    /// Also what is on its way here: it was read before.
+    private func forget(_ key: CacheKey) async {
+        trust.distrust(key.description)
+        await cache.removeData(for: key.description)
+    }
+}

@@ -1,0 +1,140 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+
+/// Caches of a process' own before Redis: the lock is at work, and Redis has the last word.
+@Suite(.timeLimit(.minutes(2))) struct LayeredFlightsTests {
+    private typealias Peer = InFlightLockTests.Peer
+
+    private let key = CacheKey(.rendition, ["a"])
+    private let entry = CachedData(data: Data("one".utf8), metadata: .init(lifetime: 3600))
+
+    /// The lead, if there is neither a hit nor a wait.
+    private func lead(_ flights: some FlightCoordinating) async -> FlightLead? {
+        if case .lead(let lead)? = await flights.begin([key]).first { lead } else { nil }
+    }
+
+    private func hit(_ flights: some FlightCoordinating) async -> Data? {
+        if case .hit(let entry)? = await flights.begin([key]).first { entry.data } else { nil }
+    }
+
+    private func withPeers(_ body: (RedisClient, Peer, Peer) async throws -> Void) async throws {
+        try await RedisServerProcess.run { server in
+            let (client, peers) = (
+                server.client(), (Peer(server.configuration, "one"), Peer(server.configuration, "two"))
+            )
+            defer { for client in [client, peers.0.client, peers.1.client] { client.close() } }
+            try await body(client, peers.0, peers.1)
+        }
+    }
+
+    @Test(arguments: ["discarded", "uncacheable", "gone"])
+    func whatAnotherProcessDeletesIsDeletedHere(how: String) async throws {
+        try await withPeers { client, one, two in
+            let (heard, continuation) = AsyncStream.makeStream(of: String?.self)
+            let flights = LayeredFlights(MemoryDataCache(), over: one.lock, trust: .seconds(3600))
+            one.lock.observeDeletions { continuation.yield($0) }
+            let running = Task { await one.lock.run() }  // Cancelled below.
+            var messages = heard.makeAsyncIterator()
+            #expect(await messages.next() == .some(nil), "it listens")
+            await flights.finish([(try #require(await lead(flights)), entry)])
+            #expect(await hit(flights) == entry.data)
+            // What is not told: the copy answers, and nothing else can.
+            try await client.send(["DEL", .string(CacheNames.entry(key))])
+            #expect(await hit(flights) == entry.data)
+            let led = try #require(await lead(two.lock))
+            switch how {
+            case "discarded": await two.lock.discard(key)
+            case "uncacheable": await two.lock.finish([(led, nil)])
+            default: await two.lock.fail([led], error: .init(.notFound, "It is gone."))
+            }
+            #expect(await messages.next() == key.description)
+            #expect(await hit(flights) == nil)
+            running.cancel()
+            await running.value
+        }
+    }
+
+    @Test func whatRedisRefusesIsNotKeptHere() async throws {
+        try await withPeers { client, one, two in
+            let flights = LayeredFlights(MemoryDataCache(), over: one.lock)
+            let slow = try #require(await lead(flights))
+            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has run out.
+            let fast = try #require(await lead(two.lock))
+            let newer = CachedData(data: Data("two".utf8), metadata: .init(lifetime: 3600))
+            #expect(await two.lock.finish([(fast, newer)]) == [key])
+            #expect(await flights.finish([(slow, entry)]) == [])
+            #expect(await hit(flights) == newer.data)
+        }
+    }
+
+    /// What a request by itself brings in the place of an entry that is fresh.
+    @Test func whatTakesThePlaceOfAFreshEntryDoesSoEverywhere() async throws {
+        try await withPeers { client, one, two in
+            let flights = LayeredFlights(MemoryDataCache(), over: one.lock)
+            await flights.finish([(try #require(await lead(flights)), entry)])
+            let newer = CachedData(data: Data("two".utf8), metadata: .init(lifetime: 3600))
+            #expect(await flights.replace(newer, for: key))
+            #expect(await hit(flights) == newer.data)
+            #expect(await hit(two.lock) == newer.data)
+        }
+    }
+
+    @Test func whatIsMadeIsInAllLayers() async throws {
+        let directory = try TestDirectory()
+        let disk = try DataCache(path: URL(fileURLWithPath: directory.path))
+        try await withPeers { client, one, _ in
+            let lock = one.lock
+            let pipeline = ImagePipeline {
+                $0.flights = lock
+                $0.dataCache = LayeredDataCache([MemoryDataCache(), disk])
+            }
+            let picture = TestImage.quarters(width: 64, height: 64).base64EncodedString()
+            let url = try #require(URL(string: "data:image/png;base64,\(picture)"))
+            let wanted = [Rendition(width: 32)]
+            #expect(try await pipeline.renditions(wanted, for: .init(url: url)).first?.source == .render)
+            await disk.flush()
+            #expect(await disk.totalCount == 1)
+            #expect(try await client.send(["DBSIZE"]).int == 1)
+            try await client.send(["FLUSHALL"])
+            #expect(try await pipeline.renditions(wanted, for: .init(url: url)).first?.source == .cache)
+        }
+        await disk.flush()
+    }
+
+    /// Pipelines with caches of their own fetch once all the same, whichever is set first.
+    @Test(arguments: [true, false]) func theLockIsStillAtWork(cacheFirst: Bool) async throws {
+        try await withPeers { client, one, two in
+            let image = TestImage.quarters(width: 64, height: 64, seed: 1)
+            try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+                let memories = [MemoryDataCache(), MemoryDataCache()]
+                let pipelines = zip([one, two], memories).map { peer, memory in
+                    var loader = DataLoader.Configuration()
+                    loader.addressPolicy.allowsPrivate = true
+                    return ImagePipeline {
+                        $0.dataLoader = DataLoader(loader)
+                        if cacheFirst { $0.dataCache = memory }
+                        $0.flights = peer.lock
+                        if !cacheFirst { $0.dataCache = memory }
+                    }
+                }
+                let wanted = [Rendition(width: 32)]
+                for _ in 0..<2 {
+                    for pipeline in pipelines {
+                        let made = try await pipeline.renditions(wanted, for: .init(url: origin.url("/a")))
+                        #expect(made.count == 1)
+                    }
+                    // Neither needs Redis for what it has a copy of.
+                    try await client.send(["FLUSHALL"])
+                }
+                #expect(origin.total == 1)
+                #expect(memories.allSatisfy { $0.totalCount > 0 })
+            }
+        }
+    }
+}

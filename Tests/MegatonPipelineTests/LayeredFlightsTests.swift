@@ -1,0 +1,193 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+/// Copies of a shared cache's entries: how long they answer, and what ends them.
+@Suite(.timeLimit(.minutes(2))) struct LayeredFlightsTests {
+    private let clock = ManualClock()
+    private let local = CountingDataCache()
+    private let shared = SharedFlights()
+    private let flights: LayeredFlights
+    private let key = CacheKey(.rendition, ["a"])
+    private let one = CachedData(data: Data("one".utf8), metadata: .init(lifetime: 3600))
+    private let two = CachedData(data: Data("two".utf8), metadata: .init(lifetime: 3600))
+
+    init() {
+        let clock = clock
+        let time = TimeSource(clock, date: clock.date)
+        flights = LayeredFlights(local, over: shared, trust: .seconds(60), time: time)
+        // Times of changes and of looks are to differ.
+        clock.advance(by: .seconds(1))
+    }
+
+    private func found() async -> Data? {
+        let (looks, hits) = (await flights.lookUp([key])[0]?.data, await flights.begin([key]).first)
+        if case .hit(let entry)? = hits { #expect(entry.data == looks) } else { #expect(looks == nil) }
+        return looks
+    }
+
+    @Test func aCopyAnswersInThePlaceOfTheSharedCache() async {
+        shared.entries[key] = one
+        #expect(await found() == one.data)
+        #expect(shared.looks == 1)
+        clock.advance(by: .seconds(59))
+        let entry = await flights.lookUp([key])[0]
+        #expect(entry?.data == one.data && entry?.metadata.lifetime == 3600 - 59)
+        #expect(shared.looks == 1)
+    }
+
+    @Test func itIsTrustedForAWhileOnly() async {
+        shared.entries[key] = one
+        #expect(await found() == one.data)
+        shared.entries[key] = two
+        clock.advance(by: .seconds(60))
+        #expect(await found() == two.data, "the shared cache is asked again, and its answer is copied")
+        #expect(shared.looks == 2)
+        shared.entries[key] = nil
+        clock.advance(by: .seconds(60))
+        #expect(await found() == nil, "nobody told of the deletion")
+    }
+
+    @Test func itIsNoLongerFreshThanTheEntry() async {
+        var short = one
+        short.metadata.lifetime = 10
+        shared.entries[key] = short
+        #expect(await found() == one.data)
+        shared.entries[key] = two
+        clock.advance(by: .seconds(10))
+        #expect(await found() == two.data)
+    }
+
+    @Test(arguments: [true, false]) func whatOthersHaveDeletedIsAskedForAgain(isNamed: Bool) async {
+        shared.entries[key] = one
+        #expect(await found() == one.data)
+        clock.advance(by: .seconds(1))
+        shared.entries[key] = nil
+        shared.tell(isNamed ? key : nil)
+        #expect(await found() == nil)
+    }
+
+    @Test func whatIsMadeHereReachesBoth() async {
+        clock.advance(by: .seconds(1))
+        let lead = FlightLead(key: key, token: 1)
+        #expect(await flights.finish([(lead, one)]) == [key])
+        #expect(shared.entries[key]?.data == one.data)
+        #expect(await found() == one.data && shared.looks == 0)
+        clock.advance(by: .seconds(1))
+        #expect(await flights.store(two, for: key))
+        #expect(shared.entries[key]?.data == two.data)
+        #expect(await found() == two.data && shared.looks == 0)
+        clock.advance(by: .seconds(1))
+        await flights.discard(key)
+        #expect(shared.entries[key] == nil && local.entries.isEmpty)
+        #expect(await found() == nil)
+        clock.advance(by: .seconds(1))
+        await flights.store(one, for: key)
+        await flights.fail([lead], error: .init(.notFound, "It is gone."))
+        #expect(await found() == nil && local.entries.isEmpty)
+        clock.advance(by: .seconds(1))
+        await flights.store(one, for: key)
+        await flights.finish([(lead, nil)])
+        #expect(await found() == nil && local.entries.isEmpty)
+    }
+
+    /// A leader that was taken for dead comes late: there is another's entry by then.
+    @Test func whatTheSharedCacheRefusesIsNotCopied() async {
+        shared.entries[key] = two
+        shared.refuses = true
+        #expect(await flights.finish([(FlightLead(key: key, token: 1), one)]) == [])
+        #expect(await found() == two.data)
+        clock.advance(by: .seconds(1))
+        #expect(await !flights.store(one, for: key))
+        #expect(await found() == two.data)
+    }
+
+    /// Without the shared cache everybody leads, and has its own copies.
+    @Test func whatIsLedWithoutALockIsCopied() async {
+        shared.refuses = true
+        await flights.finish([(FlightLead(key: key, token: nil), one)])
+        #expect(await found() == one.data)
+    }
+
+    /// Read before the deletion, and here after it.
+    @Test(arguments: [true, false]) func whatIsOnItsWayIsNotCopied(byOthers: Bool) async {
+        shared.entries[key] = one
+        shared.duringLook = { [shared, flights, key, clock] in
+            shared.duringLook = nil
+            clock.advance(by: .seconds(1))
+            if byOthers {
+                shared.entries[key] = nil
+                shared.tell(key)
+            } else {
+                await flights.discard(key)
+            }
+            clock.advance(by: .seconds(1))
+        }
+        #expect(await flights.lookUp([key])[0]?.data == one.data, "it was so when it was asked")
+        #expect(await found() == nil)
+    }
+
+    /// Who has waited wants what the flight has brought.
+    @Test func whoHasWaitedAsksTheSharedCache() async {
+        shared.entries[key] = one
+        #expect(await found() == one.data)
+        shared.entries[key] = two
+        let decision = await flights.begin([key], after: [.init(key: key, remaining: 1)]).first
+        if case .hit(let entry)? = decision { #expect(entry.data == two.data) } else { Issue.record("no hit") }
+    }
+
+    @Test func onlyWhatIsMissingIsAskedFor() async {
+        let keys = ["b", "c", "d"].map { CacheKey(.rendition, [$0]) }
+        shared.entries[keys[1]] = one
+        _ = await flights.lookUp([keys[1]])
+        shared.entries[keys[2]] = two
+        let decisions = await flights.begin(keys)
+        #expect(shared.asked.last == [keys[0], keys[2]])
+        let hits = decisions.map { decision -> Data? in
+            if case .hit(let entry) = decision { return entry.data }
+            return nil
+        }
+        #expect(hits == [nil, one.data, two.data])
+        #expect(decisions[0].lead?.token == 1)
+    }
+
+    @Test func changesThatAreRememberedAreBounded() {
+        let clock = clock
+        let trust = LocalTrust(.seconds(60), limit: 10, date: clock.date)
+        let seen = clock.date()
+        clock.advance(by: .seconds(1))
+        #expect(trust.isTrusted("x", seen: seen))
+        for index in 0..<10 { trust.distrust("\(index)") }
+        #expect(trust.isTrusted("x", seen: seen) && !trust.isTrusted("3", seen: seen))
+        trust.distrust("10")
+        #expect(!trust.isTrusted("x", seen: seen) && !trust.isTrusted("3", seen: seen))
+        let later = clock.date() + 1
+        clock.advance(by: .seconds(1))
+        #expect(trust.isTrusted("x", seen: later) && trust.isTrusted("3", seen: later))
+    }
+
+    /// What a pipeline without a shared cache has left on the disk was never in one.
+    @Test func whatIsNoCopyIsNotUsed() async {
+        await LocalFlights(cache: local).store(one, for: key)
+        #expect(await found() == nil)
+        await local.storeData(Data("L1".utf8), for: key.description)
+        #expect(await found() == nil)
+    }
+
+    // MARK: - Configuration
+
+    @Test(arguments: [true, false]) func theOrderInWhichAConfigurationIsSetDoesNotMatter(cacheFirst: Bool) async {
+        var configuration = ImagePipeline.Configuration()
+        if cacheFirst { configuration.dataCache = local }
+        configuration.flights = shared
+        if !cacheFirst { configuration.dataCache = local }
+        shared.entries[key] = one
+        #expect(await configuration.coordinator.lookUp([key])[0]?.data == one.data)
+        #expect(shared.looks == 1 && local.entries.count == 1)
+        configuration.dataCache = nil
+        #expect(await configuration.coordinator.lookUp([key])[0]?.data == one.data)
+        #expect(shared.looks == 2)
+    }
+}

@@ -1,0 +1,85 @@
+import Synchronization
+
+@testable import MegatonPipeline
+
+/// A coordinator with a cache that others change too.
+final class SharedFlights: FlightCoordinating {
+    private struct State {
+        var entries: [CacheKey: CachedData] = [:]
+        var asked: [[CacheKey]] = []
+        var refuses = false
+        var duringLook: (@Sendable () async -> Void)?
+        var observers: [@Sendable (String?) -> Void] = []
+    }
+
+    private let state = Mutex(State())
+
+    var entries: [CacheKey: CachedData] {
+        get { state.withLock { $0.entries } }
+        set { state.withLock { $0.entries = newValue } }
+    }
+
+    /// The keys of each look.
+    var asked: [[CacheKey]] { state.withLock { $0.asked } }
+    var looks: Int { asked.count }
+
+    /// Whether it takes no entries, as where another flight is newer.
+    var refuses: Bool {
+        get { state.withLock { $0.refuses } }
+        set { state.withLock { $0.refuses = newValue } }
+    }
+
+    /// Called when a look has found what it has, before it is told.
+    var duringLook: (@Sendable () async -> Void)? {
+        get { state.withLock { $0.duringLook } }
+        set { state.withLock { $0.duringLook = newValue } }
+    }
+
+    /// Says that somebody else has deleted an entry, or all.
+    func tell(_ key: CacheKey?) {
+        for observer in state.withLock({ $0.observers }) { observer(key?.description) }
+    }
+
+    func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
+        let (found, body) = state.withLock { state in
+            state.asked.append(keys)
+            return (keys.map { state.entries[$0] }, state.duringLook)
+        }
+        await body?()
+        return found
+    }
+
+    func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+        zip(keys, await lookUp(keys)).map { key, entry in
+            entry.map { .hit($0) } ?? .lead(FlightLead(key: key, token: 1))
+        }
+    }
+
+    func wait(for flight: FlightWait) async {}
+
+    @discardableResult
+    func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
+        state.withLock { state in
+            if state.refuses { return [] }
+            for (lead, entry) in entries { state.entries[lead.key] = entry }
+            return Set(entries.filter { $0.entry != nil }.map(\.lead.key))
+        }
+    }
+
+    func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
+        state.withLock { state in
+            for lead in leads where error.supersedesEntry { state.entries[lead.key] = nil }
+        }
+    }
+
+    @discardableResult
+    func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
+        await finish([(FlightLead(key: key, token: 1), entry)]) == [key]
+    }
+
+    func discard(_ key: CacheKey) async { state.withLock { $0.entries[key] = nil } }
+
+    func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) {
+        state.withLock { $0.observers.append(handler) }
+    }
+}
