@@ -13,6 +13,10 @@ extension ImageTask {
         public var originFetches = 0
         /// Whether the work was done on another task's account: the durations are its then, and not told here.
         public var isCoalesced = false
+        /// Which cache had the image, or what it was made of: as the response's, and nil where there is none.
+        public var cacheType: ImageResponse.CacheType?
+        /// Which layer of the data cache that was: as the response's.
+        public var cacheLayer: String?
     }
 
     /// Complete when the task has finished.

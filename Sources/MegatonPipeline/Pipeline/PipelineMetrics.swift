@@ -20,6 +20,12 @@ public final class PipelineMetrics: Sendable {
         public var staleHits = 0
         /// Waits for somebody else's flight.
         public var waits = 0
+        /// The hits of both kinds by the ``DataCaching/layerName`` of the cache that had them, where it is known.
+        public var layers: [String: Int] = [:]
+
+        mutating func addHit(in layer: String?) {
+            if let layer { layers[layer, default: 0] += 1 }
+        }
     }
 
     private let storage = Mutex(Counts())

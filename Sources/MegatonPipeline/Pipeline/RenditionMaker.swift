@@ -172,7 +172,10 @@ final class RenditionMaker: Sendable {
         }
         for led in old {
             guard let cached = led.lead.stale else { continue }
-            order.metrics.update { $0.cacheHits += 1 }
+            order.metrics.update {
+                $0.cacheHits += 1
+                $0.addHit(in: cached.layer)
+            }
             entries.append((led, metadata.map { cached.prolonged(by: $0) }))
             settled[led.lead.key] = .success(RenditionResponse(led.rendition, cached))
         }

@@ -38,8 +38,13 @@ final class TaskRecorder: Sendable {
         }
     }
 
-    func end(wasCoalesced: Bool) {
-        state.withLock { $0.isCoalesced = wasCoalesced }
+    /// - Parameter response: nil where it failed.
+    func end(with response: ImageResponse?, wasCoalesced: Bool) {
+        state.withLock { metrics in
+            metrics.isCoalesced = wasCoalesced
+            metrics.cacheType = response?.cacheType
+            metrics.cacheLayer = response?.cacheLayer
+        }
         end()
     }
 
