@@ -111,7 +111,9 @@ final class OriginalLoader: Sendable {
     ) async -> WorkOutcome<Original> {
         let job = WorkJob<Original>.running { [self] context throws(Error) in
             let load = Load(source: source, wish: wish, metrics: metrics, context: context)
-            return try await wish.readsCaches ? lead(load).get() : fetch(nil, load).get()
+            return try await metrics.notingWaits(for: .load) { () async throws(Error) in
+                try await wish.readsCaches ? lead(load).get() : fetch(nil, load).get()
+            }
         }
         guard let parent else { return await pool.outcome(for: key, priority: wish.priority, job: job) }
         return await parent.outcome(of: pool, key: key, job: job, onPartial: onPartial)

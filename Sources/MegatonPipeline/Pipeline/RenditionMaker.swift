@@ -104,7 +104,9 @@ final class RenditionMaker: Sendable {
             let new = led.filter { !original.isSource(of: $0.lead.stale) }
             let images: [EncodedImage]
             do throws(Error) {
-                images = try await render(new, original, order)
+                images = try await order.metrics.notingWaits(for: .decode) { () async throws(Error) in
+                    try await render(new, original, order)
+                }
             } catch {
                 await original.isStored()
                 // Cut off without a length that would have told, perhaps: the next one is to ask the origin.
