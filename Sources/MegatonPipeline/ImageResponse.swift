@@ -16,6 +16,9 @@ public struct ImageResponse: Sendable {
     public var urlResponse: URLResponse?
     /// Nil where it was fetched. Also told of an intermediate result that was used.
     public var cacheType: CacheType?
+    /// Where a data cache had it (`.disk`), the ``DataCaching/layerName`` of that cache, or of the layer of a
+    /// ``LayeredDataCache``: `memory`, `disk` or `redis`, say. Nil where a coordinator of flights does not tell.
+    public var cacheLayer: String?
     /// Nil where it is in memory as it is.
     var keeper: ImageKeeper?
 
@@ -23,12 +26,14 @@ public struct ImageResponse: Sendable {
         container: ImageContainer,
         request: ImageRequest,
         urlResponse: URLResponse? = nil,
-        cacheType: CacheType? = nil
+        cacheType: CacheType? = nil,
+        cacheLayer: String? = nil
     ) {
         self.container = container
         self.request = request
         self.urlResponse = urlResponse
         self.cacheType = cacheType
+        self.cacheLayer = cacheLayer
     }
 
     public var image: PlatformImage { container.image }

@@ -11,8 +11,16 @@ extension ImageTask {
         public var bytes = 0
         /// Whether an origin was asked.
         public var originFetches = 0
-        /// Whether the work was done on another task's account: the durations are its then, and not told here.
+        /// Whether the work was done on another task's account: what it has cost is told there, and not here.
         public var isCoalesced = false
+        /// How much of `load`, `decode` and `process` was waiting for a turn, or for memory.
+        public var waits = QueueWaits()
+        /// Of the last request to an origin, by a loader that tells them (``TimedDataLoading``); nil where there was none.
+        public var timings: LoadTimings?
+        /// Which cache had the image, or what it was made of: as the response's, and nil where there is none.
+        public var cacheType: ImageResponse.CacheType?
+        /// Which layer of the data cache that was: as the response's.
+        public var cacheLayer: String?
     }
 
     /// Complete when the task has finished.

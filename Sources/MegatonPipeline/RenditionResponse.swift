@@ -18,4 +18,6 @@ public struct RenditionResponse: Sendable {
     public let source: Source
     /// SHA-256 of the data, hex, where it is known already.
     public let checksum: String?
+    /// The ``DataCaching/layerName`` of the cache that had it, as of ``ImageResponse/cacheLayer``; nil where it was made.
+    public let cacheLayer: String?
 }

@@ -49,6 +49,9 @@ public final class RedisDataCache: DataCaching {
 
     // MARK: - DataCaching
 
+    /// `redis`.
+    public var layerName: String { "redis" }
+
     public func cachedData(for key: String) async -> Data? {
         await cachedData(for: [key])[0]
     }
@@ -137,7 +140,8 @@ public final class RedisDataCache: DataCaching {
             guard next.count == fields.count else { return try await drop(name, bytes, why: "chunks are missing") }
             chunks += next
         }
-        if let entry = CacheEntry.assemble(header, chunks) {
+        if var entry = CacheEntry.assemble(header, chunks) {
+            entry.layer = layerName
             statistics?.add("bytes_out", entry.data.count)
             return entry
         }

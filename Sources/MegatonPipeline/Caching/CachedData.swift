@@ -62,6 +62,8 @@ public struct CachedData: Sendable, Equatable {
     public var checksum: String?
     /// Seconds since it ceased to be fresh, as told by the cache that gave it; nil where it is fresh.
     public var staleness: Double?
+    /// Which cache gave it, by its ``DataCaching/layerName``; nil where it does not come from one that tells.
+    public var layer: String?
 
     public init(data: Data, metadata: Metadata, checksum: String? = nil, staleness: Double? = nil) {
         self.data = data

@@ -14,9 +14,21 @@ public protocol DataCaching: Sendable {
     func storeData(_ data: Data, for key: String) async
     func removeData(for key: String) async
     func removeAll() async
+    /// What responses and metrics call this cache where it has answered: `memory`, `disk`, `redis`. The type's name by
+    /// default.
+    var layerName: String { get }
+    /// As `cachedData(for:)`, for caches that consist of others: with the name of the one that had it.
+    func hits(for keys: [String]) async -> [CacheHit?]
 }
 
 extension DataCaching {
+    public var layerName: String { String(describing: type(of: self)) }
+
+    /// What `cachedData(for:)` finds, under this cache's own name.
+    public func hits(for keys: [String]) async -> [CacheHit?] {
+        await cachedData(for: keys).map { data in data.map { CacheHit(data: $0, layer: layerName) } }
+    }
+
     /// One lookup after the other.
     public func cachedData(for keys: [String]) async -> [Data?] {
         var found: [Data?] = []

@@ -10,9 +10,13 @@ public struct LocalFlights: FlightCoordinating {
     public init(cache: (any DataCaching)? = nil) { self.cache = cache }
 
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
-        let blobs = await cache?.cachedData(for: keys.map(\.description)) ?? Array(repeating: nil, count: keys.count)
+        let hits = await cache?.hits(for: keys.map(\.description)) ?? Array(repeating: nil, count: keys.count)
         let now = Date().timeIntervalSince1970
-        return blobs.map { blob in blob.flatMap(CachedData.init(encoded:))?.asOf(now) }
+        return hits.map { hit in
+            guard let hit, var entry = CachedData(encoded: hit.data)?.asOf(now) else { return nil }
+            entry.layer = hit.layer
+            return entry
+        }
     }
 
     public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {

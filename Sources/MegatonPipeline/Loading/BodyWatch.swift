@@ -8,4 +8,6 @@ struct BodyWatch: Sendable {
     var wantsPart: @Sendable () -> Bool = { false }
     /// What has come of an unfinished body. To hold on to it costs a copy of all bytes with the next chunk.
     var onPart: @Sendable (ResumableDownload) -> Void = { _ in }
+    /// What the load has cost, before its end, where the loader tells.
+    var onTimings: @Sendable (LoadTimings) -> Void = { _ in }
 }

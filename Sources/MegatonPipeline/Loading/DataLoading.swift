@@ -53,7 +53,12 @@ extension DataLoading {
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 body.start(continuation)
-                let load = loadData(with: request, didReceiveData: body.append, completion: body.complete)
+                let load = timedLoad(
+                    with: request,
+                    didReceiveData: body.append,
+                    didCollect: watch.onTimings,
+                    completion: body.complete
+                )
                 body.attach(load)
             }
         } onCancel: {

@@ -76,6 +76,8 @@ public final class RateLimiter: Sendable {
                 retryAfter: retryAfter.inSeconds
             )
         case .waits(let waiter, let isFirst):
+            let start = ContinuousClock.now
+            defer { QueueAccount.current?.waited(since: start) }
             if await !wait(waiter, isFirst: isFirst, host) { throw cancelled }
         }
     }

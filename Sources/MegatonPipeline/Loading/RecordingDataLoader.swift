@@ -8,7 +8,7 @@ import Synchronization
 ///
 /// Each answer is two files: `….json` has its head, or the error it ended with, `….data` its body. Header fields of
 /// requests and cookies are not written, nor are the values of parameters that may be secret; the rest of the URL is.
-public final class RecordingDataLoader: DataLoading {
+public final class RecordingDataLoader: TimedDataLoading {
     /// Where answers come from.
     public enum Mode: Sendable {
         /// From the loader; each is written, in the place of what was there.
@@ -37,13 +37,15 @@ public final class RecordingDataLoader: DataLoading {
 
     deinit { files.stop() }
 
+    /// The timings are those of the loader; what comes from the folder has none.
     public func loadData(
         with request: URLRequest,
         didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
+        didCollect: @escaping @Sendable (LoadTimings) -> Void,
         completion: @escaping @Sendable ((any Error)?) -> Void
     ) -> any Cancellable {
         let relay = RelayedLoad(
-            .init(didReceiveData: didReceiveData, didCollect: { _ in }, completion: completion)
+            .init(didReceiveData: didReceiveData, didCollect: didCollect, completion: completion)
         )
         switch mode {
         case .record(let loader): record(request, loader, relay)
@@ -85,6 +87,7 @@ public final class RecordingDataLoader: DataLoading {
     private struct Copy {
         var data = Data()
         var response: URLResponse?
+        var timings: LoadTimings?
     }
 
     private final class Recorder: Sendable {
@@ -94,7 +97,7 @@ public final class RecordingDataLoader: DataLoading {
     private func record(_ request: URLRequest, _ loader: any DataLoading, _ relay: RelayedLoad) {
         let recorder = Recorder()
         relay.begin {
-            loader.loadData(
+            loader.timedLoad(
                 with: request,
                 didReceiveData: { data, response in
                     recorder.copy.withLock { copy in
@@ -103,15 +106,16 @@ public final class RecordingDataLoader: DataLoading {
                     }
                     relay.receive(data, response)
                 },
+                didCollect: { timings in recorder.copy.withLock { $0.timings = timings } },
                 completion: { [self] error in
                     let copy = recorder.copy.withLock { $0 }
                     relay.run { [self] in
                         do {
                             try await write(copy, error, request)
-                            relay.complete(error)
+                            relay.complete(error, copy.timings)
                         } catch let failure {
                             let text = "A recording cannot be written to \(folder.path): \(failure)"
-                            relay.complete(error ?? ImagePipeline.Error(.outputFailed, text))
+                            relay.complete(error ?? ImagePipeline.Error(.outputFailed, text), copy.timings)
                         }
                     }
                 }

@@ -38,11 +38,11 @@ extension ImagePipeline {
                 let response = response.for(request)
                 keep(response)
                 for claim in claims { claim?.end() }
-                metrics.end(wasCoalesced: wasCoalesced)
+                metrics.end(with: response, wasCoalesced: wasCoalesced)
                 task.finish(.success(response))
             case .failure(let error):
                 for claim in claims { claim?.end() }
-                metrics.end(wasCoalesced: wasCoalesced)
+                metrics.end(with: nil, wasCoalesced: wasCoalesced)
                 task.finish(.failure(error))
             }
         }
@@ -149,7 +149,12 @@ extension ImagePipeline {
             let decoding = ImageDecodingContext(request: plain, data: entry.data, cacheType: .disk)
             let container = try await decode(decoding, metrics, context)
                 .made(of: ImageProvenance(entry.metadata, isReencoded: true))
-            return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
+            return ImageResponse(
+                container: container,
+                request: request,
+                cacheType: .disk,
+                cacheLayer: entry.layer
+            ).toKeep()
         } catch {
             guard error.isOfTheBytes else { throw error }
             configuration.logger.debug("a kept image could not be decoded", metadata: ["error": "\(error)"])
@@ -174,7 +179,8 @@ extension ImagePipeline {
             container: container.made(of: input.container.provenance),
             request: request,
             urlResponse: input.urlResponse,
-            cacheType: input.cacheType
+            cacheType: input.cacheType,
+            cacheLayer: input.cacheLayer
         ).toKeep()
     }
 
@@ -227,7 +233,12 @@ extension ImagePipeline {
             do throws(Error) {
                 let decoding = ImageDecodingContext(request: request, data: entry.data, cacheType: .disk)
                 let container = try await decode(decoding, metrics, context).made(of: ImageProvenance(entry.metadata))
-                return ImageResponse(container: container, request: request, cacheType: .disk).toKeep()
+                return ImageResponse(
+                    container: container,
+                    request: request,
+                    cacheType: .disk,
+                    cacheLayer: entry.layer
+                ).toKeep()
             } catch {
                 guard error.isOfTheBytes else { throw error }
                 configuration.logger.debug("a kept original could not be decoded", metadata: ["error": "\(error)"])
@@ -253,7 +264,8 @@ extension ImagePipeline {
             container: container.made(of: ImageProvenance(original.metadata)),
             request: request,
             urlResponse: original.response,
-            cacheType: decoding.cacheType
+            cacheType: decoding.cacheType,
+            cacheLayer: original.layer
         ).toKeep()
     }
 

@@ -10,6 +10,8 @@ struct Original: Sendable {
     let response: URLResponse?
     /// Whether a cache had them.
     let isFromCache: Bool
+    /// Which one, where it tells.
+    let layer: String?
     /// Nil where there is nothing to be kept.
     private let keeping: OriginalKeeping?
 
@@ -19,12 +21,14 @@ struct Original: Sendable {
         metadata: CachedData.Metadata?,
         response: URLResponse? = nil,
         isFromCache: Bool = false,
+        layer: String? = nil,
         keeping: OriginalKeeping? = nil
     ) {
         self.data = data
         self.metadata = metadata
         self.response = response
         self.isFromCache = isFromCache
+        self.layer = layer
         self.keeping = keeping
     }
 
@@ -33,7 +37,8 @@ struct Original: Sendable {
         self.init(
             data: cached.data,
             metadata: cached.staleness.map { cached.metadata.aged(by: $0) } ?? cached.metadata,
-            isFromCache: true
+            isFromCache: true,
+            layer: cached.layer
         )
     }
 

@@ -50,6 +50,7 @@ extension OriginalLoader {
         metrics.update {
             $0.originalHits += 1
             if entry.staleness != nil { $0.staleHits += 1 }
+            $0.addHit(in: entry.layer)
         }
         return Original(entry)
     }

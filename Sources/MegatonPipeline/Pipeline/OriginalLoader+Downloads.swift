@@ -91,7 +91,8 @@ extension OriginalLoader {
                     let original = Original(data: download.body, metadata: nil, response: download.response)
                     load.context.send(partial: original)
                 }
-            }
+            },
+            onTimings: { load.metrics.set($0) }
         )
     }
 

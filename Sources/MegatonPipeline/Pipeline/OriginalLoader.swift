@@ -111,7 +111,9 @@ final class OriginalLoader: Sendable {
     ) async -> WorkOutcome<Original> {
         let job = WorkJob<Original>.running { [self] context throws(Error) in
             let load = Load(source: source, wish: wish, metrics: metrics, context: context)
-            return try await wish.readsCaches ? lead(load).get() : fetch(nil, load).get()
+            return try await metrics.notingWaits(for: .load) { () async throws(Error) in
+                try await wish.readsCaches ? lead(load).get() : fetch(nil, load).get()
+            }
         }
         guard let parent else { return await pool.outcome(for: key, priority: wish.priority, job: job) }
         return await parent.outcome(of: pool, key: key, job: job, onPartial: onPartial)
@@ -139,9 +141,7 @@ final class OriginalLoader: Sendable {
             case .hit(let cached) where !cached.metadata.matches(request: sent),
                 .stale(let cached, nil) where !cached.metadata.matches(request: sent):
                 await source.flights.discard(source.key)
-            case .hit(let cached):
-                metrics.update { $0.originalHits += 1 }
-                return .success(Original(cached))
+            case .hit(let cached): return .success(hit(cached, metrics))
             case .stale(let cached, nil): return .success(stale(cached, metrics))
             // The asker may be here to refresh what was made of the stale one: it wants to know.
             case .stale(_, let lead?), .lead(let lead): return await fetch(lead, load)
@@ -165,6 +165,7 @@ final class OriginalLoader: Sendable {
         metrics.update {
             $0.originalHits += 1
             $0.staleHits += 1
+            $0.addHit(in: cached.layer)
         }
         return Original(cached)
     }

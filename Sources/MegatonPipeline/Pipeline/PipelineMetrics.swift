@@ -20,13 +20,44 @@ public final class PipelineMetrics: Sendable {
         public var staleHits = 0
         /// Waits for somebody else's flight.
         public var waits = 0
+        /// The hits of both kinds by the ``DataCaching/layerName`` of the cache that had them, where it is known.
+        public var layers: [String: Int] = [:]
+
+        mutating func addHit(in layer: String?) {
+            if let layer { layers[layer, default: 0] += 1 }
+        }
     }
 
-    private let storage = Mutex(Counts())
+    private struct State {
+        var counts = Counts()
+        var timings: LoadTimings?
+        var waits = QueueWaits()
+    }
+
+    private let state = Mutex(State())
 
     public init() {}
 
-    public var counts: Counts { storage.withLock { $0 } }
+    public var counts: Counts { state.withLock { $0.counts } }
+    /// Of the last request to an origin, by a loader that tells them (``TimedDataLoading``); nil where there was none.
+    public var timings: LoadTimings? { state.withLock { $0.timings } }
+    /// Of what was done on this request's account.
+    public var waits: QueueWaits { state.withLock { $0.waits } }
 
-    func update(_ change: (inout Counts) -> Void) { storage.withLock { change(&$0) } }
+    func update(_ change: (inout Counts) -> Void) { state.withLock { change(&$0.counts) } }
+
+    func updateWaits(_ change: (inout QueueWaits) -> Void) { state.withLock { change(&$0.waits) } }
+
+    func set(_ timings: LoadTimings) { state.withLock { $0.timings = timings } }
+
+    /// Notes what the body waits in queues.
+    func notingWaits<Value>(
+        for stage: ImagePipeline.Error.Stage,
+        _ body: () async throws(ImagePipeline.Error) -> Value
+    ) async throws(ImagePipeline.Error) -> Value {
+        let account = QueueAccount(metrics: self, stage: stage)
+        return try await QueueAccount.$current.withValue(account) { () async -> Result<Value, ImagePipeline.Error> in
+            do throws(ImagePipeline.Error) { return .success(try await body()) } catch { return .failure(error) }
+        }.get()
+    }
 }

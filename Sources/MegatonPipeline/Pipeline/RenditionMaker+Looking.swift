@@ -83,6 +83,7 @@ extension RenditionMaker {
         metrics.update {
             $0.cacheHits += 1
             if cached.staleness != nil { $0.staleHits += 1 }
+            $0.addHit(in: cached.layer)
         }
         return RenditionResponse(rendition, cached)
     }

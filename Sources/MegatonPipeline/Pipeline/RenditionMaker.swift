@@ -104,7 +104,9 @@ final class RenditionMaker: Sendable {
             let new = led.filter { !original.isSource(of: $0.lead.stale) }
             let images: [EncodedImage]
             do throws(Error) {
-                images = try await render(new, original, order)
+                images = try await order.metrics.notingWaits(for: .decode) { () async throws(Error) in
+                    try await render(new, original, order)
+                }
             } catch {
                 await original.isStored()
                 // Cut off without a length that would have told, perhaps: the next one is to ask the origin.
@@ -172,7 +174,10 @@ final class RenditionMaker: Sendable {
         }
         for led in old {
             guard let cached = led.lead.stale else { continue }
-            order.metrics.update { $0.cacheHits += 1 }
+            order.metrics.update {
+                $0.cacheHits += 1
+                $0.addHit(in: cached.layer)
+            }
             entries.append((led, metadata.map { cached.prolonged(by: $0) }))
             settled[led.lead.key] = .success(RenditionResponse(led.rendition, cached))
         }

@@ -43,22 +43,47 @@ struct Source: Sendable, CustomStringConvertible {
 
 extension RenditionResponse {
     init(_ rendition: Rendition, _ image: EncodedImage) {
-        self.init(rendition: rendition, data: image.data, size: image.size, source: .render, checksum: nil)
+        self.init(
+            rendition: rendition,
+            data: image.data,
+            size: image.size,
+            source: .render,
+            checksum: nil,
+            cacheLayer: nil
+        )
     }
 
     init(_ rendition: Rendition, _ cached: CachedData) {
         let size = PixelSize(width: cached.metadata.width ?? 0, height: cached.metadata.height ?? 0)
-        self.init(rendition: rendition, data: cached.data, size: size, source: .cache, checksum: cached.checksum)
+        self.init(
+            rendition: rendition,
+            data: cached.data,
+            size: size,
+            source: .cache,
+            checksum: cached.checksum,
+            cacheLayer: cached.layer
+        )
     }
 
     /// The same picture for somebody who did not make it.
     func fromCache() -> RenditionResponse {
-        RenditionResponse(rendition: rendition, data: data, size: size, source: .cache, checksum: checksum)
+        with(rendition, .cache)
     }
 
     /// The same picture under the name that it was asked for by.
     func named(_ rendition: Rendition) -> RenditionResponse {
-        RenditionResponse(rendition: rendition, data: data, size: size, source: source, checksum: checksum)
+        with(rendition, source)
+    }
+
+    private func with(_ rendition: Rendition, _ source: Source) -> RenditionResponse {
+        RenditionResponse(
+            rendition: rendition,
+            data: data,
+            size: size,
+            source: source,
+            checksum: checksum,
+            cacheLayer: cacheLayer
+        )
     }
 }
 

@@ -8,23 +8,23 @@ final class TaskRecorder: Sendable {
     private let start = ContinuousClock.now
 
     var metrics: ImageTask.Metrics {
-        let counts = counts.counts
-        return state.withLock { metrics in
-            var metrics = metrics
-            metrics.originFetches = counts.originFetches
-            metrics.bytes = counts.bytesIn
-            return metrics
-        }
+        var metrics = state.withLock { $0 }
+        let counts = self.counts.counts
+        metrics.originFetches = counts.originFetches
+        metrics.bytes = counts.bytesIn
+        metrics.timings = self.counts.timings
+        metrics.waits = self.counts.waits
+        return metrics
     }
 
-    /// Adds the time that the body takes to a stage's.
+    /// Adds the time that the body takes to a stage's, and notes what of it was spent in queues.
     func measure<Value>(
         _ stage: ImagePipeline.Error.Stage,
         _ body: () async throws(ImagePipeline.Error) -> Value
     ) async throws(ImagePipeline.Error) -> Value {
         let start = ContinuousClock.now
         defer { add(start.duration(to: .now), to: stage) }
-        return try await body()
+        return try await counts.notingWaits(for: stage, body)
     }
 
     private func add(_ time: Duration, to stage: ImagePipeline.Error.Stage) {
@@ -38,8 +38,13 @@ final class TaskRecorder: Sendable {
         }
     }
 
-    func end(wasCoalesced: Bool) {
-        state.withLock { $0.isCoalesced = wasCoalesced }
+    /// - Parameter response: nil where it failed.
+    func end(with response: ImageResponse?, wasCoalesced: Bool) {
+        state.withLock { metrics in
+            metrics.isCoalesced = wasCoalesced
+            metrics.cacheType = response?.cacheType
+            metrics.cacheLayer = response?.cacheLayer
+        }
         end()
     }
 

@@ -46,6 +46,8 @@ public final class MemoryBudget: Sendable {
     func take(_ cost: RenderCost) async throws(ImagePipeline.Error) {
         try check(cost)
         let id = state.withLock { $0.nextID() }
+        let start = ContinuousClock.now
+        defer { QueueAccount.current?.waited(since: start, forMemory: true) }
         let wasAdmitted = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let answer = state.withLock { state -> Bool? in

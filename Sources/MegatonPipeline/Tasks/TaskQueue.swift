@@ -56,13 +56,19 @@ final class TaskQueue: Sendable {
         _ work: @escaping @Sendable () async throws(ImagePipeline.Error) -> Value
     ) async throws(ImagePipeline.Error) -> Value {
         let end = OneShot<Result<Value, ImagePipeline.Error>>()
+        let (account, start) = (QueueAccount.current, ContinuousClock.now)
         let operation = enqueue(priority: priority) {
+            account?.waited(since: start)
             end.resolve(.failure(ImagePipeline.Error(.cancelled, "Cancelled while waiting for its turn.")))
         } _: {
-            do throws(ImagePipeline.Error) {
-                end.resolve(.success(try await work()))
-            } catch {
-                end.resolve(.failure(error))
+            account?.waited(since: start)
+            // The operation has a task of its own: what the work waits for goes to the same account.
+            await QueueAccount.$current.withValue(account) {
+                do throws(ImagePipeline.Error) {
+                    end.resolve(.success(try await work()))
+                } catch {
+                    end.resolve(.failure(error))
+                }
             }
         }
         onEnqueue(operation)

@@ -91,6 +91,9 @@ public final class DataCache: DataCaching {
 
     // MARK: - DataCaching
 
+    /// `disk`.
+    public var layerName: String { "disk" }
+
     public func cachedData(for key: String) async -> Data? { await core.data([Self.name(key)])[0] }
 
     /// One turn of a reading thread for all of them.

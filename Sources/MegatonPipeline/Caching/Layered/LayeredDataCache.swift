@@ -15,20 +15,26 @@ public struct LayeredDataCache: DataCaching {
     /// The data for several keys, in their order, and the index of the layer that had it. Each layer is asked once, for what
     /// is still missing; each key once, however often it is named.
     public func lookUp(_ keys: [String]) async -> [(data: Data, layer: Int)?] {
-        var found: [String: (data: Data, layer: Int)] = [:]
+        await find(keys).map { found in found.map { ($0.hit.data, $0.layer) } }
+    }
+
+    /// With the names of the layers, and of those within them.
+    public func hits(for keys: [String]) async -> [CacheHit?] { await find(keys).map { $0?.hit } }
+
+    private func find(_ keys: [String]) async -> [(hit: CacheHit, layer: Int)?] {
+        var found: [String: (hit: CacheHit, layer: Int)] = [:]
         var missing: [String] = []
         var seen: Set<String> = []
         for key in keys where seen.insert(key).inserted { missing.append(key) }
         let ticket = gate.beginLookUp(missing)
         for (layer, cache) in layers.enumerated() where !missing.isEmpty {
-            let answers = await cache.cachedData(for: missing)
-            for (key, data) in zip(missing, answers) {
-                if let data { found[key] = (data, layer) }
+            for (key, hit) in zip(missing, await cache.hits(for: missing)) {
+                if let hit { found[key] = (hit, layer) }
             }
             missing.removeAll { found[$0] != nil }
         }
-        for (key, hit) in found where hit.layer > 0 {
-            await promote(hit.data, for: key, above: hit.layer, ticket)
+        for (key, found) in found where found.layer > 0 {
+            await promote(found.hit.data, for: key, above: found.layer, ticket)
         }
         gate.endLookUp(ticket)
         return keys.map { found[$0] }

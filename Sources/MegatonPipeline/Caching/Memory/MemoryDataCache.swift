@@ -59,6 +59,9 @@ public final class MemoryDataCache: DataCaching {
 
     // MARK: - DataCaching
 
+    /// `memory`.
+    public var layerName: String { "memory" }
+
     // Asynchronous, though nothing waits: where a caller may wait Swift prefers asynchronous overloads, and those would be
     // the protocol's defaults, which look at one key after the other.
 

@@ -1,0 +1,64 @@
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+import Testing
+
+/// What the shared cache has had is told, as a layer and behind the lock.
+@Suite(.timeLimit(.minutes(2))) struct RedisLayerTests {
+    private func loader() -> DataLoader {
+        var loader = DataLoader.Configuration()
+        loader.addressPolicy.allowsPrivate = true
+        return DataLoader(loader)
+    }
+
+    private func withRedis(_ body: (RedisDataCache, ImageRequest) async throws -> Void) async throws {
+        let image = TestImage.quarters(width: 16, height: 8)
+        let answer = OriginServer.Answer.image(image, headers: [("Cache-Control", "max-age=3600")])
+        try await RedisServerProcess.run { server in
+            let client = server.client()
+            defer { client.close() }
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            try await OriginServer.run(answer: { _ in answer }) { (origin) async throws in
+                try await body(RedisDataCache(redis: client, logger: logger), ImageRequest(url: origin.url("/a")))
+            }
+        }
+    }
+
+    @Test func beneathAMemory() async throws {
+        try await withRedis { (redis, request) async throws in
+            let memory = MemoryDataCache()
+            let pipeline = ImagePipeline {
+                $0.dataLoader = loader()
+                $0.dataCache = LayeredDataCache([memory, redis])
+            }
+            try await pipeline.prefetch(request)
+            await memory.removeAll()
+            for layer in ["redis", "memory"] {
+                #expect(try await pipeline.imageTask(with: request).response.cacheLayer == layer)
+            }
+        }
+    }
+
+    @Test func behindTheLock() async throws {
+        try await withRedis { (redis, request) async throws in
+            let pipeline = ImagePipeline {
+                $0.dataLoader = loader()
+                $0.flights = InFlightLock(
+                    cache: redis,
+                    owner: "one",
+                    group: MultiThreadedEventLoopGroup.singleton,
+                    logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+                )
+            }
+            let (wanted, metrics) = ([Rendition(width: 4, format: .png)], PipelineMetrics())
+            #expect(try await pipeline.renditions(wanted, for: request)[0].cacheLayer == nil)
+            #expect(try await pipeline.renditions(wanted, for: request, metrics: metrics)[0].cacheLayer == "redis")
+            #expect(metrics.counts.layers == ["redis": 1])
+            #expect(try await pipeline.imageTask(with: request).response.cacheLayer == "redis")
+        }
+    }
+}
