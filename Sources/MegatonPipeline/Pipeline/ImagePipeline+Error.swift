@@ -16,14 +16,14 @@ extension ImagePipeline {
         public var retryAfter: Double?
         /// The origin's status, where there was one.
         public var status: Int?
-        /// What was asked for, without user, password and query, which may hold secrets. Of a ``DataLoader``'s failures,
-        /// of refusals, of bytes that cannot be decoded and of images that cannot be encoded.
+        /// What was asked for, without user, password and query, which may hold secrets. Nil of what has no URL.
         public var url: String?
         /// Where it went wrong.
         public var stage: Stage?
         /// The media type that the origin gave.
         public var contentType: String?
-        /// The first bytes of what came, as text or hex, where they may tell what it is.
+        /// The first bytes of what came, as text without queries or as hex: of bytes that are no good, of error pages, and
+        /// of bodies that broke off.
         public var excerpt: String?
 
         public init(

@@ -43,7 +43,7 @@ extension ImagePipeline {
             case .failure(let error):
                 for claim in claims { claim?.end() }
                 metrics.end(wasCoalesced: wasCoalesced)
-                task.finish(.failure(error))
+                task.finish(.failure(error.about(request)))
             }
         }
         task.attach(
@@ -248,7 +248,12 @@ extension ImagePipeline {
             urlResponse: original.response,
             cacheType: original.isFromCache ? .disk : nil
         )
-        let container = try await decode(decoding, by: previews.decoder, metrics, context)
+        let container: ImageContainer
+        do throws(Error) {
+            container = try await decode(decoding, by: previews.decoder, metrics, context)
+        } catch {
+            throw error.with(nil, type: original.metadata?.type)
+        }
         return ImageResponse(
             container: container.made(of: ImageProvenance(original.metadata)),
             request: request,

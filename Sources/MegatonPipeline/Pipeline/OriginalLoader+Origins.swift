@@ -112,7 +112,9 @@ extension OriginalLoader {
         let (sent, mayKeep) = (request.allHTTPHeaderFields ?? [:], RequestCachePolicy(request).mayKeep)
         switch (http?.statusCode ?? 200, known) {
         case (let status, _) where HTTPFreshness.keptStatuses.contains(status):
-            guard !exchange.data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
+            guard !exchange.data.isEmpty else {
+                throw Error(.dataIsEmpty, "\(url) answered with an empty body.").with(http)
+            }
             let metadata = CachedData.Metadata(headers: headers, request: sent, status: status, requested: requested)
             return original(exchange.data, nil, mayKeep ? metadata : nil, response, lead, load)
         case (304, let stale?):
@@ -120,7 +122,8 @@ extension OriginalLoader {
             let metadata = stale.metadata.refreshed(by: headers, request: sent, requested: requested)
             return original(stale.data, stale.checksum, mayKeep ? metadata : nil, response, lead, load)
         // A condition of the caller's own, a part that nobody asked for, or a loader that makes no error of a status.
-        case (let status, _): throw HTTPStatusError.error(status: status, headers: headers, url: url)
+        case (let status, _):
+            throw HTTPStatusError.error(status: status, headers: headers, url: url).with(http, exchange.data)
         }
     }
 

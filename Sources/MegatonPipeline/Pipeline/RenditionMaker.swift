@@ -148,9 +148,8 @@ final class RenditionMaker: Sendable {
                 turn: RenderTurn(queue: renders, context: order.context, priority: request.priority)
             )
         } catch {
-            guard error.code == .unsupportedFormat else { throw error }
-            let response = original.response as? HTTPURLResponse
-            throw error.at(.decode, of: request).of(type: response?.mediaType ?? original.metadata?.type)
+            throw error.about(request, at: error.stageOfRendering)
+                .with(original.response, original.data, type: original.metadata?.type)
         }
     }
 
