@@ -36,7 +36,7 @@ extension ImagePipeline {
                 task.send(preview: response)
             case .value(let response, isCompleted: true):
                 let response = response.for(request)
-                keep(response)
+                keep(response, metrics.counts)
                 for claim in claims { claim?.end() }
                 metrics.end(wasCoalesced: wasCoalesced)
                 task.finish(.success(response))

@@ -50,7 +50,7 @@ public final class ImagePipeline: Sendable {
             budget: configuration.memoryBudget
         )
         originals = OriginalLoader(configuration)
-        refreshes = Refreshes(limit: configuration.refreshConcurrency)
+        refreshes = Refreshes(limit: configuration.refreshConcurrency, logger: configuration.logger)
         maker = RenditionMaker(configuration, originals, renderer, renders, refreshes)
     }
 

@@ -13,6 +13,7 @@ final class TaskRecorder: Sendable {
             var metrics = metrics
             metrics.originFetches = counts.originFetches
             metrics.bytes = counts.bytesIn
+            metrics.dropped = counts.dropped
             return metrics
         }
     }
