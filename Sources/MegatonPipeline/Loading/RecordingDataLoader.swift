@@ -154,3 +154,12 @@ public final class RecordingDataLoader: DataLoading {
         return (folder.appendingPathComponent("\(digest).json"), folder.appendingPathComponent("\(digest).data"))
     }
 }
+
+extension RecordingDataLoader: WeakeningDeclaring {
+    var weakenings: [String] {
+        switch mode {
+        case .record(let loader), .recordMissing(let loader): (loader as? any WeakeningDeclaring)?.weakenings ?? []
+        case .replay: []
+        }
+    }
+}

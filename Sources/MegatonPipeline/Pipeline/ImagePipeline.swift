@@ -30,6 +30,7 @@ public final class ImagePipeline: Sendable {
 
     /// Where libvips cannot be used, each request says so.
     public init(configuration: Configuration = Configuration(), delegate: (any Delegate)? = nil) {
+        configuration.logWeakenings()
         self.configuration = configuration
         self.delegate = delegate
         let registry = ImageDecoderRegistry(limits: configuration.renderLimits, types: configuration.types)
