@@ -11,6 +11,8 @@ extension ImageTask {
         public var bytes = 0
         /// Whether an origin was asked.
         public var originFetches = 0
+        /// Encoded images that a data cache would have kept, and that were left out as `refreshConcurrency` was used up.
+        public var dropped = 0
         /// Whether the work was done on another task's account: what it has cost is told there, and not here.
         public var isCoalesced = false
         /// How much of `load`, `decode` and `process` was waiting for a turn, or for memory.

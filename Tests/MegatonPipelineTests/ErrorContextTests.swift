@@ -43,6 +43,108 @@ import Testing
         }
     }
 
+    /// Neither a loader of somebody else nor the limit on bytes knows what the pipeline does.
+    @Test(arguments: [1000, 4]) func whatBreaksOffHasWhatHadCome(_ limit: Int) async throws {
+        struct Torn: Error {}
+        let answer = ScriptedLoader.Answer(
+            chunks: [Data("<html></html>".utf8)],
+            headers: ["Content-Type": "text/html"],
+            error: Torn()
+        )
+        let pipeline = TestPipeline.make(ScriptedLoader([answer])) {
+            $0.maximumDataSize = limit
+            $0.isResumableDataEnabled = false
+        }
+        let url = TestPipeline.url("a?token=secret")
+        for error in await failures(pipeline, ImageRequest(url: url)) {
+            #expect(error?.code == (limit > 4 ? .dataLoadingFailed : .dataTooLarge))
+            #expect(error?.stage == .load && error?.url == TestPipeline.url.absoluteString, "\(error as Any)")
+            #expect(error?.status == 200 && error?.contentType == "text/html", "\(error as Any)")
+            #expect(error?.excerpt == "\"<html></html>\"", "\(error as Any)")
+        }
+    }
+
+    @Test func localSourcesThatAreTooLargeSayWhere() async throws {
+        let directory = try TestDirectory()
+        let file = URL(fileURLWithPath: try directory.write(Data(count: 50), to: "a.bin"))
+        let pipeline = TestPipeline.make(HeldLoader()) {
+            $0.maximumDataSize = 49
+            $0.fileAccess = FileAccess(roots: [directory.path])
+        }
+        for error in await failures(pipeline, ImageRequest(url: file)) {
+            #expect(error?.code == .dataTooLarge && error?.stage == .load && error?.url == file.absoluteString)
+        }
+        for error in await failures(pipeline, ImageRequest(id: "closure", data: { Data(count: 50) })) {
+            #expect(error?.code == .dataTooLarge && error?.stage == .load && error?.url == nil, "\(error as Any)")
+        }
+    }
+
+    /// Damage, and a limit of pictures; the first bytes tell what kind of picture it is.
+    @Test(arguments: [true, false]) func aPictureThatIsNoGoodHasItsType(isWhole: Bool) async throws {
+        let picture = isWhole ? TestPipeline.png : TestPipeline.png.prefix(40)
+        let answer = ScriptedLoader.Answer(chunks: [picture], headers: ["Content-Type": "image/png"])
+        let pipeline = TestPipeline.make(ScriptedLoader([answer])) { $0.renderLimits.pixels = 100 }
+        let request = ImageRequest(url: TestPipeline.url("a?token=secret"))
+        let image = await TestPipeline.failure { try await pipeline.image(for: request) }
+        let rendition = await TestPipeline.failure {
+            try await pipeline.renditions([Rendition(width: 4)], for: request)
+        }
+        for error in [image, rendition] {
+            #expect(error?.code == (isWhole ? .imageTooLarge : .corruptImage), "\(error as Any)")
+            #expect(error?.stage == .decode && error?.url == TestPipeline.url.absoluteString, "\(error as Any)")
+            #expect(error?.status == 200 && error?.contentType == "image/png", "\(error as Any)")
+            #expect(error?.excerpt?.hasPrefix("89 50 4e 47") == true, "\(error as Any)")
+        }
+    }
+
+    /// Where a cache had the bytes, it has kept what the origin called them.
+    @Test func whatACacheHadHasItsTypeToo() async throws {
+        let cache = MemoryDataCache()
+        let answer = ScriptedLoader.Answer(
+            chunks: [TestPipeline.png],
+            headers: ["Content-Type": "image/x-png", "Cache-Control": "max-age=60"]
+        )
+        let request = ImageRequest(url: TestPipeline.url)
+        _ = try await TestPipeline.make(ScriptedLoader([answer])) { $0.dataCache = cache }.data(for: request)
+        let strict = TestPipeline.make(HeldLoader()) {
+            $0.dataCache = cache
+            $0.renderLimits.pixels = 100
+        }
+        let error = await TestPipeline.failure { try await strict.renditions([Rendition(width: 4)], for: request) }
+        #expect(error?.code == .imageTooLarge && error?.contentType == "image/x-png" && error?.status == nil)
+    }
+
+    /// What an error page says is shown, but for what was asked.
+    @Test func anErrorPageIsQuotedWithoutTheQuery() async throws {
+        try await OriginServer.run(responding: { _ in
+            .init(status: 403, headers: [("Content-Type", "text/plain")], body: Data("No: /a?key=secret\nBye.".utf8))
+        }) { (origin) async throws in
+            let pipeline = TestPipeline.make(DataLoader.local { _ in })
+            for error in await failures(pipeline, ImageRequest(url: origin.url("/a?key=secret"))) {
+                #expect(error?.code == .accessDenied && error?.status == 403 && error?.contentType == "text/plain")
+                #expect(error?.excerpt == "\"No: /a?… Bye.\"", "\(error as Any)")
+            }
+        }
+    }
+
+    @Test func anExcerptIsShortAndWithoutSecrets() {
+        let texts = [
+            "<?xml version=\"1.0\" encoding": "\"<?xml version=\"1.0\" enco\"",
+            "see http://user:secret@host/a?secret": "\"see http://host/a?…\"",
+            String(repeating: "a", count: 1000): "\"" + String(repeating: "a", count: 24) + "\"",
+        ]
+        for (text, excerpt) in texts { #expect(Excerpt.of(Data(text.utf8)) == excerpt) }
+        #expect(Excerpt.of(Data([0xFF, 0xD8, 0x00])) == "ff d8 00")
+    }
+
+    /// The host of a body that breaks off is in trouble, though it had begun well.
+    @Test func whatBreaksOffIsTheHostsFailure() {
+        var error = ImagePipeline.Error(.incompleteBody, "…", status: 200)
+        #expect(OriginOutcome(error) == .failed)
+        error.code = .dataTooLarge
+        #expect(OriginOutcome(error) == .answered)
+    }
+
     private struct NoBytes: ImageEncoding {
         func encode(_ image: PlatformImage) -> Data? { nil }
     }

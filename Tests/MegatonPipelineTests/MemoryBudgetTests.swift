@@ -115,6 +115,13 @@ import Testing
         #expect(MemoryBudget.process.bytes <= max(512 << 20, MachineMemory.limit / 2))
     }
 
+    /// Fault: in a container of 1 GiB on a large machine decoded images might have had 768 MiB.
+    @Test func decodedImagesHaveAPartOfWhatThereIs() {
+        #expect(ImageCache.defaultCostLimit(of: 1 << 30) == (1 << 30) / 100 * 15)
+        #expect(ImageCache.defaultCostLimit(of: 64 << 30) == 768 << 20)
+        #expect(ImageCache.defaultCostLimit == ImageCache.defaultCostLimit(of: MachineMemory.limit))
+    }
+
     @Test func theSmallestOfTheGroupsLimitsCounts() {
         func limit(_ files: [String: String]) -> Int { MachineMemory.limit(machine: 1000) { files[$0] } }
         #expect(limit([:]) == 1000)

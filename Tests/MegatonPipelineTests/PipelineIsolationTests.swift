@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import MegatonTestSupport
 import Testing
 
@@ -62,6 +63,29 @@ import Testing
             $0.makeImageDecoder = { _ in MeetingDecoder(meeting: meeting) }
         }
         for task in ["a", "b"].map({ pipeline.imageTask(with: TestPipeline.url($0)) }) { _ = try await task.response }
+    }
+
+    /// What is left out is in the metrics of whoever asked for it, and the log has a line of its beginning.
+    @Test func whatIsNotKeptIsCountedAndLoggedOnce() async throws {
+        try await run { (origin) async throws in
+            let (meeting, log) = (Meeting(2), LogRecorder())
+            let probe = PipelineProbe {
+                ($0.dataCachePolicy, $0.renderConcurrency, $0.refreshConcurrency) = (.storeEncodedImages, 2, 1)
+                $0.makeImageEncoder = { _ in MeetingEncoder(meeting: meeting) }
+                $0.logger = Logger(label: "test") { _ in log }
+            }
+            var dropped: [Int] = []
+            for path in ["/a", "/b", "/c"] {
+                let task = probe.pipeline.imageTask(with: probe.request(origin.url(path)))
+                _ = try await task.response
+                dropped.append(task.metrics.dropped)
+            }
+            #expect(dropped == [0, 1, 1])
+            let lines = log.recorded.filter { $0.contains("left out") }
+            #expect(lines.count == 1 && lines[0].hasPrefix("warning"), "\(lines)")
+            meeting.join()
+            await probe.settle()
+        }
     }
 
     // K 9: what is kept behind the answers has a limit, beyond which it is left out.

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import MegatonTestSupport
 import NIOCore
 import Testing
@@ -100,7 +101,7 @@ import Testing
     }
 
     @Test func eachKeyIsRefreshedOnceAndFewAtATime() async throws {
-        let refreshes = Refreshes(limit: 2)
+        let refreshes = Refreshes(limit: 2, logger: Logger(label: "test"))
         let closed = TaskQueue(maxConcurrentOperationCount: 1)
         closed.isSuspended = true
         let (ends, continuation) = AsyncStream.makeStream(of: Void.self)
@@ -110,13 +111,15 @@ import Testing
             try? await closed.perform { () throws(ImagePipeline.Error) in }
             continuation.yield()
         }
-        #expect(refreshes.start([keys[0], keys[1]], work) == Set(keys[0...1]))
-        #expect(refreshes.start([keys[1]], work).isEmpty)
-        #expect(refreshes.start([keys[1], keys[2]], work) == Set(keys[2...2]))
-        #expect(refreshes.start([keys[3]], work).isEmpty, "two are under way")
+        #expect(refreshes.start([keys[0], keys[1]], work).begun == Set(keys[0...1]))
+        let again = refreshes.start([keys[1]], work)
+        #expect(again.begun.isEmpty && again.dropped.isEmpty, "somebody is at it")
+        #expect(refreshes.start([keys[1], keys[2]], work).begun == Set(keys[2...2]))
+        let beyond = refreshes.start([keys[1], keys[3]], work)
+        #expect(beyond.begun.isEmpty && beyond.dropped == [keys[3]], "two are under way")
         refreshes.stop()
         var iterator = ends.makeAsyncIterator()
         for _ in 0..<2 { _ = await iterator.next() }
-        #expect(refreshes.start([keys[3]], work).isEmpty, "it has stopped")
+        #expect(refreshes.start([keys[3]], work).begun.isEmpty, "it has stopped")
     }
 }

@@ -161,7 +161,8 @@ struct WorkerOptions: ParsableArguments {
     /// - Throws: `Failure`.
     func credentialsFile() throws -> CredentialsFile? { try credentials.map { try CredentialsFile($0) } }
 
-    /// Sets what a worker may do, and says in the log what of it is more than usual. Types are switched on for the process.
+    /// Sets what a worker may do. Types are switched on for the process, and the log is told; of what else is more than
+    /// usual the worker's pipeline tells it.
     ///
     /// - Throws: `Failure` for the credentials; `ImagePipeline.Error` where libvips has no codec for a type.
     func apply(to configuration: inout Worker.Configuration, logger: Logger) throws {
@@ -172,19 +173,6 @@ struct WorkerOptions: ParsableArguments {
         configuration.sources = try sources()
         configuration.s3 = s3
         if let memory { configuration.memory = MemoryBudget(bytes: memory << 20) }
-        if allowPrivate {
-            logger.warning("sources on loopback, private and link-local addresses are fetched too")
-        }
-        let ports = Set(allowPort).subtracting([80, 443]).sorted()
-        if !ports.isEmpty {
-            logger.warning("sources on ports other than 80 and 443 are fetched too", metadata: ["ports": "\(ports)"])
-        }
-        if let s3Endpoint {
-            logger.warning(
-                "s3: sources are fetched whatever the endpoint's address is",
-                metadata: ["url": "\(s3Endpoint)"]
-            )
-        }
         if !additionalTypes.isEmpty {
             try VipsRuntime.allow(additionalTypes, logger: logger)
             configuration.types.formUnion(additionalTypes)

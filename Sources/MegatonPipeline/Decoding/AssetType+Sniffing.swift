@@ -14,10 +14,10 @@ extension Set<AssetType> {
             let known = map(\.description).sorted().joined(separator: ", ")
             var error = ImagePipeline.Error(
                 .unsupportedFormat,
-                "the bytes are \(type?.description ?? "of no known kind") (they begin \(Self.excerpt(data))); "
+                "the bytes are \(type?.description ?? "of no known kind") (they begin \(Excerpt.of(data))); "
                     + "images of these kinds are read: \(known)."
             )
-            error.excerpt = Self.excerpt(data)
+            error.excerpt = Excerpt.of(data)
             throw error
         }
         guard allowed.contains(type) else {
@@ -27,15 +27,5 @@ extension Set<AssetType> {
             )
         }
         return type
-    }
-
-    /// The first bytes for people: text where it is text, else hex.
-    private static func excerpt(_ data: Data) -> String {
-        let head = data.prefix(24)
-        if head.allSatisfy({ (32..<127).contains($0) || $0 == 10 || $0 == 13 || $0 == 9 }) {
-            return "\""
-                + String(decoding: head, as: UTF8.self).split(whereSeparator: \.isNewline).joined(separator: " ") + "\""
-        }
-        return head.prefix(12).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: " ")
     }
 }

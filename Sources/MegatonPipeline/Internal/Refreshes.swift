@@ -1,3 +1,4 @@
+internal import Logging
 import Synchronization
 
 /// What is refreshed behind the answers: each key once at a time, a bounded number of tasks, all ended with their owner.
@@ -7,24 +8,42 @@ final class Refreshes: Sendable {
         var tasks: [Int: Task<Void, Never>] = [:]
         var nextID = 0
         var isStopped = false
+        /// Whether work was left out since there was room.
+        var isOverfull = false
+    }
+
+    /// What has become of a wish to start.
+    struct Start {
+        /// What is being worked on from now on.
+        var begun: Set<CacheKey> = []
+        /// What nobody works on, as too much is under way.
+        var dropped: Set<CacheKey> = []
     }
 
     private let limit: Int
+    private let logger: Logger
     private let state = Mutex(State())
 
-    /// - Parameter limit: tasks at a time.
-    init(limit: Int) { self.limit = limit }
+    /// - Parameters:
+    ///   - limit: tasks at a time.
+    ///   - logger: told when work begins to be left out, and not of each piece.
+    init(limit: Int, logger: Logger) {
+        self.limit = limit
+        self.logger = logger
+    }
 
     /// Keys that are being worked on.
     var count: Int { state.withLock { $0.keys.count } }
 
-    /// Starts work on those of the keys that nobody works on yet.
-    ///
-    /// - Returns: these keys; none where too much is under way already.
-    func start(_ keys: [CacheKey], _ work: @escaping @Sendable (Set<CacheKey>) async -> Void) -> Set<CacheKey> {
-        state.withLock { state in
+    /// Starts work on those of the keys that nobody works on yet, unless too much is under way already.
+    func start(_ keys: [CacheKey], _ work: @escaping @Sendable (Set<CacheKey>) async -> Void) -> Start {
+        let (start, isFirstDrop) = state.withLock { state -> (Start, Bool) in
             let new = Set(keys).subtracting(state.keys)
-            guard !new.isEmpty, !state.isStopped, state.tasks.count < limit else { return [] }
+            if new.isEmpty || state.isStopped { return (Start(), false) }
+            guard state.tasks.count < limit else {
+                defer { state.isOverfull = true }
+                return (Start(dropped: new), !state.isOverfull)
+            }
             state.nextID += 1
             let id = state.nextID
             state.keys.formUnion(new)
@@ -34,14 +53,23 @@ final class Refreshes: Sendable {
                 await work(new)
                 self.ended(id, new)
             }
-            return new
+            return (Start(begun: new), false)
         }
+        if isFirstDrop {
+            logger.warning(
+                "too much is kept and refreshed behind the answers: some is left out",
+                metadata: ["limit": "\(limit)"]
+            )
+        }
+        return start
     }
 
     private func ended(_ id: Int, _ keys: Set<CacheKey>) {
         state.withLock { state in
             state.tasks[id] = nil
             state.keys.subtract(keys)
+            // Not at the first place that gets free: a lasting load would be told of again and again.
+            if state.tasks.count <= limit / 2 { state.isOverfull = false }
         }
     }
 

@@ -141,3 +141,7 @@ public final class CachingDataLoader: TimedDataLoading {
         return try? head.encoded(with: copy.data)
     }
 }
+
+extension CachingDataLoader: WeakeningDeclaring {
+    var weakenings: [String] { (loader as? any WeakeningDeclaring)?.weakenings ?? [] }
+}

@@ -46,6 +46,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private var failure: (any Error)?
     /// Of a body that nobody wants: an error page, a redirect's text.
     private var ignored = 0
+    /// The beginning of an error page: it may tell what is wrong.
+    private var page = Data()
 
     init(
         request: URLRequest,
@@ -88,7 +90,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         guard var error = error as? ImagePipeline.Error else { return error }
         error.stage = error.stage ?? .load
         error.url = error.url ?? request.url.map(ImagePipeline.Error.withoutQuery)
-        return error
+        return error.with(nil, page)
     }
 
     /// The request in the words of messages.
@@ -128,6 +130,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         response = nil
         complaint = nil
         ignored = 0
+        page = Data()
         // It is ours and lives no longer than we do.
         let next = try CurlExchange(checked, configuration, time: left) { [unowned self] in receive($0) }
         exchange = next
@@ -188,6 +191,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     private func ignore(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        if complaint != nil { page.append(contentsOf: bytes.prefix(Excerpt.bytes - page.count)) }
         ignored += bytes.count
         return ignored <= CurlExchange.headerLimit
     }
@@ -196,7 +200,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         failure = ImagePipeline.Error(
             LoadLimit.bodySize.code,
             "\(target) \(what) than the limit of \(configuration.maximumBodySize) bytes."
-        )
+        ).with(response)
         return false
     }
 
@@ -220,7 +224,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
                 complaint = answer.flatMap(validate)
             } else {
                 let (status, headers) = (exchange.status, exchange.headers)
-                complaint = ResponseRules.complaint(status: status, headers: headers, of: hop, url: target)
+                complaint = ResponseRules.complaint(status: status, headers: headers, of: hop, url: target)?
+                    .with(answer)
             }
         }
         if complaint == nil { response = answer }

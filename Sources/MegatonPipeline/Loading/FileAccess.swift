@@ -26,6 +26,9 @@ public struct FileAccess: Sendable {
         self.roots = roots.map { Self.components(Self.realPath($0) ?? $0) }
     }
 
+    /// Roots beneath which no pictures are kept, but what a system and its processes keep to themselves.
+    private static let revealing: Set<[String]> = [[], ["dev"], ["etc"], ["proc"], ["root"], ["run"], ["sys"], ["var"]]
+
     /// Looks a source up.
     ///
     /// - Throws: `.notFound`, `.forbidden` or `.accessDenied`.
@@ -225,5 +228,13 @@ extension FileAccess.File {
     fileprivate init(path: String, _ info: stat) {
         let modified = Int(info.st_mtim.tv_sec) * 1_000_000_000 + Int(info.st_mtim.tv_nsec)
         self.init(path: path, size: Int(info.st_size), modified: modified)
+    }
+}
+
+extension FileAccess: WeakeningDeclaring {
+    var weakenings: [String] {
+        roots.filter(Self.revealing.contains).map {
+            "files are read from beneath /\($0.joined(separator: "/")), where a system keeps its own"
+        }
     }
 }

@@ -13,15 +13,16 @@ public enum OriginOutcome: Sendable, Equatable {
 extension OriginOutcome {
     /// What a failed request says about its host.
     public init(_ error: ImagePipeline.Error) {
-        switch error.status {
-        case 429, 503: self = .throttled(seconds: error.retryAfter)
-        case let status?: self = status >= 500 ? .failed : .answered
-        case nil:
-            switch error.code {
-            case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody: self = .failed
-            case .dataIsEmpty, .dataTooLarge, .headerTooLarge, .tooManyRedirects: self = .answered
-            default: self = .none
-            }
+        switch (error.code, error.status) {
+        // Whatever its answer began with.
+        case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _), (.incompleteBody, _):
+            self = .failed
+        // The loader's own doing.
+        case (.dataLoadingFailed, _), (.cancelled, _): self = .none
+        case (_, 429), (_, 503): self = .throttled(seconds: error.retryAfter)
+        case (_, let status?): self = status >= 500 ? .failed : .answered
+        case (.dataIsEmpty, _), (.dataTooLarge, _), (.headerTooLarge, _), (.tooManyRedirects, _): self = .answered
+        default: self = .none
         }
     }
 }

@@ -158,3 +158,12 @@ public final class RecordingDataLoader: TimedDataLoading {
         return (folder.appendingPathComponent("\(digest).json"), folder.appendingPathComponent("\(digest).data"))
     }
 }
+
+extension RecordingDataLoader: WeakeningDeclaring {
+    var weakenings: [String] {
+        switch mode {
+        case .record(let loader), .recordMissing(let loader): (loader as? any WeakeningDeclaring)?.weakenings ?? []
+        case .replay: []
+        }
+    }
+}

@@ -84,7 +84,7 @@ struct ResumableDownload {
             )
             return end(missing)
         }
-        guard response == nil else { return .failed(error, kept: kept) }
+        guard response == nil else { return .failed(error.with(response, body), kept: kept) }
         guard let partial else { return .failed(error, kept: nil) }
         switch partial.splice(after: error) {
         case .keep, .append: return .failed(error, kept: partial)

@@ -120,3 +120,7 @@ public final class RetryingDataLoader: TimedDataLoading {
         return max(wait, .seconds(wanted))
     }
 }
+
+extension RetryingDataLoader: WeakeningDeclaring {
+    var weakenings: [String] { (loader as? any WeakeningDeclaring)?.weakenings ?? [] }
+}

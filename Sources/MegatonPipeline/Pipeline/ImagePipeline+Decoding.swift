@@ -13,6 +13,7 @@ extension ImagePipeline {
     ) async throws(Error) -> ImageContainer {
         guard let decoder = known ?? decoder(for: decoding) else {
             throw Error(.decoderNotRegistered, "No decoder wants the bytes of \(decoding.request).", stage: .decode)
+                .with(decoding.urlResponse, decoding.data)
         }
         return try await metrics.measure(.decode) { () async throws(Error) in
             try await decode(decoding, by: decoder, turn: RenderTurn(queue: renders, context: context))
@@ -38,8 +39,7 @@ extension ImagePipeline {
                 throw Error(.corruptImage, "\(request): \(error)")
             }
         } catch {
-            let response = decoding.urlResponse as? HTTPURLResponse
-            throw error.at(.decode, of: request).of(type: response?.mediaType)
+            throw error.at(.decode, of: request).with(decoding.urlResponse, data)
         }
     }
 
@@ -47,25 +47,4 @@ extension ImagePipeline {
         guard let delegate else { return makeImageDecoder(context) }
         return delegate.imageDecoder(for: context, pipeline: self)
     }
-}
-
-extension ImagePipeline.Error {
-    /// The same with where it went wrong, and what was asked for.
-    func at(_ stage: Stage, of request: ImageRequest) -> Self {
-        var error = self
-        error.stage = stage
-        error.url = request.url.map(Self.withoutQuery)
-        return error
-    }
-
-    /// The same with what the origin calls the bytes, where they are of no kind that is read.
-    func of(type: String?) -> Self {
-        guard code == .unsupportedFormat else { return self }
-        var error = self
-        error.contentType = error.contentType ?? type
-        return error
-    }
-
-    /// Whether it is the bytes that are no good. They are not where there was no time, no memory or nobody who waits.
-    var isOfTheBytes: Bool { ![.cancelled, .renderTimedOut, .tooCostly].contains(code) }
 }

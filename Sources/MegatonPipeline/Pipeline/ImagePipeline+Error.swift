@@ -16,14 +16,14 @@ extension ImagePipeline {
         public var retryAfter: Double?
         /// The origin's status, where there was one.
         public var status: Int?
-        /// What was asked for, without user, password and query, which may hold secrets. Of a ``DataLoader``'s failures,
-        /// of refusals, of bytes that cannot be decoded and of images that cannot be encoded.
+        /// What was asked for, without user, password and query, which may hold secrets. Nil of what has no URL.
         public var url: String?
-        /// Where it went wrong.
+        /// Where it went wrong; nil where that was between the stages, as in a wait for somebody else's work.
         public var stage: Stage?
-        /// The media type that the origin gave.
+        /// The media type that the origin gave, now or when the bytes went to a cache.
         public var contentType: String?
-        /// The first bytes of what came, as text or hex, where they may tell what it is.
+        /// The first bytes of what came, as text without queries or as hex: of bytes that are no good, of error pages, and
+        /// of bodies that broke off.
         public var excerpt: String?
 
         public init(
@@ -94,6 +94,7 @@ extension ImagePipeline {
             case tooManyRedirects = "too_many_redirects"
             case dataIsEmpty = "empty"
             case dataTooLarge = "too_large"
+            /// Of an answer, or of a picture.
             case headerTooLarge = "header_too_large"
             /// A loader failed in a way of its own.
             case dataLoadingFailed = "loading_failed"
@@ -158,8 +159,8 @@ extension ImagePipeline.Error {
     /// (RFC 9111 section 4.3.3).
     public var supersedesEntry: Bool {
         switch code {
-        case .notFound, .accessDenied, .dataIsEmpty, .dataTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge,
-            .sideTooLong, .tooManyBands, .tooManyFrames:
+        case .notFound, .accessDenied, .dataIsEmpty, .dataTooLarge, .headerTooLarge, .unsupportedFormat, .corruptImage,
+            .imageTooLarge, .sideTooLong, .tooManyBands, .tooManyFrames:
             true
         case .httpStatus: !isRetryable
         default: false

@@ -33,13 +33,15 @@ extension ImagePipeline {
 
     /// Keeps an image that somebody asked for, once for all who have the same one; what was only a step on the way is
     /// not kept.
-    func keep(_ response: ImageResponse) {
+    ///
+    /// - Parameter metrics: of the one who asked; told what is not kept for want of a place.
+    func keep(_ response: ImageResponse, _ metrics: PipelineMetrics) {
         let request = response.request
         guard let keeper = response.keeper, keeper.isFirst() else { return }
         if !request.options.contains(.disableMemoryCacheWrites), request.cachePolicy.mayKeep {
             imageCache(for: request)?[imageCacheKey(for: request)] = response.container
         }
-        if keepsEncoded(response) { encode(response) }
+        if keepsEncoded(response) { encode(response, metrics) }
     }
 
     /// Nuke's table. What a data cache had is not encoded once more, nor is what is made of an encoded image: each time
@@ -60,18 +62,16 @@ extension ImagePipeline {
     }
 
     /// Behind the answer, and only so many at a time.
-    private func encode(_ response: ImageResponse) {
+    private func encode(_ response: ImageResponse, _ metrics: PipelineMetrics) {
         let key = dataCacheKey(for: response.request)
-        let started = refreshes.start([key]) { [self] _ in
+        let start = refreshes.start([key]) { [self] _ in
             do {
                 try await store(response, as: key)
             } catch {
                 configuration.logger.debug("an image was not kept", metadata: ["error": "\(error)"])
             }
         }
-        if started.isEmpty {
-            configuration.logger.debug("an image was not kept: too many are being kept", metadata: ["key": "\(key)"])
-        }
+        metrics.update { $0.dropped += start.dropped.count }
     }
 
     private func encoder(for context: ImageEncodingContext) -> any ImageEncoding {

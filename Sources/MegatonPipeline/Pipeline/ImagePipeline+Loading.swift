@@ -36,14 +36,14 @@ extension ImagePipeline {
                 task.send(preview: response)
             case .value(let response, isCompleted: true):
                 let response = response.for(request)
-                keep(response)
+                keep(response, metrics.counts)
                 for claim in claims { claim?.end() }
                 metrics.end(with: response, wasCoalesced: wasCoalesced)
                 task.finish(.success(response))
             case .failure(let error):
                 for claim in claims { claim?.end() }
                 metrics.end(with: nil, wasCoalesced: wasCoalesced)
-                task.finish(.failure(error))
+                task.finish(.failure(error.about(request)))
             }
         }
         task.attach(
@@ -259,7 +259,12 @@ extension ImagePipeline {
             urlResponse: original.response,
             cacheType: original.isFromCache ? .disk : nil
         )
-        let container = try await decode(decoding, by: previews.decoder, metrics, context)
+        let container: ImageContainer
+        do throws(Error) {
+            container = try await decode(decoding, by: previews.decoder, metrics, context)
+        } catch {
+            throw error.with(nil, type: original.metadata?.type)
+        }
         return ImageResponse(
             container: container.made(of: ImageProvenance(original.metadata)),
             request: request,

@@ -78,7 +78,7 @@ extension ImagePipeline {
 
     func checkIsOpen(for request: ImageRequest) throws(Error) {
         if tasks.isOpen { return }
-        throw Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.")
+        throw Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.").about(request)
     }
 
     /// Does what a call is for, until its caller is cancelled or the pipeline is ended.
@@ -93,7 +93,7 @@ extension ImagePipeline {
         // Unstructured, as `invalidate` must be able to end it too. Its caller waits for it below, and cancels it with
         // himself.
         let task = Task { () async -> Result<Value, Error> in
-            do throws(Error) { return .success(try await body()) } catch { return .failure(error) }
+            do throws(Error) { return .success(try await body()) } catch { return .failure(error.about(request)) }
         }
         let number = tasks.addCall { task.cancel() }
         // Ended since it was looked at.

@@ -30,6 +30,7 @@ public final class ImagePipeline: Sendable {
 
     /// Where libvips cannot be used, each request says so.
     public init(configuration: Configuration = Configuration(), delegate: (any Delegate)? = nil) {
+        configuration.logWeakenings()
         self.configuration = configuration
         self.delegate = delegate
         let registry = ImageDecoderRegistry(limits: configuration.renderLimits, types: configuration.types)
@@ -50,7 +51,7 @@ public final class ImagePipeline: Sendable {
             budget: configuration.memoryBudget
         )
         originals = OriginalLoader(configuration)
-        refreshes = Refreshes(limit: configuration.refreshConcurrency)
+        refreshes = Refreshes(limit: configuration.refreshConcurrency, logger: configuration.logger)
         maker = RenditionMaker(configuration, originals, renderer, renders, refreshes)
     }
 

@@ -115,7 +115,9 @@ extension OriginalLoader {
         let mayKeep = RequestCachePolicy(request).mayKeep && hidden.areIrrelevant(to: headers)
         switch (http?.statusCode ?? 200, known) {
         case (let status, _) where HTTPFreshness.keptStatuses.contains(status):
-            guard !exchange.data.isEmpty else { throw Error(.dataIsEmpty, "\(url) answered with an empty body.") }
+            guard !exchange.data.isEmpty else {
+                throw Error(.dataIsEmpty, "\(url) answered with an empty body.").with(http)
+            }
             let metadata = CachedData.Metadata(
                 headers: headers,
                 request: asked,
@@ -134,7 +136,8 @@ extension OriginalLoader {
             )
             return original(stale.data, confirming: stale, mayKeep ? metadata : nil, response, lead, load)
         // A condition of the caller's own, a part that nobody asked for, or a loader that makes no error of a status.
-        case (let status, _): throw HTTPStatusError.error(status: status, headers: headers, url: url)
+        case (let status, _):
+            throw HTTPStatusError.error(status: status, headers: headers, url: url).with(http, exchange.data)
         }
     }
 

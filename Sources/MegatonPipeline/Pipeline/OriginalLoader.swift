@@ -41,6 +41,21 @@ final class OriginalLoader: Sendable {
         for parent: (any WorkParent)? = nil,
         onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
+        do throws(Error) {
+            return try await found(source, wish, metrics, parent, onPartial)
+        } catch {
+            // Whoever has failed: a loader of somebody else knows nothing of stages, and a limit nothing of URLs.
+            throw error.about(source.request, at: .load)
+        }
+    }
+
+    private func found(
+        _ source: Source,
+        _ wish: OriginalWish,
+        _ metrics: PipelineMetrics,
+        _ parent: (any WorkParent)?,
+        _ onPartial: @escaping @Sendable (Original) -> Void
+    ) async throws(Error) -> Original {
         guard wish.asksOrigin else { return try await kept(source, wish, metrics) }
         switch source.place {
         case .file(let file):

@@ -20,6 +20,9 @@ public final class PipelineMetrics: Sendable {
         public var staleHits = 0
         /// Waits for somebody else's flight.
         public var waits = 0
+        /// What was left undone behind the answer, as `refreshConcurrency` was used up: images that were not kept, stale
+        /// renditions that were not refreshed.
+        public var dropped = 0
         /// The hits of both kinds by the ``DataCaching/layerName`` of the cache that had them, where it is known.
         public var layers: [String: Int] = [:]
 

@@ -78,7 +78,7 @@ final class RenditionMaker: Sendable {
     /// Makes what has been served stale, behind the answer.
     private func refresh(_ behind: [Led], _ order: Order) async {
         if behind.isEmpty { return }
-        let started = refreshes.start(behind.map { $0.lead.key }) { [self] keys in
+        let start = refreshes.start(behind.map { $0.lead.key }) { [self] keys in
             let metrics = PipelineMetrics()
             let order = Order(source: order.source, wish: order.wish, metrics: metrics, context: nil)
             let settled = await make(behind.filter { keys.contains($0.lead.key) }, order)
@@ -89,7 +89,8 @@ final class RenditionMaker: Sendable {
                 configuration.didRefresh(url, metrics.counts)
             }
         }
-        let dropped = behind.map { $0.lead }.filter { !started.contains($0.key) }
+        order.metrics.update { $0.dropped += start.dropped.count }
+        let dropped = behind.map { $0.lead }.filter { !start.begun.contains($0.key) }
         if dropped.isEmpty { return }
         await order.source.flights.fail(dropped, error: Error(.cancelled, "Too much is being refreshed already."))
     }
@@ -150,9 +151,8 @@ final class RenditionMaker: Sendable {
                 turn: RenderTurn(queue: renders, context: order.context, priority: request.priority)
             )
         } catch {
-            guard error.code == .unsupportedFormat else { throw error }
-            let response = original.response as? HTTPURLResponse
-            throw error.at(.decode, of: request).of(type: response?.mediaType ?? original.metadata?.type)
+            throw error.about(request, at: error.stageOfRendering)
+                .with(original.response, original.data, type: original.metadata?.type)
         }
     }
 

@@ -12,6 +12,7 @@ final class TaskRecorder: Sendable {
         let counts = self.counts.counts
         metrics.originFetches = counts.originFetches
         metrics.bytes = counts.bytesIn
+        metrics.dropped = counts.dropped
         metrics.timings = self.counts.timings
         metrics.waits = self.counts.waits
         return metrics

@@ -19,7 +19,8 @@ extension VipsEngine {
 
     /// The small JPEG within a JPEG's EXIF, and how the large one is to be turned; nil while it has not come.
     func embeddedThumbnail(_ data: Data) -> (data: Data, orientation: Int)? {
-        data.withUnsafeBytes { bytes in
+        do { try HeaderBounds.check(data, .jpeg) } catch { return nil }  // The picture's own decoder says why.
+        return data.withUnsafeBytes { bytes in
             // What cannot be opened yet, or never will, has no preview; the whole picture's decoder says why.
             guard let image = try? VipsImage.open(bytes, isWhole: false), let small = image.embeddedThumbnail else {
                 return nil

@@ -15,6 +15,7 @@ struct VipsEngine: RenderEngine {
                 "this is an AVIF image sequence (brand avis), and only single AVIF pictures are read."
             )
         }
+        try HeaderBounds.check(data, type)
         return try Self.withBytes(of: data, "the header cannot be read") { bytes throws(VipsError) in
             let image = try VipsImage.open(bytes, isWhole: isWhole)
             guard type.loaders.contains(image.loader) else {

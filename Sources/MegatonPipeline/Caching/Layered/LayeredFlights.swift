@@ -120,12 +120,14 @@ public struct LayeredFlights: FlightCoordinating {
 
     /// Those that may answer.
     private func copies(of keys: [CacheKey]) async -> [CachedData?] {
-        let blobs = await cache.cachedData(for: keys.map(\.description))
+        let hits = await cache.hits(for: keys.map(\.description))
         let now = trust.date()
-        return zip(keys, blobs).map { key, blob in
-            guard let copy = blob.flatMap(LocalCopy.init(encoded:)), trust.isTrusted(key.description, seen: copy.seen)
+        return zip(keys, hits).map { key, hit in
+            guard let hit, let copy = LocalCopy(encoded: hit.data), trust.isTrusted(key.description, seen: copy.seen),
+                var entry = copy.entry(at: now)
             else { return nil }
-            return copy.entry(at: now)
+            entry.layer = hit.layer
+            return entry
         }
     }
 

@@ -4,10 +4,11 @@ internal import Foundation
 public final class ImageCache: ImageCaching {
     private let cache: Cache<ImageCacheKey, ImageContainer>
 
-    /// 15 % of the machine's memory, 768 MiB at the most, as in Nuke.
-    public static var defaultCostLimit: Int {
-        min(768 << 20, Int(clamping: ProcessInfo.processInfo.physicalMemory / 100 * 15))
-    }
+    /// 15 % of the memory that the machine or the control group has, 768 MiB at the most, as in Nuke.
+    public static var defaultCostLimit: Int { defaultCostLimit(of: MachineMemory.limit) }
+
+    /// - Parameter memory: bytes.
+    static func defaultCostLimit(of memory: Int) -> Int { min(768 << 20, memory / 100 * 15) }
 
     /// - Parameters:
     ///   - costLimit: bytes of pixels, and of the data that containers hold.

@@ -1,0 +1,90 @@
+internal import Foundation
+
+/// What the reading of a header may cost. libvips cannot be told to stop there, and no memory has been admitted yet: what
+/// it would not get through at once is refused before it is opened. Measured with libvips 8.14.1:
+///
+/// - 12 million empty APP1 segments before a JPEG's frame take minutes, as each is looked for in a list of all;
+/// - so do 200,000 frames of an animated WebP, 9 MB;
+/// - 98 compressed texts of a PNG, 1 MB, grow to 1.2 GiB.
+enum HeaderBounds {
+    /// Segments of a JPEG before its first scan; chunks of a WebP, of which each frame is one.
+    static let parts = 16_384
+    /// Bytes that the compressed texts of a PNG may grow to, together.
+    static let text = 128 << 20
+    /// No text is inflated further: libpng's limit.
+    private static let longestText = 8_000_000
+    /// What a byte may be inflated to at the most (RFC 1951: 258 bytes for 2 bits).
+    private static let inflation = 1032
+
+    /// - Throws: `.headerTooLarge`.
+    static func check(_ data: Data, _ type: AssetType) throws(ImagePipeline.Error) {
+        let complaint: String? = data.withUnsafeBytes { bytes in
+            switch type {
+            case .jpeg: partsComplaint(segments(of: bytes), "segments")
+            case .webp: partsComplaint(chunks(of: bytes), "chunks")
+            case .png:
+                inflated(bytes) > text ? "compressed texts that may grow to more than \(text >> 20) MiB" : nil
+            // GIF's header is read in one go, and libheif has limits of its own.
+            default: nil
+            }
+        }
+        if let complaint { throw ImagePipeline.Error(.headerTooLarge, "the header has \(complaint).") }
+    }
+
+    private static func partsComplaint(_ count: Int, _ what: String) -> String? {
+        count > parts ? "more than \(parts) \(what)" : nil
+    }
+
+    /// Segments before the first scan, found as libjpeg finds them: what is no marker is passed over (ITU-T T.81 annex
+    /// B.1.1.2). Not counted further than to one too many.
+    private static func segments(of bytes: UnsafeRawBufferPointer) -> Int {
+        var (count, index) = (0, 2)
+        while index + 3 < bytes.count, count <= parts {
+            guard bytes[index] == 0xFF, bytes[index + 1] != 0xFF else {
+                index += 1
+                continue
+            }
+            switch bytes[index + 1] {
+            case 0, 0x01, 0xD0...0xD8: index += 2
+            case 0xD9, 0xDA: return count
+            default:
+                count += 1
+                index += 2 + (Int(bytes[index + 2]) << 8 | Int(bytes[index + 3]))
+            }
+        }
+        return count
+    }
+
+    /// Chunks of a RIFF file: a name, a length and that many bytes, filled up to an even number.
+    private static func chunks(of bytes: UnsafeRawBufferPointer) -> Int {
+        var (count, index) = (0, 12)
+        while index + 8 <= bytes.count, count <= parts {
+            count += 1
+            let length = Int(UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: index + 4, as: UInt32.self)))
+            index += 8 + length + length % 2
+        }
+        return count
+    }
+
+    /// What the compressed texts of a PNG may grow to, bytes (PNG third edition, section 11.3.3).
+    private static func inflated(_ bytes: UnsafeRawBufferPointer) -> Int {
+        var (sum, index) = (0, 8)
+        while index + 12 <= bytes.count, sum <= text {
+            let length = Int(UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self)))
+            let name = bytes[(index + 4)..<(index + 8)]
+            // Not every iTXt is compressed; those that are not are no longer than they are.
+            if name.elementsEqual("zTXt".utf8) || (name.elementsEqual("iTXt".utf8) && isCompressed(bytes, index + 8)) {
+                sum += min(longestText, length * inflation)
+            }
+            index += 12 + length
+        }
+        return sum
+    }
+
+    /// Whether the flag behind an iTXt's keyword is set, which has 1 to 79 bytes and ends with a zero.
+    private static func isCompressed(_ bytes: UnsafeRawBufferPointer, _ start: Int) -> Bool {
+        let end = min(bytes.count - 1, start + 80)
+        guard start < end, let zero = bytes[start..<end].firstIndex(of: 0) else { return false }
+        return bytes[zero + 1] != 0
+    }
+}
