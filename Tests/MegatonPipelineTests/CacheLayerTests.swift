@@ -5,7 +5,7 @@ import Testing
 @testable import MegatonPipeline
 
 /// Responses and metrics say which layer of the caches has answered.
-@Suite(.timeLimit(.minutes(2))) struct CacheLayerTests {
+@Suite(.timeLimit(.minutes(2)), .diskCaches) struct CacheLayerTests {
     private let png = TestPipeline.png
     private let fixture: DataCacheFixture
     private let memory = MemoryDataCache()
