@@ -38,7 +38,8 @@ import Testing
         try await withPeers { client, one, two in
             let (heard, continuation) = AsyncStream.makeStream(of: String?.self)
             let flights = LayeredFlights(MemoryDataCache(), over: one.lock, trust: .seconds(3600))
-            one.lock.observeDeletions { continuation.yield($0) }
+            let observation = one.lock.observeDeletions { continuation.yield($0) }
+            defer { observation.cancel() }
             let running = Task { await one.lock.run() }  // Cancelled below.
             var messages = heard.makeAsyncIterator()
             #expect(await messages.next() == .some(nil), "it listens")

@@ -131,10 +131,12 @@ import Testing
         let texts = [
             "<?xml version=\"1.0\" encoding": "\"<?xml version=\"1.0\" enco\"",
             "see http://user:secret@host/a?secret": "\"see http://host/a?…\"",
+            "\u{FEFF}Größe: /ä?key=s": "\"\u{FEFF}Größe: /ä?…\"",
             String(repeating: "a", count: 1000): "\"" + String(repeating: "a", count: 24) + "\"",
         ]
         for (text, excerpt) in texts { #expect(Excerpt.of(Data(text.utf8)) == excerpt) }
         #expect(Excerpt.of(Data([0xFF, 0xD8, 0x00])) == "ff d8 00")
+        #expect(Excerpt.of(Data("GIF89a\0\u{1}".utf8)) == "47 49 46 38 39 61 00 01")
     }
 
     /// The host of a body that breaks off is in trouble, though it had begun well.

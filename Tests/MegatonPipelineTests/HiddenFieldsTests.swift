@@ -32,6 +32,7 @@ import Testing
         TestDelegate {
             $0.willLoad = { request, _ in
                 var request = request
+                request.setValue("de", forHTTPHeaderField: "Accept-Language")
                 request.setValue("Bearer 1", forHTTPHeaderField: "Authorization")
                 return request
             }
@@ -56,6 +57,8 @@ import Testing
         Case(control: "public, max-age=60", vary: "Accept", isKept: true),
         Case(control: "public, max-age=60", vary: "Accept, AUTHORIZATION", isKept: false),
         Case(control: "public, max-age=60", vary: "Authorization", scope: "alice", isKept: true),
+        // The scope says who, and not in which language.
+        Case(control: "public, max-age=60", vary: "Accept-Language", scope: "alice", isKept: false),
     ])
     func whatATokenHasOpened(_ rule: Case) async throws {
         try await OriginServer.run(responding: site(rule)) { (origin) async throws in

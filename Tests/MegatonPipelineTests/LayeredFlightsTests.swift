@@ -190,4 +190,17 @@ import Testing
         #expect(await configuration.coordinator.lookUp([key])[0]?.data == one.data)
         #expect(shared.looks == 2)
     }
+
+    // Fault: each pipeline, and each change of a configuration, was told for as long as the shared one lived.
+    @Test func whoIsGoneIsToldNothing() {
+        let shared = SharedFlights()
+        var pipeline: ImagePipeline? = ImagePipeline {
+            $0.dataCache = MemoryDataCache()
+            $0.flights = shared
+            $0.dataCacheTrust = .seconds(1)
+        }
+        #expect(shared.observerCount == 1 && pipeline != nil)
+        pipeline = nil
+        #expect(shared.observerCount == 0)
+    }
 }

@@ -9,10 +9,20 @@ final class SharedFlights: FlightCoordinating {
         var asked: [[CacheKey]] = []
         var refuses = false
         var duringLook: (@Sendable () async -> Void)?
-        var observers: [@Sendable (String?) -> Void] = []
+        var observers: [Int: @Sendable (String?) -> Void] = [:]
+        var observed = 0
+    }
+
+    private struct Observation: Cancellable {
+        let flights: SharedFlights
+        let id: Int
+
+        func cancel() { _ = flights.state.withLock { $0.observers.removeValue(forKey: id) } }
     }
 
     private let state = Mutex(State())
+
+    var observerCount: Int { state.withLock { $0.observers.count } }
 
     var entries: [CacheKey: CachedData] {
         get { state.withLock { $0.entries } }
@@ -37,7 +47,7 @@ final class SharedFlights: FlightCoordinating {
 
     /// Says that somebody else has deleted an entry, or all.
     func tell(_ key: CacheKey?) {
-        for observer in state.withLock({ $0.observers }) { observer(key?.description) }
+        for observer in state.withLock({ Array($0.observers.values) }) { observer(key?.description) }
     }
 
     func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
@@ -79,7 +89,12 @@ final class SharedFlights: FlightCoordinating {
 
     func discard(_ key: CacheKey) async { state.withLock { $0.entries[key] = nil } }
 
-    func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) {
-        state.withLock { $0.observers.append(handler) }
+    func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
+        let id = state.withLock { state in
+            state.observed += 1
+            state.observers[state.observed] = handler
+            return state.observed
+        }
+        return Observation(flights: self, id: id)
     }
 }

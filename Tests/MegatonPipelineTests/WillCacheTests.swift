@@ -75,6 +75,33 @@ import Testing
         }
     }
 
+    // Fault: a delegate that never answered held the flight, and with it all who wanted the same.
+    @Test func aDelegateThatNeverAnswersHoldsNobody() async throws {
+        final class Silent: ImagePipeline.Delegate {
+            let gate = OneShot<Void>()
+
+            func willCache(
+                data: Data,
+                image: ImageContainer?,
+                for request: ImageRequest,
+                pipeline: ImagePipeline
+            ) async -> Data? {
+                await gate.value
+                return data
+            }
+        }
+        let delegate = Silent()
+        try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
+            let worker = PipelineProbe(cache, delegate: delegate) {
+                $0.imageCache = nil
+                $0.waitBudget = .milliseconds(1)
+            }
+            try await load(worker, origin.url("/a"))
+            #expect(original(origin.url("/a")) == nil)
+            delegate.gate.resolve(())
+        }
+    }
+
     @Test(arguments: [true, false]) func whatWasEncoded(_ isKept: Bool) async throws {
         try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
             let worker = worker { data, isEncoded in isEncoded && !isKept ? nil : data }

@@ -1,13 +1,38 @@
+import MegatonPipeline
 import Synchronization
 
-/// Who is told of entries that were deleted. As many as there are pipelines with caches of their own before this one.
+/// Who is told of entries that were deleted: the pipelines with caches of their own before this one, as long as they live.
 final class DeletionObservers: Sendable {
-    private let handlers = Mutex<[@Sendable (String?) -> Void]>([])
+    private struct State {
+        var handlers: [Int: @Sendable (String?) -> Void] = [:]
+        var lastID = 0
+    }
 
-    func add(_ handler: @escaping @Sendable (String?) -> Void) { handlers.withLock { $0.append(handler) } }
+    private struct Observation: Cancellable {
+        // Weak, as it may outlive the lock that it is about.
+        weak let observers: DeletionObservers?
+        let id: Int
+
+        func cancel() { observers?.remove(id) }
+    }
+
+    private let state = Mutex(State())
+
+    /// - Returns: what ends it.
+    func add(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
+        let id = state.withLock { state in
+            state.lastID += 1
+            state.handlers[state.lastID] = handler
+            return state.lastID
+        }
+        return Observation(observers: self, id: id)
+    }
 
     /// - Parameter key: nil where any may have been deleted.
     func tell(_ key: String?) {
-        for handler in handlers.withLock({ $0 }) { handler(key) }
+        for handler in state.withLock({ Array($0.handlers.values) }) { handler(key) }
     }
+
+    // What is removed is let go of outside of the lock: the end of a handler may end others.
+    private func remove(_ id: Int) { _ = state.withLock { $0.handlers.removeValue(forKey: id) } }
 }

@@ -199,7 +199,9 @@ public final class InFlightLock: FlightCoordinating {
     }
 
     /// Heard while `run` listens. Whoever deletes entries in Redis by hand tells nobody.
-    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) { deletions.add(handler) }
+    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
+        deletions.add(handler)
+    }
 
     // MARK: -
 

@@ -51,7 +51,8 @@ public protocol FlightCoordinating: Sendable {
     ///
     /// - Parameter handler: called on any thread, and must not block. It is given the key's description, or nil where any
     ///   entry may have been deleted: nothing was heard for a while.
-    func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void)
+    /// - Returns: what ends it.
+    func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable
 }
 
 extension FlightCoordinating {
@@ -79,7 +80,9 @@ extension FlightCoordinating {
     public func discard(_ key: CacheKey) async {}
 
     /// Nothing, for coordinators that nobody else deletes from.
-    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) {}
+    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
+        NothingToCancel()
+    }
 }
 
 extension FlightCoordinating {
@@ -154,4 +157,9 @@ public struct FlightWait: Sendable, Hashable {
         self.ticket = ticket
         self.token = token
     }
+}
+
+/// What has ended, or never began.
+private struct NothingToCancel: Cancellable {
+    func cancel() {}
 }

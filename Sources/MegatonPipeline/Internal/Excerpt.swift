@@ -8,13 +8,23 @@ enum Excerpt {
     static let bytes = 256
 
     static func of(_ data: Data) -> String {
-        let head = data.prefix(length)
-        guard head.allSatisfy({ (32..<127).contains($0) || $0 == 10 || $0 == 13 || $0 == 9 }) else {
-            return head.prefix(12).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: " ")
+        // Lossy: a character may be cut off behind what is shown.
+        let decoded = String(decoding: data.prefix(bytes), as: UTF8.self)
+        guard decoded.unicodeScalars.prefix(length).allSatisfy(isText) else {
+            return data.prefix(12).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: " ")
         }
-        let text = Redaction.text(String(decoding: data.prefix(bytes), as: UTF8.self))
+        let text = Redaction.text(decoded)
         let line = withoutQueries(text).split(whereSeparator: \.isNewline).joined(separator: " ")
         return "\"" + line.prefix(length) + "\""
+    }
+
+    /// Other than what stands for bytes that are none, and controls.
+    private static func isText(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar {
+        case "\n", "\r", "\t": true
+        case "\u{FFFD}": false
+        default: scalar.properties.generalCategory != .control
+        }
     }
 
     /// An error page may repeat what it was asked for, with the signature in it. `<?xml` is no question.

@@ -1,5 +1,6 @@
 public import Foundation
 public import FoundationNetworking
+internal import Logging
 
 extension ImagePipeline {
     /// What may differ from request to request, and who is told of tasks: Nuke's delegate. Everything has a default.
@@ -39,7 +40,7 @@ extension ImagePipeline {
         func cacheKey(for request: ImageRequest, pipeline: ImagePipeline) -> String?
         /// What is kept in the data caches in the place of these bytes; nil keeps nothing. Asked once for what has come or
         /// was encoded, not for renditions, nor again where an origin confirms what is kept. Whoever waits for the same
-        /// bytes elsewhere goes on waiting meanwhile.
+        /// bytes elsewhere goes on waiting meanwhile: after `waitBudget` nothing is kept.
         ///
         /// - Parameter image: of which the bytes were encoded; nil for an original.
         func willCache(
@@ -76,10 +77,31 @@ extension ImagePipeline {
             willCache: { [weak self] data in
                 // A pipeline that is gone has nobody to say what may be kept.
                 guard let self else { return nil }
-                return await delegate.willCache(data: data, image: nil, for: request, pipeline: self)
+                return await willCache(data, nil, request, delegate)
             }
         )
         return source
+    }
+}
+
+extension ImagePipeline {
+    /// What a delegate lets be kept; nothing where it takes longer than those who want the same would wait.
+    func willCache(
+        _ data: Data,
+        _ image: ImageContainer?,
+        _ request: ImageRequest,
+        _ delegate: any Delegate
+    ) async -> Data? {
+        let kept = await TimeLimit.run(configuration.waitBudget) { [self] in
+            await delegate.willCache(data: data, image: image, for: request, pipeline: self)
+        }
+        if kept == nil {
+            configuration.logger.warning(
+                "the delegate's willCache took longer than waitBudget: nothing is kept",
+                metadata: ["request": "\(request)"]
+            )
+        }
+        return kept ?? nil
     }
 }
 

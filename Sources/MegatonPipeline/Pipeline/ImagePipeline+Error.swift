@@ -159,10 +159,12 @@ extension ImagePipeline.Error {
     /// (RFC 9111 section 4.3.3).
     public var supersedesEntry: Bool {
         switch code {
-        case .notFound, .accessDenied, .dataIsEmpty, .dataTooLarge, .headerTooLarge, .unsupportedFormat, .corruptImage,
+        case .notFound, .accessDenied, .dataIsEmpty, .dataTooLarge, .unsupportedFormat, .corruptImage,
             .imageTooLarge, .sideTooLong, .tooManyBands, .tooManyFrames:
             true
         case .httpStatus: !isRetryable
+        // Of a picture. Too many header fields of one answer say nothing of the source.
+        case .headerTooLarge: stage != .load
         default: false
         }
     }

@@ -114,7 +114,7 @@ extension ImagePipeline {
         let encoded = try await encode(container, context)
         var kept: Data? = encoded
         if let delegate {
-            kept = await delegate.willCache(data: encoded, image: container, for: request, pipeline: self)
+            kept = await willCache(encoded, container, request, delegate)
         }
         guard let data = kept else { return }
         let known = container.provenance.map { $0.metadata() } ?? originals.localMetadata

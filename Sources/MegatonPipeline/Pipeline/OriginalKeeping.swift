@@ -36,7 +36,8 @@ final class OriginalKeeping: Sendable {
         self.lead = lead
         self.entry = entry
         let kept = isWanted ? entry : nil
-        // Unstructured, as it belongs to all who want these bytes. It ends by itself, within the cache's own time-outs.
+        // Unstructured, as it belongs to all who want these bytes. It ends by itself, within the
+        // cache's own time-outs and the limit that `willCache` has.
         let task = Task {
             let kept = await kept?.replaced(willCache)
             if let lead {

@@ -29,8 +29,8 @@ public struct LayeredFlights: FlightCoordinating {
         self.shared = shared
         let trust = LocalTrust(trust, date: time.date)
         self.trust = trust
-        // Weak, as the shared one may outlive the pipelines that use it.
-        shared.observeDeletions { [weak trust] key in trust?.distrust(key) }
+        // Weak, as the shared one may outlive the pipelines that use it; the trust ends it with itself.
+        trust.endWith(shared.observeDeletions { [weak trust] key in trust?.distrust(key) })
     }
 
     // MARK: - Looking
@@ -76,11 +76,11 @@ public struct LayeredFlights: FlightCoordinating {
     @discardableResult
     public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
         let began = trust.date()
-        var kept = await shared.finish(entries)
+        let kept = await shared.finish(entries)
         for (lead, entry) in entries {
             // A lead without a token is none: the shared cache is away, or asks everybody to go on alone.
-            if lead.token == nil, entry != nil { kept.insert(lead.key) }
-            await settle(kept.contains(lead.key) ? entry : nil, lead.key, began)
+            let isCopied = lead.token == nil || kept.contains(lead.key)
+            await settle(isCopied ? entry : nil, lead.key, began)
         }
         return kept
     }
@@ -112,7 +112,7 @@ public struct LayeredFlights: FlightCoordinating {
         await forget(key)
     }
 
-    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) {
+    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         shared.observeDeletions(handler)
     }
 

@@ -15,6 +15,7 @@ final class LocalTrust: Sendable {
     private let lifetime: Int64
     private let limit: Int
     private let state = Mutex(State())
+    private let observation = Mutex<(any Cancellable)?>(nil)
 
     /// - Parameters:
     ///   - lifetime: how long a copy is trusted.
@@ -26,6 +27,11 @@ final class LocalTrust: Sendable {
         self.limit = limit
         self.date = date
     }
+
+    deinit { observation.withLock { $0 }?.cancel() }
+
+    /// What is to end with this: the hearing of what others have deleted.
+    func endWith(_ observation: any Cancellable) { self.observation.withLock { $0 = observation } }
 
     func isTrusted(_ key: String, seen: Int64) -> Bool {
         let now = date()

@@ -4,7 +4,8 @@ internal import FoundationNetworking
 /// What a request showed the origin, and its key in the caches does not tell: the header fields that a delegate set in
 /// `willLoadData`. Whoever asks next would be handed what they have opened.
 ///
-/// A request with a `credentialScope` hides nothing: the scope is in the key, and says who may share the answer.
+/// Of a request with a `credentialScope` it is not hidden who asks: the scope is in the key, and says who may share the
+/// answer.
 struct HiddenFields: Sendable, Equatable {
     /// In lower case.
     private let names: Set<String>
@@ -15,14 +16,10 @@ struct HiddenFields: Sendable, Equatable {
     ///   - sent: as it went to the loader.
     ///   - known: as the key knows it.
     init(sent: URLRequest, known: URLRequest, scope: String?) {
-        guard scope == nil else {
-            (names, isAuthorized) = ([], false)
-            return
-        }
         let (fields, knownFields) = (Self.fields(sent), Self.fields(known))
         let all = Set(fields.keys).union(knownFields.keys)
-        names = all.filter { fields[$0] != knownFields[$0] }
-        isAuthorized = fields["authorization"] != nil
+        names = all.filter { fields[$0] != knownFields[$0] && !(scope != nil && Self.identities.contains($0)) }
+        isAuthorized = scope == nil && fields["authorization"] != nil
     }
 
     /// Whether the answer was chosen by what the key knows. One that `Vary` says was chosen by a hidden field is not for
@@ -36,6 +33,9 @@ struct HiddenFields: Sendable, Equatable {
         case .all: false
         }
     }
+
+    /// What tells who asks.
+    private static let identities: Set<String> = ["authorization", "cookie", "proxy-authorization"]
 
     private static func fields(_ request: URLRequest) -> [String: String] {
         Dictionary((request.allHTTPHeaderFields ?? [:]).map { ($0.key.lowercased(), $0.value) }) { "\($0), \($1)" }
