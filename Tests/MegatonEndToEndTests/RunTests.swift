@@ -178,6 +178,8 @@ import Testing
             origin.release()
             #expect(try Self.processes(mentioning: home.directory.path).isEmpty)
             #expect(home.outputs.allSatisfy { $0.hasSuffix("-256x256.jpg") }, "no temporary file is left")
+            let lines = try home.ledger().count
+            #expect(lines == 200 || ending.errors.contains("have no line in the ledger"), "\(lines): \(ending.errors)")
             let second = try await home.run([list, "--allow-private"])
             #expect(second.code == 0)
             #expect(home.outputs.count == 200)
@@ -200,6 +202,15 @@ import Testing
         }
     }
 
+    /// A list of a stranger's must not steer the terminal.
+    @Test func controlCharactersAreWrittenOut() async throws {
+        let home = try Home()
+        let list = try home.directory.write(Data("in/\u{1B}[31mx.jpg\n".utf8), to: "list.txt")
+        let ending = await (try home.run([list, "--workers", "1"]))
+        #expect(ending.code == 2)
+        #expect(!ending.errors.contains("\u{1B}") && ending.errors.contains(#"\u{1B}[31mx.jpg"#), "\(ending.errors)")
+    }
+
     @Test(arguments: [
         (["run"], "input"), (["run", "x.jpg"], "--output"),
         (["run", "/no/such.jpg", "--output", "/tmp/x"], "no such file"),
@@ -212,6 +223,7 @@ import Testing
         (["worker", "--redis", "redis://h", "--allow-root", "/no/such"], "/no/such"), (["fly"], "fly"),
         (["run", "/tmp", "--output", "/tmp/x", "--ledger", ""], "--ledger is empty"),
         (["run", "--retry-failed", ""], "--retry-failed is empty"),
+        (["run", "--retry-failed", "/bin/sh"], "is no ledger"),
         (["run", "", "--output", "/tmp/x"], "input is empty"),
         (["run", "/tmp", "--output", "/tmp/x", "--credentials", ""], "--credentials is empty"),
         (["submit", "/tmp", "--redis", "redis://h", "--output", ""], "--output is empty"),

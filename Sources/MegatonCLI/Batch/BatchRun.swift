@@ -92,6 +92,13 @@ final class BatchRun: Sendable {
                 "megaton: \(counters["results_dropped"]) outcomes came too fast for the ledger and are not in it."
             )
         }
+        let unwritten = counters["cancelled"] - tally.cancelled
+        if ledger != nil && unwritten > 0 {
+            Terminal.error(
+                "megaton: \(unwritten) of the cancelled jobs had not been taken in yet and have no line in the ledger; the same "
+                    + "command again makes what is missing."
+            )
+        }
         let progress = progress.withLock { $0 }
         // A signal that came when all was done has interrupted nothing.
         let isWhole = progress.isComplete && counters["cancelled"] == 0 && counters.ended >= progress.submitted

@@ -4,6 +4,7 @@ import MegatonCluster
 /// What the outcomes of a batch say so far.
 struct BatchTally {
     private(set) var ended = 0
+    private(set) var cancelled = 0
     private(set) var workers: Set<String> = []
     /// Code to how often, and the first message.
     private(set) var errors: [String: (count: Int, example: String)] = [:]
@@ -18,6 +19,7 @@ struct BatchTally {
             return
         }
         if let worker = outcome.worker { workers.insert(worker) }
+        if outcome.status == .cancelled { cancelled += 1 }
         if outcome.status == .failed, let error = outcome.error {
             errors[error.code, default: (0, error.message)].count += 1
         }

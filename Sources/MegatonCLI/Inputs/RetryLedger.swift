@@ -11,6 +11,22 @@ struct RetryLedger {
     /// Directories that workers are allowed without a word.
     private static let rootLimit = 64
 
+    /// Lines by which a file is known for a ledger.
+    private static let knownBy = 20
+
+    /// - Throws: `Failure` where the file cannot be read, or begins with lines of which none is a ledger's.
+    func check() throws {
+        var reader = try InputReader.lines(of: path)
+        var lines = 0
+        while lines < Self.knownBy, case .line(let line) = try reader.next(waiting: -1) {
+            if Self.outcome(line) != nil { return }
+            lines += 1
+        }
+        if lines > 0 {
+            throw Failure.usage("--retry-failed: \(path) is no ledger: no line at its beginning is one of a job's end.")
+        }
+    }
+
     /// The job of a line, without the id and the batch that it had; nil where it did not fail, or the ledger does not
     /// hold it.
     static func failedJob(_ line: String, at place: LinePlace) -> Job? {

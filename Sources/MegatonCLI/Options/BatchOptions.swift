@@ -79,6 +79,7 @@ struct BatchOptions: ParsableArguments {
     /// - Throws: `Failure`.
     func check() throws {
         try InputReader.check(inputs + (retryFailed.map { [$0] } ?? []))
+        if let retryFailed { try RetryLedger(path: retryFailed).check() }
         if let ledger { try checkLedger(ledger) }
     }
 

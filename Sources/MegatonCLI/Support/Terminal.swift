@@ -5,14 +5,23 @@ enum Terminal {
     /// Whether somebody looks at standard error.
     static var isInteractive: Bool { isatty(STDERR_FILENO) == 1 }
 
-    /// A line on standard error.
-    static func error(_ line: String) { write(line + "\n", to: .standardError) }
+    /// A line on standard error, or several.
+    static func error(_ line: String) { write(visible(line) + "\n", to: .standardError) }
 
-    /// A line on standard output.
-    static func output(_ line: String) { write(line + "\n", to: .standardOutput) }
+    /// A line on standard output, or several.
+    static func output(_ line: String) { write(visible(line) + "\n", to: .standardOutput) }
 
     /// Replaces the line that was shown last on standard error.
     static func status(_ line: String) { write("\r\u{1B}[2K" + line, to: .standardError) }
+
+    /// Names of files and lines of lists are from strangers: what would steer the terminal is written out (`\u{1B}`).
+    static func visible(_ text: String) -> String {
+        func steers(_ scalar: Unicode.Scalar) -> Bool {
+            scalar.properties.generalCategory == .control && scalar != "\n" && scalar != "\t"
+        }
+        guard text.unicodeScalars.contains(where: steers) else { return text }
+        return text.unicodeScalars.map { steers($0) ? $0.escaped(asASCII: true) : String($0) }.joined()
+    }
 
     private static func write(_ text: String, to handle: FileHandle) {
         // Nobody may be there to read it (a closed pipe); that ends nothing.
