@@ -142,7 +142,8 @@ import Testing
         small.thumbnail = ImageRequest.ThumbnailOptions(maxPixelSize: 4)
         let tasks = [first] + [request, processed, small].map { pipeline.imageTask(with: $0) }
         let data = Task { try await pipeline.data(for: request).data }  // Awaited below.
-        while pipeline.originals.subscriberCount < 3 { await Task.yield() }
+        // Four tasks, and the processed one's step: it would begin anew if the plain one had ended before it came.
+        while pipeline.images.subscriberCount < 5 || pipeline.originals.subscriberCount < 3 { await Task.yield() }
         gate.open.resolve(())
         var widths: [Int] = []
         for task in tasks { widths.append(try await task.image.size.width) }
