@@ -6,22 +6,19 @@ import Testing
 
 /// The decorators keep the contract of `DataLoading` where the loader beneath does.
 @Suite(.timeLimit(.minutes(2))) struct LoaderDecoratorConformanceTests {
-    private static func loader() -> DataLoader {
-        var configuration = DataLoader.Configuration()
-        configuration.addressPolicy.allowsPrivate = true
-        return DataLoader(configuration)
-    }
-
     @Test(arguments: DataLoadingConformance.Check.allCases)
     func retryingConforms(_ check: DataLoadingConformance.Check) async throws {
         var policy = RetryingDataLoader.Policy()
         policy.delay = .milliseconds(1)
-        try await run(check, RetryingDataLoader(Self.loader(), policy))
+        try await run(check, RetryingDataLoader(DataLoadingConformanceTests.loader(), policy))
     }
 
     @Test(arguments: DataLoadingConformance.Check.allCases)
     func cachingConforms(_ check: DataLoadingConformance.Check) async throws {
-        try await run(check, CachingDataLoader(Self.loader(), cache: DataCachingConformanceTests.NukeStyleCache()))
+        try await run(
+            check,
+            CachingDataLoader(DataLoadingConformanceTests.loader(), cache: DataCachingConformanceTests.NukeStyleCache())
+        )
     }
 
     /// A body that breaks off leaves what had come of it in the recording of its failure; replaying is another matter.
@@ -29,7 +26,7 @@ import Testing
     func recordingConforms(_ check: DataLoadingConformance.Check) async throws {
         let directory = try TestDirectory()
         let folder = URL(fileURLWithPath: directory.path)
-        try await run(check, RecordingDataLoader(folder: folder, .record(Self.loader())))
+        try await run(check, RecordingDataLoader(folder: folder, .record(DataLoadingConformanceTests.loader())))
     }
 
     private func run(_ check: DataLoadingConformance.Check, _ loader: any DataLoading) async throws {
