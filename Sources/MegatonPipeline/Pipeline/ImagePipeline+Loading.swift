@@ -145,10 +145,25 @@ extension ImagePipeline {
         // What was kept is the image itself: it must not be scaled down once more.
         var plain = request
         plain.thumbnail = nil
+        return try await decode(entry, key, as: plain, isReencoded: true, request, metrics, context)
+    }
+
+    /// What a data cache had, decoded; nil, and forgotten, where its bytes are no good.
+    ///
+    /// - Parameter decoded: what the bytes are of, and whether they are to be scaled down.
+    private func decode(
+        _ entry: CachedData,
+        _ key: CacheKey,
+        as decoded: ImageRequest,
+        isReencoded: Bool,
+        _ request: ImageRequest,
+        _ metrics: TaskRecorder,
+        _ context: LoadContext
+    ) async throws(Error) -> ImageResponse? {
         do throws(Error) {
-            let decoding = ImageDecodingContext(request: plain, data: entry.data, cacheType: .disk)
+            let decoding = ImageDecodingContext(request: decoded, data: entry.data, cacheType: .disk)
             let container = try await decode(decoding, metrics, context)
-                .made(of: ImageProvenance(entry.metadata, isReencoded: true))
+                .made(of: ImageProvenance(entry.metadata, isReencoded: isReencoded))
             return ImageResponse(
                 container: container,
                 request: request,
@@ -157,7 +172,10 @@ extension ImagePipeline {
             ).toKeep()
         } catch {
             guard error.isOfTheBytes else { throw error }
-            configuration.logger.debug("a kept image could not be decoded", metadata: ["error": "\(error)"])
+            configuration.logger.debug(
+                "what was kept could not be decoded",
+                metadata: ["key": "\(key)", "error": "\(error)"]
+            )
             await flights(for: request).discard(key)
             return nil
         }
@@ -229,21 +247,11 @@ extension ImagePipeline {
             }
             return ImageResponse(container: try await container(id, make, metrics), request: request).toKeep()
         }
-        if let entry = found[.original(of: request)] {
-            do throws(Error) {
-                let decoding = ImageDecodingContext(request: request, data: entry.data, cacheType: .disk)
-                let container = try await decode(decoding, metrics, context).made(of: ImageProvenance(entry.metadata))
-                return ImageResponse(
-                    container: container,
-                    request: request,
-                    cacheType: .disk,
-                    cacheLayer: entry.layer
-                ).toKeep()
-            } catch {
-                guard error.isOfTheBytes else { throw error }
-                configuration.logger.debug("a kept original could not be decoded", metadata: ["error": "\(error)"])
-                await flights(for: request).discard(.original(of: request))
-            }
+        let key = CacheKey.original(of: request)
+        if let entry = found[key],
+            let kept = try await decode(entry, key, as: request, isReencoded: false, request, metrics, context)
+        {
+            return kept
         }
         let previews = PreviewDecoding()
         defer { previews.gate.end() }  // As above.
