@@ -42,12 +42,15 @@ let package = Package(
         // that SwiftPM refuses; libvips needs glib's paths.
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CCurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CTurboJPEG", providers: [.apt(["libturbojpeg0-dev"])]),
         .systemLibrary(name: "CVips", pkgConfig: "vips", providers: [.apt(["libvips-dev"])]),
+        .systemLibrary(name: "CWebP", providers: [.apt(["libwebp-dev"])]),
+        .systemLibrary(name: "CZimg", providers: [.apt(["libzimg-dev"])]),
 
         .target(
             name: "MegatonPipeline",
             dependencies: [
-                "CCurl", "CVips",
+                "CCurl", "CTurboJPEG", "CVips", "CWebP", "CZimg",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -4,6 +4,7 @@ extension Rendition: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case name, width, height, fit, format, quality, background
         case gravity, focus, dpr, enlarge, progressive, effort, lossless, animated, keepMetadata, profile
+        case qualityProfile
     }
 
     /// - Throws: `DecodingError` with a sentence that names the field.
@@ -37,7 +38,8 @@ extension Rendition: Codable {
             lossless: try fields.decodeIfPresent(Bool.self, forKey: .lossless) ?? false,
             animated: try fields.decodeIfPresent(Bool.self, forKey: .animated) ?? false,
             keepMetadata: try fields.decodeIfPresent(KeptMetadata.self, forKey: .keepMetadata) ?? KeptMetadata.none,
-            profile: try fields.decodeIfPresent(ColorProfile.self, forKey: .profile) ?? .srgb
+            profile: try fields.decodeIfPresent(ColorProfile.self, forKey: .profile) ?? .srgb,
+            qualityProfile: try fields.decodeIfPresent(QualityProfile.self, forKey: .qualityProfile) ?? .balanced
         )
         if !isChecked, let complaint {
             throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
@@ -63,6 +65,7 @@ extension Rendition: Codable {
         if animated { try fields.encode(true, forKey: .animated) }
         if keepMetadata != .none { try fields.encode(keepMetadata, forKey: .keepMetadata) }
         if profile != .srgb { try fields.encode(profile, forKey: .profile) }
+        if qualityProfile != .balanced { try fields.encode(qualityProfile, forKey: .qualityProfile) }
     }
 }
 

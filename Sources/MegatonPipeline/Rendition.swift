@@ -69,6 +69,8 @@ public struct Rendition: Sendable, Hashable {
     public var animated: Bool
     public var keepMetadata: KeptMetadata
     public var profile: ColorProfile
+    /// How much of the shrinking is left to the decoder.
+    public var qualityProfile: QualityProfile
 
     /// - Parameter name: `<width>x<height>` if nil.
     public init(
@@ -88,7 +90,8 @@ public struct Rendition: Sendable, Hashable {
         lossless: Bool = false,
         animated: Bool = false,
         keepMetadata: KeptMetadata = .none,
-        profile: ColorProfile = .srgb
+        profile: ColorProfile = .srgb,
+        qualityProfile: QualityProfile = .balanced
     ) {
         self.name = name ?? "\(width.map(String.init) ?? "")x\(height.map(String.init) ?? "")"
         self.width = width
@@ -107,6 +110,7 @@ public struct Rendition: Sendable, Hashable {
         self.animated = animated
         self.keepMetadata = keepMetadata
         self.profile = profile
+        self.qualityProfile = qualityProfile
     }
 
     /// The largest side that may be asked for, pixels.
@@ -124,6 +128,7 @@ public struct Rendition: Sendable, Hashable {
         if let focus { fields.append("focus=\(focus.x),\(focus.y)") }
         if dpr != 1 { fields.append("dpr=\(dpr)") }
         if enlarge { fields.append("enlarge") }
+        if qualityProfile != .balanced { fields.append("qualityProfile=\(qualityProfile.rawValue)") }
         return fields + encoding.identity
     }
 

@@ -31,6 +31,8 @@ import Testing
     @Test func eachCModuleIsImportedInOneFolder() throws {
         let homes = [
             "CVips": "MegatonPipeline/Vips/", "CCurl": "MegatonPipeline/Loading/", "CHiredis": "MegatonRedis/Codec/",
+            "CTurboJPEG": "MegatonPipeline/Planes/", "CWebP": "MegatonPipeline/Planes/",
+            "CZimg": "MegatonPipeline/Planes/",
         ]
         for file in Self.sources {
             for (module, home) in homes where try imports(file).contains(module) {

@@ -232,9 +232,29 @@ import Testing
         #expect(sizes == ["20x20": [40, 40], "big": [300, 150]])
     }
 
+    @Test func theEngineCanBeChosen() async throws {
+        let home = try RunTests.Home()
+        let png = try home.directory.write(TestImage.quarters(width: 300, height: 200), to: "in/a.png")
+        #expect(try await home.run([png, "--workers", "1", "--size", "300x200", "--quality", "95"]).code == 0)
+        let path = home.output + "/a-300x200.jpg"
+        var made: [String: Data] = [:]
+        for engine in ["auto", "planes", "vips"] {
+            let name = "name=\(engine),width=40"
+            let ending = try await home.run([path, "--workers", "1", "--engine", engine, "--rendition", name])
+            #expect(ending.code == 0, "\(ending.errors)")
+            made[engine] = FileManager.default.contents(atPath: home.output + "/a-300x200-\(engine).jpg")
+        }
+        #expect(made["auto"] != nil && made["auto"] == made["planes"] && made["vips"] != nil)
+        #expect(made["vips"] != made["auto"], "the cache keeps them apart")
+        let ending = try await home.run([png, "--workers", "1", "--engine", "planes", "--size", "9x9"])
+        #expect(ending.code == 2)
+        #expect(try home.ledger().last?.error?.message.contains("planes engine") == true)
+    }
+
     @Test(arguments: [
         (["--fit", "round"], "inside"), (["--gravity", "north"], "fit cover"), (["--gravity", "up"], "--gravity"),
         (["--focus", "1"], "--focus"), (["--fit", "cover", "--focus", "2,0.5"], "0 to 1"), (["--dpr", "9"], "dpr"),
+        (["--engine", "magick"], "auto, vips or planes"), (["--quality-profile", "best"], "balanced"),
         (["--lossless"], "lossless"), (["--animated"], "animated"), (["--effort", "3"], "no effort"),
         (["--format", "webp", "--effort", "7"], "0 to 6"), (["--format", "avif", "--progressive"], "progressive"),
         (["--format", "gif", "--keep-metadata", "copyright"], "no metadata"), (["--profile", "mine"], "--profile"),

@@ -135,9 +135,10 @@ import Testing
             throw ImagePipeline.Error(.corruptImage, "…")
         }
 
-        func execute(
-            _ plan: RenderPlan,
-            _ data: Data,
+        func render(
+            _ pass: RenderPlan.Pass,
+            of plan: RenderPlan,
+            from data: Data,
             deadline: RenderDeadline
         ) throws(ImagePipeline.Error) -> [EncodedImage] { [] }
 

@@ -45,7 +45,9 @@ import Testing
         budget.give(cost)
         #expect(try await image.size == PixelSize(width: 16, height: 8))
         #expect(try await renditions.count == 1)
-        #expect(budget.counts.bytesInUse == 0 && pipeline.renders.runningCount == 0)
+        // An answer is told before its place is free again: who waits for it must not wait for that.
+        while pipeline.renders.runningCount > 0 { await Task.yield() }
+        #expect(budget.counts.bytesInUse == 0)
     }
 
     @Test func anImageThatIsTooDearIsRefused() async {

@@ -49,7 +49,8 @@ import Testing
             lossless: true,
             animated: true,
             keepMetadata: .copyright,
-            profile: .keep
+            profile: .keep,
+            qualityProfile: .faithful
         )
         #expect(try JSONDecoder().decode(Rendition.self, from: JSONEncoder().encode(rendition)) == rendition)
         (rendition.focus, rendition.gravity) = (nil, .northEast)
@@ -58,7 +59,7 @@ import Testing
         #expect(try JSONDecoder().decode(Rendition.self, from: JSONEncoder().encode(rendition)) == rendition)
         let json = """
             {"width":10,"height":20,"fit":"cover","gravity":"attention","dpr":2,"enlarge":false,"progressive":true,
-            "keepMetadata":"none","profile":"srgb"}
+            "keepMetadata":"none","profile":"srgb","qualityProfile":"balanced"}
             """
         let wanted = Rendition(width: 10, height: 20, fit: .cover, gravity: .attention, dpr: 2, progressive: true)
         #expect(try decode(json) == wanted)
@@ -91,7 +92,7 @@ import Testing
         (#""height":5,"fit":"cover","focus":{"x":0}"#, "y"),
         (#""height":5,"fit":"cover","focus":{"x":0,"y":0,"z":0}"#, "\"z\""),
         (#""height":5,"fit":"cover","focus":{"x":0,"y":0},"gravity":"east""#, "exclude"),
-        (#""format":"tiff""#, "tiff"), (#""profile":"p3""#, "p3"),
+        (#""format":"tiff""#, "tiff"), (#""profile":"p3""#, "p3"), (#""qualityProfile":"best""#, "best"),
     ])
     func refusesOptionsThatCannotWork(_ fields: String, _ word: String) {
         #expect { try decode("{\"width\":5,\(fields)}") } throws: { "\($0)".contains(word) }
@@ -114,6 +115,7 @@ import Testing
             { $0.effort = 2 }, { $0.effort = 3 }, { $0.lossless = true }, { $0.animated = true },
             { $0.keepMetadata = .copyright }, { $0.profile = .keep }, { $0.format = .gif }, { $0.format = .jxl },
             { $0.format = .jpeg }, { ($0.format, $0.progressive) = (.jpeg, true) },
+            { $0.qualityProfile = .fast }, { $0.qualityProfile = .faithful },
         ]
         let all = changes.map { change in
             var rendition = base

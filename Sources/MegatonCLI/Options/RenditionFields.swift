@@ -15,6 +15,7 @@ struct RenditionFields {
     static let names = [
         "name", "width", "height", "fit", "format", "quality", "background", "gravity", "focus", "dpr", "enlarge",
         "progressive", "effort", "lossless", "animated", "keepMetadata", "profile",
+        "qualityProfile",
     ]
 
     /// - Throws: `ValidationError` for a field that there is not, or a value that it cannot have.
@@ -37,6 +38,7 @@ struct RenditionFields {
         case "animated": rendition.animated = try truth(field, text)
         case "keepMetadata": rendition.keepMetadata = try choice(field, text)
         case "profile": rendition.profile = try choice(field, text)
+        case "qualityProfile": rendition.qualityProfile = try choice(field, text)
         default:
             throw ValidationError(
                 "\(option) has no field \"\(field)\"; it has \(Self.names.joined(separator: ", "))."

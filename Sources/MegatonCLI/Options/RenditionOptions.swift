@@ -15,7 +15,7 @@ struct RenditionOptions: ParsableArguments {
         help: ArgumentHelp(
             "name=small,width=256,height=256,fit=cover,format=webp,quality=75,background=#ffffff; repeatable. The other "
                 + "fields are those of the options: gravity, focus=0.5:0.3, dpr, enlarge=true, progressive, effort, "
-                + "lossless, animated, keepMetadata, profile.",
+                + "lossless, animated, keepMetadata, profile, qualityProfile.",
             valueName: "fields"
         )
     )
@@ -69,6 +69,16 @@ struct RenditionOptions: ParsableArguments {
     @Option(name: .long, help: "srgb, or keep: the source's own colours and profile.")
     var profile = Rendition.ColorProfile.srgb.rawValue
 
+    @Option(
+        name: .customLong("quality-profile"),
+        help: ArgumentHelp(
+            "How much larger than the result a JPEG or WebP is at the least when it has been decoded: fast is 1, balanced 2, "
+                + "faithful all of it.",
+            valueName: "fast|balanced|faithful"
+        )
+    )
+    var qualityProfile = Rendition.QualityProfile.balanced.rawValue
+
     mutating func validate() throws { _ = try renditions() }
 
     /// - Throws: `ValidationError` with what is wrong with which option.
@@ -100,6 +110,7 @@ struct RenditionOptions: ParsableArguments {
         let texts = [
             ("--format", "format", format), ("--fit", "fit", fit), ("--gravity", "gravity", gravity),
             ("--keep-metadata", "keepMetadata", keepMetadata), ("--profile", "profile", profile),
+            ("--quality-profile", "qualityProfile", qualityProfile),
         ]
         let all = texts + (focus.map { [("--focus", "focus", $0)] } ?? [])
         return try all.reduce(rendition) { rendition, text in

@@ -86,6 +86,16 @@ struct WorkerOptions: ParsableArguments {
     var cachePolicy = "all"
 
     @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "What makes renditions: auto is planes for thumbnails of common JPEGs and libvips for all else; vips; or planes, "
+                + "which refuses all else.",
+            valueName: "auto|vips|planes"
+        )
+    )
+    var engine = RenderEngineChoice.auto.rawValue
+
+    @Option(
         name: .customLong("host-concurrency"),
         help: "Requests that the whole cluster may have under way to one host."
     )
@@ -108,6 +118,9 @@ struct WorkerOptions: ParsableArguments {
             throw ValidationError(
                 "--cache-policy is all, automatic, original, encoded or none, not \"\(cachePolicy)\"."
             )
+        }
+        if RenderEngineChoice(rawValue: engine) == nil {
+            throw ValidationError("--engine is auto, vips or planes, not \"\(engine)\".")
         }
         for port in allowPort where !(1...65535).contains(port) {
             throw ValidationError("--allow-port is 1 to 65535, not \(port).")
@@ -169,6 +182,7 @@ struct WorkerOptions: ParsableArguments {
         configuration.roots = roots
         configuration.addressPolicy = addressPolicy
         configuration.cachePolicy = policy
+        configuration.renderEngine = RenderEngineChoice(rawValue: engine) ?? .auto
         configuration.hostLimits = hostLimits
         configuration.sources = try sources()
         configuration.s3 = s3
@@ -214,7 +228,7 @@ struct WorkerOptions: ParsableArguments {
         if let credentials { arguments += ["--credentials", credentials] }
         if let s3Endpoint { arguments += ["--s3-endpoint", s3Endpoint] }
         arguments += ["--s3-region", s3Region]
-        arguments += ["--cache-policy", cachePolicy, "--host-concurrency", String(hostConcurrency)]
+        arguments += ["--cache-policy", cachePolicy, "--engine", engine, "--host-concurrency", String(hostConcurrency)]
         if let hostRate { arguments += ["--host-rate", String(hostRate)] }
         return arguments
     }

@@ -32,6 +32,8 @@ extension Worker {
         /// Directories beneath which `file:` sources are read and outputs written.
         public var roots: [String] = []
         public var cachePolicy = ImagePipeline.DataCachePolicy.storeAll
+        /// What makes renditions.
+        public var renderEngine = RenderEngineChoice.auto
         public var addressPolicy = AddressPolicy()
         /// Hosts, ports and paths that may be asked; any if empty.
         public var sources: [SourceRule] = []

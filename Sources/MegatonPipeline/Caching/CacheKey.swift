@@ -22,8 +22,8 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
     public let digest: String
 
     /// To be raised when the same fields no longer mean the same bytes: a new engine, other defaults. 2: WebP is
-    /// without the EXIF of its source.
-    static let version = "2"
+    /// without the EXIF of its source. 3: thumbnails of JPEGs are made of planes.
+    static let version = "3"
 
     public init(_ kind: Kind, _ fields: [String]) {
         self.kind = kind
@@ -70,8 +70,10 @@ extension CacheKey {
     static func partial(of original: CacheKey) -> CacheKey { CacheKey(.partial, [original.digest]) }
 
     /// The key of a rendition of this original.
-    func rendition(_ rendition: Rendition) -> CacheKey {
-        CacheKey(.rendition, [digest] + rendition.identity)
+    ///
+    /// - Parameter engine: where it was chosen, what it makes is not mistaken for what another one made.
+    func rendition(_ rendition: Rendition, by engine: RenderEngineChoice = .auto) -> CacheKey {
+        CacheKey(.rendition, [digest] + rendition.identity + (engine == .auto ? [] : ["engine=\(engine.rawValue)"]))
     }
 }
 

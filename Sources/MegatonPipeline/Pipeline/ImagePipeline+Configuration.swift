@@ -65,6 +65,8 @@ extension ImagePipeline {
         public var fetchConcurrency = 32
         /// Sources rendered at a time: threads. The number of processors by default.
         public var renderConcurrency = max(1, ProcessInfo.processInfo.activeProcessorCount)
+        /// What makes renditions. Images are decoded by libvips.
+        public var renderEngine = RenderEngineChoice.auto
         /// Sources whose stale renditions are refreshed behind the answers at a time; what is beyond that is left to the
         /// next one who asks.
         public var refreshConcurrency = 16

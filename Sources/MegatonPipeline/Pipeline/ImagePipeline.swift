@@ -39,7 +39,7 @@ public final class ImagePipeline: Sendable {
         groups = RenditionGroups(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
         renders = TaskQueue(maxConcurrentOperationCount: max(1, configuration.renderConcurrency))
         renderer = Renderer(
-            engine: VipsEngine(),
+            engine: configuration.renderEngine.engine,
             limits: configuration.renderLimits,
             types: configuration.types,
             threads: ThreadPool(
@@ -92,7 +92,7 @@ public final class ImagePipeline: Sendable {
         of source: Source,
         _ metrics: PipelineMetrics
     ) async throws(Error) -> [RenditionResponse] {
-        let keys = renditions.map { source.key.rendition($0) }
+        let keys = renditions.map { source.key.rendition($0, by: configuration.renderEngine) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
         var found: [CacheKey: RenditionResponse] = [:]
         for (settled, isOthers) in await settle(keys.uniqued(), wanted, source, metrics) {

@@ -17,6 +17,8 @@ struct ImageProbe: Sendable, Equatable {
     var sampleBytes = 1
     /// Whether its colours are red, green and blue with a profile of their own.
     var hasRGBProfile = false
+    /// The planes that it is stored in, where they can be worked on as they are: in a JPEG with colours of sRGB, or grey.
+    var planes: ChromaSampling?
 
     /// Whether its frames are one picture that moves; those of AVIF, HEIC and TIFF are pictures of their own.
     var isAnimated: Bool { frames > 1 && (type == .gif || type == .webp) }

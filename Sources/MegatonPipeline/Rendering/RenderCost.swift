@@ -23,6 +23,13 @@ extension RenderPlan {
         }
     }
 
+    /// The planes as they are decoded, all at once, and the coefficients of a progressive picture.
+    private func planes(of pass: Pass, _ page: Double) -> Double {
+        let samples = page * (probe.planes?.samples ?? 3)
+        let shrink = Double(shrink(pass))
+        return samples / (shrink * shrink) + (probe.isProgressive ? samples * 2 : 0)
+    }
+
     /// Bytes for each pixel of what is encoded.
     private static func encodingFactor(_ rendition: Rendition) -> Double {
         switch rendition.format {
@@ -44,7 +51,8 @@ extension RenderPlan {
 
     private func bytes(of pass: Pass) -> Double {
         let page = Double(probe.width) * Double(probe.height)
-        let decoding = page * Double(probe.bands * probe.sampleBytes) * decodingFactor
+        let samples = page * Double(probe.bands * probe.sampleBytes)
+        let decoding = pass.usesPlanes ? planes(of: pass, page) : samples * decodingFactor
         let base = Double(pass.base.width) * Double(pass.base.height)
         // A picture that is passed on, or from which several are made, is in memory; so are all frames of an animation.
         let isHeld = pass.steps.count != 1 || pass.frames > 1 || steps[pass.steps[0]].needsMemory

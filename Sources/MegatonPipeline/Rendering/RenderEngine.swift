@@ -6,12 +6,15 @@ protocol RenderEngine: Sendable {
     /// Reads the header.
     func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe
 
-    /// Decodes once and makes every step of the plan, in order.
+    /// Decodes once and makes every step of a pass, in its order.
     ///
-    /// - Parameter deadline: asked again and again whether the work is to end.
-    func execute(
-        _ plan: RenderPlan,
-        _ data: Data,
+    /// - Parameters:
+    ///   - plan: what the pass is of.
+    ///   - deadline: asked again and again whether the work is to end.
+    func render(
+        _ pass: RenderPlan.Pass,
+        of plan: RenderPlan,
+        from data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage]
 
@@ -21,6 +24,22 @@ protocol RenderEngine: Sendable {
         _ data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> PlatformImage
+}
+
+extension RenderEngine {
+    /// Every step of the plan, in order.
+    func execute(
+        _ plan: RenderPlan,
+        _ data: Data,
+        deadline: RenderDeadline
+    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+        var encoded = [EncodedImage?](repeating: nil, count: plan.steps.count)
+        for pass in plan.passes {
+            let images = try render(pass, of: plan, from: data, deadline: deadline)
+            for (index, image) in zip(pass.steps, images) { encoded[index] = image }
+        }
+        return encoded.compactMap { $0 }
+    }
 }
 
 /// A finished rendition.

@@ -36,6 +36,9 @@ struct RenderPlan: Equatable {
         let frames: Int
         /// Whether the colours stay those of the source's profile.
         let keepsProfile: Bool
+        let qualityProfile: Rendition.QualityProfile
+        /// Whether it is made of the source's planes, in the place of its pixels.
+        let usesPlanes: Bool
         /// Indices of `steps`.
         let steps: [Int]
         /// The smallest size from which every step can be reached by shrinking.
@@ -44,7 +47,7 @@ struct RenderPlan: Equatable {
 
     let probe: ImageProbe
     let steps: [Step]
-    /// One but for a mixture of stills and animations, or of profiles.
+    /// One but for a mixture of stills and animations, of profiles, or of what planes can be made into and what not.
     let passes: [Pass]
 
     init(_ probe: ImageProbe, _ renditions: [Rendition], limits: RenderLimits = RenderLimits()) {
@@ -52,7 +55,12 @@ struct RenderPlan: Equatable {
         let steps = renditions.map { Self.step($0, probe, limits) }
         self.steps = steps
         let kinds = steps.map { step in
-            PassKind(frames: step.frames, keepsProfile: probe.hasRGBProfile && step.rendition.profile == .keep)
+            PassKind(
+                frames: step.frames,
+                keepsProfile: probe.hasRGBProfile && step.rendition.profile == .keep,
+                qualityProfile: step.rendition.qualityProfile,
+                usesPlanes: probe.planes != nil && step.planesObstacle(probe) == nil
+            )
         }
         passes = kinds.uniqued().map { kind in
             let members = steps.indices.filter { kinds[$0] == kind }
@@ -60,7 +68,14 @@ struct RenderPlan: Equatable {
                 let scaled = steps[index].scaled
                 return PixelSize(width: max(base.width, scaled.width), height: max(base.height, scaled.height))
             }
-            return Pass(frames: kind.frames, keepsProfile: kind.keepsProfile, steps: members, base: base)
+            return Pass(
+                frames: kind.frames,
+                keepsProfile: kind.keepsProfile,
+                qualityProfile: kind.qualityProfile,
+                usesPlanes: kind.usesPlanes,
+                steps: members,
+                base: base
+            )
         }
     }
 
@@ -77,12 +92,23 @@ struct RenderPlan: Equatable {
             let scale = min(1, fill ? max(horizontal, vertical) : min(horizontal, vertical))
             base = Self.size(source, scale, scale)
         }
-        passes = [Pass(frames: 1, keepsProfile: false, steps: [], base: base)]
+        passes = [
+            Pass(
+                frames: 1,
+                keepsProfile: false,
+                qualityProfile: .balanced,
+                usesPlanes: false,
+                steps: [],
+                base: base
+            )
+        ]
     }
 
     private struct PassKind: Hashable {
         let frames: Int
         let keepsProfile: Bool
+        let qualityProfile: Rendition.QualityProfile
+        let usesPlanes: Bool
     }
 
     // MARK: - Geometry

@@ -25,16 +25,17 @@ struct VipsEngine: RenderEngine {
         }
     }
 
-    func execute(
-        _ plan: RenderPlan,
-        _ data: Data,
+    func render(
+        _ pass: RenderPlan.Pass,
+        of plan: RenderPlan,
+        from data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
         let limit = VipsImage.Stop(deadline)
         do throws(ImagePipeline.Error) {
             return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
                 // libvips opens lazily, so that the buffer must live until the last rendition is encoded.
-                try withExtendedLifetime(limit) { () throws(VipsError) in try render(plan, bytes, limit) }
+                try withExtendedLifetime(limit) { () throws(VipsError) in try render(pass, plan, bytes, limit) }
             }
         } catch {
             throw deadline.error ?? error
@@ -64,7 +65,7 @@ struct VipsEngine: RenderEngine {
             return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
                 try withExtendedLifetime(limit) { () throws(VipsError) in
                     let pass = plan.passes[0]
-                    let options = Self.loadOptions(plan.probe, pass)
+                    let options = Self.loadOptions(plan, pass)
                     var image = try VipsImage.open(bytes, options: options, isWhole: isWhole)
                     if let orientation { image = try image.oriented(orientation) }
                     image = try image.thumbnail(pass.base)
@@ -82,31 +83,29 @@ struct VipsEngine: RenderEngine {
     // MARK: - Rendering
 
     private func render(
+        _ pass: RenderPlan.Pass,
         _ plan: RenderPlan,
         _ bytes: UnsafeRawBufferPointer,
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> [EncodedImage] {
-        var encoded = [EncodedImage?](repeating: nil, count: plan.steps.count)
-        for pass in plan.passes {
-            let first = try VipsImage.open(bytes, options: Self.loadOptions(plan.probe, pass))
-                .thumbnail(pass.base, keepsProfile: pass.keepsProfile)
-            var base = first
-            if pass.steps.count > 1 {
-                // Without its profile: the colours are sRGB by now, and shall not be converted once more.
-                base = try first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright).inMemory(stop: limit)
-            }
-            for index in pass.steps {
-                let step = plan.steps[index]
-                let scaled =
-                    step.scaled == pass.base
-                    ? base : try base.thumbnail(step.scaled, keepsProfile: pass.keepsProfile)
-                let image = try arrange(scaled, step, limit)
-                var encoding = step.rendition.encoding
-                if !pass.keepsProfile { encoding.profile = .srgb }
-                encoded[index] = EncodedImage(data: try image.encode(encoding, stop: limit), size: image.size)
-            }
+        let first = try VipsImage.open(bytes, options: Self.loadOptions(plan, pass))
+            .thumbnail(pass.base, keepsProfile: pass.keepsProfile)
+        var base = first
+        if pass.steps.count > 1 {
+            // Without its profile: the colours are sRGB by now, and shall not be converted once more.
+            base = try first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright).inMemory(stop: limit)
         }
-        return encoded.compactMap { $0 }
+        var images: [EncodedImage] = []
+        for step in pass.steps.map({ plan.steps[$0] }) {
+            let scaled =
+                step.scaled == pass.base
+                ? base : try base.thumbnail(step.scaled, keepsProfile: pass.keepsProfile)
+            let image = try arrange(scaled, step, limit)
+            var encoding = step.rendition.encoding
+            if !pass.keepsProfile { encoding.profile = .srgb }
+            images.append(EncodedImage(data: try image.encode(encoding, stop: limit), size: image.size))
+        }
+        return images
     }
 
     private func arrange(
@@ -148,20 +147,21 @@ struct VipsEngine: RenderEngine {
         }
     }
 
-    /// Frames, and shrink on load. That is a block average, which sharpens: at least a factor of two is left to the
-    /// resampling, the margin of libvips' own thumbnailer.
-    private static func loadOptions(_ probe: ImageProbe, _ pass: RenderPlan.Pass) -> String {
+    /// Frames, and shrink on load.
+    private static func loadOptions(_ plan: RenderPlan, _ pass: RenderPlan.Pass) -> String {
         if pass.frames > 1 { return "n=\(pass.frames)" }
-        let source = probe.uprightSize
-        let shrink = min(
-            Double(source.width) / Double(pass.base.width),
-            Double(source.height) / Double(pass.base.height)
-        )
-        switch probe.type {
-        case .jpeg: return [8, 4, 2].first { shrink >= Double($0 * 2) }.map { "shrink=\($0)" } ?? ""
-        case .webp: return shrink > 2 ? "scale=\(2 / shrink)" : ""
+        switch plan.probe.type {
+        case .jpeg:
+            let shrink = plan.shrink(pass)
+            return shrink > 1 ? "shrink=\(shrink)" : ""
+        case .webp:
+            guard let margin = pass.qualityProfile.margin else { return "" }
+            let scale = margin / plan.scale(pass)
+            return scale < 1 ? "scale=\(scale)" : ""
         // Drawn at the size that is wanted, also at a larger one.
-        case .svg: return shrink != 1 ? "scale=\(1 / shrink)" : ""
+        case .svg:
+            let scale = plan.scale(pass)
+            return scale != 1 ? "scale=\(1 / scale)" : ""
         default: return ""
         }
     }

@@ -82,7 +82,7 @@
                 ",\"gravity\":\"attention\"", ",\"focus\":{\"x\":0.1,\"y\":1}", ",\"dpr\":\(number(&random))",
                 ",\"dpr\":1.7",
                 ",\"effort\":\(number(&random))", ",\"animated\":true", ",\"keepMetadata\":\"copyright\"",
-                ",\"profile\":\"keep\"",
+                ",\"profile\":\"keep\"", ",\"qualityProfile\":\"fast\"",
             ]
             return "{\(fields.joined(separator: ","))\(random.once(in: 3) ? random.pick(more) : "")}"
         }

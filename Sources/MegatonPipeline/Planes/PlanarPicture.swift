@@ -1,0 +1,9 @@
+/// Luma and the two of colour, or luma alone, as stored: not yet turned upright.
+struct PlanarPicture {
+    /// Samples of luma that show the picture, in a row: parts of them too, where a decoder has shrunk it. A plane may have more.
+    let width: Double
+    /// The same in a column.
+    let height: Double
+    let sampling: ChromaSampling
+    let planes: [Plane]
+}

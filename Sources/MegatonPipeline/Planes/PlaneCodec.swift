@@ -1,0 +1,143 @@
+internal import CTurboJPEG
+internal import Foundation
+
+/// TurboJPEG's decompressor and compressor, which keep tables from one picture to the next.
+///
+/// `@unchecked Sendable`: used by one thread at a time, which takes it out of ``PlaneCodecs`` and puts it back.
+final class PlaneCodec: @unchecked Sendable {
+    private let decompressor: tjhandle
+    private let compressor: tjhandle
+
+    /// - Returns: nil where there is no memory.
+    init?() {
+        guard let decompressor = tjInitDecompress() else { return nil }
+        guard let compressor = tjInitCompress() else {
+            tjDestroy(decompressor)
+            return nil
+        }
+        (self.decompressor, self.compressor) = (decompressor, compressor)
+    }
+
+    deinit {
+        tjDestroy(decompressor)
+        tjDestroy(compressor)
+    }
+
+    /// The planes of a JPEG, each shrunk as the whole.
+    ///
+    /// A picture of more than 500 scans is refused, which bounds the time: TurboJPEG cannot be told to stop.
+    ///
+    /// - Returns: nil where it is damaged, or not what its header said; where there is a warning, too.
+    func decode(_ data: UnsafeRawBufferPointer, _ probe: ImageProbe, shrink: Int) -> PlanarPicture? {
+        guard let bytes = data.assumingMemoryBound(to: UInt8.self).baseAddress, let sampling = probe.planes else {
+            return nil
+        }
+        var (width, height, samples, colours): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
+        let isRead = tjDecompressHeader3(
+            decompressor,
+            bytes,
+            UInt(data.count),
+            &width,
+            &height,
+            &samples,
+            &colours
+        )
+        let expected = sampling == .grey ? TJCS_GRAY : TJCS_YCbCr
+        guard isRead == 0, width == probe.width, height == probe.height, samples == sampling.code,
+            colours == Int32(expected.rawValue)
+        else { return nil }
+        let size = PixelSize(
+            width: (probe.width + shrink - 1) / shrink,
+            height: (probe.height + shrink - 1) / shrink
+        )
+        guard let planes = Self.planes(size, sampling) else { return nil }
+        var pointers: [UnsafeMutablePointer<UInt8>?] = planes.map(\.bytes)
+        var strides = planes.map { Int32($0.stride) }
+        let isDecoded = tjDecompressToYUVPlanes(
+            decompressor,
+            bytes,
+            UInt(data.count),
+            &pointers,
+            Int32(size.width),
+            &strides,
+            Int32(size.height),
+            TJFLAG_LIMITSCANS
+        )
+        guard isDecoded == 0 else { return nil }
+        return PlanarPicture(
+            width: Double(probe.width) / Double(shrink),
+            height: Double(probe.height) / Double(shrink),
+            sampling: sampling,
+            planes: planes
+        )
+    }
+
+    /// - Parameters:
+    ///   - picture: upright.
+    ///   - size: pixels; planes may have more.
+    /// - Returns: nil where TurboJPEG cannot.
+    func encode(_ picture: PlanarPicture, _ size: PixelSize, _ options: EncodingOptions) -> Data? {
+        guard options.progressive else { return Self.encode(picture, size, options, compressor) }
+        // One of its own: the tables of a progressive picture stay with the compressor, and do not fit the next one
+        // (seen in libjpeg-turbo 2.1.5).
+        guard let compressor = tjInitCompress() else { return nil }
+        defer { tjDestroy(compressor) }
+        return Self.encode(picture, size, options, compressor)
+    }
+
+    private static func encode(
+        _ picture: PlanarPicture,
+        _ size: PixelSize,
+        _ options: EncodingOptions,
+        _ compressor: tjhandle
+    ) -> Data? {
+        var pointers: [UnsafePointer<UInt8>?] = picture.planes.map { UnsafePointer($0.bytes) }
+        var strides = picture.planes.map { Int32($0.stride) }
+        var bytes: UnsafeMutablePointer<UInt8>?
+        var length: UInt = 0
+        let isEncoded = tjCompressFromYUVPlanes(
+            compressor,
+            &pointers,
+            Int32(size.width),
+            &strides,
+            Int32(size.height),
+            picture.sampling.code,
+            &bytes,
+            &length,
+            Int32(options.quality),
+            TJFLAG_ACCURATEDCT | (options.progressive ? TJFLAG_PROGRESSIVE : 0)
+        )
+        guard isEncoded == 0, let bytes else {
+            tjFree(bytes)
+            return nil
+        }
+        return Data(
+            bytesNoCopy: bytes,
+            count: Int(length),
+            deallocator: .custom { bytes, _ in tjFree(bytes.assumingMemoryBound(to: UInt8.self)) }
+        )
+    }
+
+    private static func planes(_ size: PixelSize, _ sampling: ChromaSampling) -> [Plane]? {
+        var planes: [Plane] = []
+        for index in 0..<Int32(sampling.planes) {
+            let width = tjPlaneWidth(index, Int32(size.width), sampling.code)
+            let height = tjPlaneHeight(index, Int32(size.height), sampling.code)
+            guard width > 0, height > 0, let plane = Plane(width: Int(width), height: Int(height)) else { return nil }
+            planes.append(plane)
+        }
+        return planes
+    }
+}
+
+extension ChromaSampling {
+    /// TurboJPEG's name for it.
+    fileprivate var code: Int32 {
+        switch self {
+        case .grey: Int32(TJSAMP_GRAY.rawValue)
+        case .s444: Int32(TJSAMP_444.rawValue)
+        case .s422: Int32(TJSAMP_422.rawValue)
+        case .s420: Int32(TJSAMP_420.rawValue)
+        }
+    }
+}

@@ -1,0 +1,70 @@
+/// The pictures of one source that are there so far, as stored: what was decoded, and what was made of it. Each next one is
+/// made of the smallest that leaves a factor of two to the resampling.
+struct PlaneLadder {
+    private var rungs: [PlanarPicture]
+    private let orientation: EXIFOrientation
+    /// How much larger than a result what it is made of has to be; nil where that is always what was decoded.
+    private let margin: Double?
+
+    init(_ decoded: PlanarPicture, _ pass: RenderPlan.Pass, _ orientation: EXIFOrientation) {
+        rungs = [decoded]
+        self.orientation = orientation
+        // Without a margin for the decoder there is one for each step all the same: what they lose adds up.
+        margin = pass.steps.count > 1 ? pass.qualityProfile.margin.map { max(2, $0) } : nil
+    }
+
+    /// What a step wants: upright, and cut.
+    ///
+    /// - Returns: nil where zimg cannot, or where there is no memory.
+    mutating func make(_ step: RenderPlan.Step, _ graphs: ScalingGraphs) -> PlanarPicture? {
+        let sampling = step.planeSampling(rungs[0].sampling)
+        let source = source(step, sampling)
+        var planes: [Plane] = []
+        for (index, plane) in source.planes.enumerated() {
+            let geometry = PlaneGeometry(plane: index, of: step, from: source, orientation, to: sampling)
+            guard geometry.source.width <= plane.width, geometry.source.height <= plane.height,
+                let scaled = graphs.graph(geometry)?.scale(plane)
+            else { return nil }
+            planes.append(scaled)
+        }
+        let size = orientation.turned(step.output)
+        let made = PlanarPicture(
+            width: Double(size.width),
+            height: Double(size.height),
+            sampling: sampling,
+            planes: planes
+        )
+        if isRung(made, step) { rungs.append(made) }
+        return upright(made)
+    }
+
+    /// The smallest that is large enough, and whose colours are not coarser than what is wanted.
+    private func source(_ step: RenderPlan.Step, _ sampling: ChromaSampling) -> PlanarPicture {
+        guard let margin else { return rungs[0] }
+        let size = orientation.turned(step.scaled)
+        let large = rungs.dropFirst().filter { rung in
+            rung.width >= margin * Double(size.width) && rung.height >= margin * Double(size.height)
+                && rung.sampling.horizontal <= sampling.horizontal && rung.sampling.vertical <= sampling.vertical
+        }
+        return large.min { $0.width * $0.height < $1.width * $1.height } ?? rungs[0]
+    }
+
+    /// Whether it shows the whole source, from its first sample on: one that is filled up at its beginning does not.
+    private func isRung(_ made: PlanarPicture, _ step: RenderPlan.Step) -> Bool {
+        guard margin != nil, step.crop == nil else { return false }
+        let isMirrored = orientation.mirrorsColumns || orientation.mirrorsRows
+        return !isMirrored || (step.output.width.isMultiple(of: 2) && step.output.height.isMultiple(of: 2))
+    }
+
+    private func upright(_ picture: PlanarPicture) -> PlanarPicture? {
+        let planes = picture.planes.compactMap { $0.turned(orientation) }
+        guard planes.count == picture.planes.count else { return nil }
+        let isTurned = orientation.swapsAxes
+        return PlanarPicture(
+            width: isTurned ? picture.height : picture.width,
+            height: isTurned ? picture.width : picture.height,
+            sampling: picture.sampling,
+            planes: planes
+        )
+    }
+}

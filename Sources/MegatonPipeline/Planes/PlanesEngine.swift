@@ -1,0 +1,53 @@
+internal import Foundation
+
+/// Makes thumbnails of JPEGs without making pixels of them: their planes are decoded at a fraction of their size, scaled
+/// each for itself, and encoded as they are. There is no conversion of colours, and a quarter to a half of the samples.
+///
+/// What it does not do is libvips' part: other formats and colours, what reads pixels (attention, entropy), canvases,
+/// metadata; and damage, of which libvips says what it is.
+final class PlanesEngine: Sendable {
+    private let codecs = PlaneCodecs()
+    private let graphs = ScalingGraphs()
+
+    /// - Parameter pass: one that uses planes.
+    /// - Returns: nil where the picture is damaged, is not what its header said, or where there is no memory.
+    /// - Throws: `.renderTimedOut`, `.cancelled`.
+    func render(
+        _ pass: RenderPlan.Pass,
+        of plan: RenderPlan,
+        from data: Data,
+        deadline: RenderDeadline
+    ) throws(ImagePipeline.Error) -> [EncodedImage]? {
+        try codecs.withCodec { codec throws(ImagePipeline.Error) in
+            let decoded = data.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(pass)) }
+            guard let decoded else { return nil }
+            var ladder = PlaneLadder(decoded, pass, EXIFOrientation(plan.probe.orientation))
+            var images: [Int: EncodedImage] = [:]
+            // The large ones first: the small ones are made of them.
+            for index in pass.steps.sorted(by: { plan.steps[$0].scaled.width > plan.steps[$1].scaled.width }) {
+                let step = plan.steps[index]
+                if deadline.mustEnd, let error = deadline.error { throw error }
+                guard let picture = ladder.make(step, graphs) else { return nil }
+                guard let bytes = encode(picture, step, codec, deadline) else {
+                    if let error = deadline.error { throw error }
+                    return nil
+                }
+                images[index] = EncodedImage(data: bytes, size: step.output)
+            }
+            return pass.steps.compactMap { images[$0] }
+        }
+    }
+
+    /// - Parameter picture: upright.
+    private func encode(
+        _ picture: PlanarPicture,
+        _ step: RenderPlan.Step,
+        _ codec: PlaneCodec,
+        _ deadline: RenderDeadline
+    ) -> Data? {
+        let options = step.rendition.encoding
+        return options.format == .webp
+            ? WebPPlanes.encode(picture, step.output, options, deadline)
+            : codec.encode(picture, step.output, options)
+    }
+}

@@ -1,0 +1,24 @@
+extension RenderPlan.Step {
+    /// Why it cannot be made of planes; nil where it can, of a source that has them.
+    func planesObstacle(_ probe: ImageProbe) -> String? {
+        let encoding = rendition.encoding
+        switch encoding.format {
+        case .jpeg: break
+        case .webp: if encoding.lossless { return "WebP without loss is made of pixels" }
+        case .png, .avif, .gif, .jxl: return "\(encoding.format.rawValue) is made of pixels"
+        }
+        if encoding.keepMetadata != .none { return "metadata are kept" }
+        if encoding.profile == .keep && probe.hasRGBProfile { return "the profile is kept" }
+        if canvas != nil { return "there is a canvas around it" }
+        switch crop?.place {
+        case .attention, .entropy: return "what stays is found by looking at pixels"
+        case .at, nil: return nil
+        }
+    }
+
+    /// Of the result: colours at half the size but for JPEGs of a high quality, as libvips has it.
+    func planeSampling(_ source: ChromaSampling) -> ChromaSampling {
+        if source == .grey { return .grey }
+        return rendition.format == .jpeg && rendition.quality >= 90 ? .s444 : .s420
+    }
+}

@@ -1,0 +1,62 @@
+internal import Foundation
+
+/// Gives each pass of a plan to the engine that it is for.
+struct RoutingEngine: RenderEngine {
+    private let vips = VipsEngine()
+    private let planes = PlanesEngine()
+    /// Whether what planes cannot be made into is refused.
+    private let isStrict: Bool
+
+    init(isStrict: Bool) { self.isStrict = isStrict }
+
+    /// A JPEG's header is read here, where it is a common one: libvips takes longer for it than a thumbnail is worth, most of
+    /// it for EXIF's fields.
+    func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
+        guard type == .jpeg else { return try vips.probe(data, type: type) }
+        try HeaderBounds.check(data, type)
+        if let header = JPEGHeader(data) { return header.probe }
+        return try vips.probe(data, type: type)
+    }
+
+    func render(
+        _ pass: RenderPlan.Pass,
+        of plan: RenderPlan,
+        from data: Data,
+        deadline: RenderDeadline
+    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+        if pass.usesPlanes, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) {
+            return images
+        }
+        if isStrict && !pass.usesPlanes { throw refusal(pass, plan) }
+        return try vips.render(pass, of: plan, from: data, deadline: deadline)
+    }
+
+    func picture(
+        _ plan: RenderPlan,
+        _ data: Data,
+        deadline: RenderDeadline
+    ) throws(ImagePipeline.Error) -> PlatformImage {
+        try vips.picture(plan, data, deadline: deadline)
+    }
+
+    private func refusal(_ pass: RenderPlan.Pass, _ plan: RenderPlan) -> ImagePipeline.Error {
+        let step = plan.steps[pass.steps[0]]
+        let obstacle =
+            plan.probe.planes == nil
+            ? "the source is no JPEG of usual sampling in sRGB or grey" : step.planesObstacle(plan.probe) ?? ""
+        return ImagePipeline.Error(
+            .unsupportedFormat,
+            "the planes engine cannot make \(step.rendition.name): \(obstacle). The engine auto leaves that to libvips."
+        )
+    }
+}
+
+extension RenderEngineChoice {
+    var engine: any RenderEngine {
+        switch self {
+        case .auto: RoutingEngine(isStrict: false)
+        case .vips: VipsEngine()
+        case .planes: RoutingEngine(isStrict: true)
+        }
+    }
+}

@@ -1,0 +1,175 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonPipeline
+
+/// Who renders what.
+@Suite struct EngineChoiceTests {
+    private static let jpeg = Result { try TestPicture.jpeg(240, 160) }
+
+    private func plan(_ renditions: [Rendition], _ data: Data? = nil) throws -> RenderPlan {
+        let data = try data ?? Self.jpeg.get()
+        return try RenderPlan(probing: data, .jpeg, renditions, RoutingEngine(isStrict: false), RenderLimits())
+    }
+
+    @Test(arguments: [
+        Rendition(width: 50), Rendition(width: 50, quality: 100), Rendition(width: 50, format: .webp),
+        Rendition(width: 50, height: 50, fit: .cover, gravity: .east), Rendition(width: 500, enlarge: true),
+        Rendition(width: 50, height: 60, fit: .fill), Rendition(width: 50, height: 50, fit: .outside),
+        Rendition(width: 50, progressive: true), Rendition(width: 50, profile: .keep),
+        Rendition(width: 50, qualityProfile: .fast),
+    ])
+    func planesMakeThumbnails(_ rendition: Rendition) throws {
+        #expect(try plan([rendition]).passes.map(\.usesPlanes) == [true])
+    }
+
+    @Test(arguments: [
+        Rendition(width: 50, format: .png), Rendition(width: 50, format: .gif), Rendition(width: 50, format: .avif),
+        Rendition(width: 50, format: .webp, lossless: true), Rendition(width: 50, keepMetadata: .copyright),
+        Rendition(width: 50, height: 50, fit: .contain),
+        Rendition(width: 50, height: 50, fit: .cover, gravity: .attention),
+        Rendition(width: 50, height: 50, fit: .cover, gravity: .entropy),
+    ])
+    func libvipsMakesAllElse(_ rendition: Rendition) async throws {
+        #expect(try plan([rendition]).passes.map(\.usesPlanes) == [false])
+        let strict = ImagePipeline { $0.renderEngine = .planes }
+        let data = try Self.jpeg.get()
+        let request = ImageRequest(url: URL(string: "data:image/jpeg;base64,\(data.base64EncodedString())"))
+        #expect(
+            await TestPipeline.code { try await strict.renditions([rendition], for: request) } == .unsupportedFormat
+        )
+        let image = try await ImagePipeline().renditions([rendition], for: request)[0]
+        #expect(AssetType(image.data)?.description == rendition.format.rawValue)
+    }
+
+    @Test func otherSourcesAreLibvips() throws {
+        let wide = TestJPEG.inserting(TestJPEG.profile(Data(TestProfile.p3)), into: try Self.jpeg.get())
+        #expect(try plan([Rendition(width: 50)], wide).passes.map(\.usesPlanes) == [false])
+        let srgb = TestJPEG.inserting(TestJPEG.profile(Data(TestProfile.srgb)), into: try Self.jpeg.get())
+        #expect(try plan([Rendition(width: 50)], srgb).passes.map(\.usesPlanes) == [true])
+        #expect(try plan([Rendition(width: 50, profile: .keep)], srgb).passes.map(\.usesPlanes) == [false])
+    }
+
+    /// One decode for all that planes make, and one for the others; each in its place.
+    @Test func aMixtureIsTwoPasses() throws {
+        let wanted = [
+            Rendition(name: "a", width: 50), Rendition(name: "b", width: 40, format: .png),
+            Rendition(name: "c", width: 30, format: .webp),
+        ]
+        let plan = try plan(wanted)
+        #expect(plan.passes.map(\.steps) == [[0, 2], [1]] && plan.passes.map(\.usesPlanes) == [true, false])
+        let data = try Self.jpeg.get()
+        let images = try RoutingEngine(isStrict: false).execute(
+            plan,
+            data,
+            deadline: RenderDeadline(.now + .seconds(60))
+        )
+        #expect(images.map(\.size.width) == [50, 40, 30])
+        #expect(images.map { AssetType($0.data) } == [.jpeg, .png, .webp])
+    }
+
+    /// libvips says what the damage is.
+    @Test func damageIsLibvipsPart() throws {
+        let data = try Self.jpeg.get()
+        let plan = try plan([Rendition(width: 50)])
+        let cut = data.prefix(data.count / 2)
+        let deadline = RenderDeadline(.now + .seconds(60))
+        #expect(try PlanesEngine().render(plan.passes[0], of: plan, from: cut, deadline: deadline) == nil)
+        #expect {
+            try RoutingEngine(isStrict: false).execute(plan, cut, deadline: deadline)
+        } throws: { ($0 as? ImagePipeline.Error)?.code == .corruptImage }
+    }
+
+    /// A header that says something else than the picture that follows.
+    @Test func anotherPictureThanItsHeaderIsDeclined() throws {
+        let plan = try plan([Rendition(width: 50)])
+        let other = try TestPicture.jpeg(100, 160)
+        let deadline = RenderDeadline(.now + .seconds(60))
+        #expect(try PlanesEngine().render(plan.passes[0], of: plan, from: other, deadline: deadline) == nil)
+    }
+
+    @Test(arguments: [Rendition.Format.jpeg, .webp]) func aRenderEndsWhenNobodyWaits(_ format: Rendition.Format) throws
+    {
+        let plan = try plan([Rendition(width: 50, format: format)])
+        let deadline = RenderDeadline(.now + .seconds(60))
+        deadline.cancel()
+        #expect {
+            try RoutingEngine(isStrict: false).execute(plan, Self.jpeg.get(), deadline: deadline)
+        } throws: { ($0 as? ImagePipeline.Error)?.code == .cancelled }
+    }
+
+    @Test func theSameJobGivesTheSameBytes() throws {
+        let plan = try plan([Rendition(width: 101), Rendition(name: "w", width: 50, format: .webp)])
+        let made = try (0..<3).map { _ in
+            let engine = RoutingEngine(isStrict: true)
+            return try engine.execute(plan, Self.jpeg.get(), deadline: RenderDeadline(.now + .seconds(60))).map(\.data)
+        }
+        #expect(made[0] == made[1] && made[1] == made[2])
+    }
+
+    // Fault: TurboJPEG's compressor keeps the tables of a progressive picture, which the next one is then written with.
+    @Test func aProgressivePictureLeavesNothingBehind() throws {
+        let engine = RoutingEngine(isStrict: true)
+        let plain = try plan([Rendition(width: 60)])
+        let progressive = try plan([Rendition(width: 60, progressive: true)])
+        let data = try Self.jpeg.get()
+        let made = try [plain, progressive, plain].map {
+            try engine.execute($0, data, deadline: RenderDeadline(.now + .seconds(60)))[0].data
+        }
+        #expect(made[0] == made[2])
+        #expect(try VipsEngine().probe(made[1], type: .jpeg).isProgressive)
+    }
+
+    /// What one engine made is not taken for what another one was chosen to make.
+    @Test func aChosenEngineHasKeysOfItsOwn() {
+        let key = CacheKey(.original, ["a"])
+        let keys = RenderEngineChoice.allCases.map { key.rendition(Rendition(width: 5), by: $0) }
+        #expect(Set(keys).count == 3 && keys[0] == key.rendition(Rendition(width: 5)))
+    }
+
+    @Test(arguments: [
+        (1000, Rendition.QualityProfile.fast, 8), (1000, .balanced, 4), (1000, .faithful, 1), (400, .fast, 4),
+        (400, .balanced, 2), (399, .fast, 2), (399, .balanced, 1), (200, .fast, 2), (200, .balanced, 1),
+        (100, .fast, 1),
+    ])
+    func profilesSetTheMargin(_ width: Int, _ profile: Rendition.QualityProfile, _ shrink: Int) {
+        let probe = ImageProbe(
+            type: .jpeg,
+            width: width,
+            height: 2 * width,
+            bands: 3,
+            frames: 1,
+            orientation: 1,
+            isProgressive: false
+        )
+        let plan = RenderPlan(probe, [Rendition(width: 100, qualityProfile: profile)])
+        #expect(plan.shrink(plan.passes[0]) == shrink)
+    }
+
+    @Test func profilesAreDecodesOfTheirOwn() throws {
+        let wanted = Rendition.QualityProfile.allCases.map {
+            Rendition(name: $0.rawValue, width: 20, qualityProfile: $0)
+        }
+        #expect(try plan(wanted + wanted).passes.map(\.steps) == [[0, 3], [1, 4], [2, 5]])
+    }
+
+    /// Planes are held as a whole while they are worked on.
+    @Test func planesAreAdmittedByTheirSize() throws {
+        var probe = ImageProbe(
+            type: .jpeg,
+            width: 8000,
+            height: 4000,
+            bands: 3,
+            frames: 1,
+            orientation: 1,
+            isProgressive: false
+        )
+        probe.planes = .s420
+        let small = RenderPlan(probe, [Rendition(width: 100)]).cost.bytes
+        let large = RenderPlan(probe, [Rendition(width: 100, qualityProfile: .faithful)]).cost.bytes
+        #expect(large >= 8000 * 4000 * 3 / 2 && small < large / 30)
+        probe.isProgressive = true
+        #expect(RenderPlan(probe, [Rendition(width: 100)]).cost.bytes >= 8000 * 4000 * 3)
+    }
+}
