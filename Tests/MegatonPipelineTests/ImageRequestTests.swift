@@ -235,8 +235,7 @@ import Testing
     func aBrokenDataURLIsRefused(_ text: String) async {
         let pipeline = TestPipeline.make(HeldLoader())
         let failure = await TestPipeline.failure { try await pipeline.image(for: ImageRequest(url: URL(string: text))) }
-        #expect(failure != nil)
-        #expect(failure?.isRetryable == false)
+        #expect(failure?.code == .invalidURL && failure?.isRetryable == false)
     }
 
     // B 44

@@ -50,6 +50,9 @@ import Testing
         cache.set("one", for: 1)
         cache.set("4", for: 4)
         #expect((1...4).filter(cache.contains) == [1, 3, 4])
+        // It is the last in line by then; what makes it outlive another one that came later is the use.
+        for key in 5...6 { cache.set("\(key)", for: key) }
+        #expect((1...6).filter(cache.contains) == [1, 5, 6])
         #expect(cache.value(for: 1) == "one")
     }
 
