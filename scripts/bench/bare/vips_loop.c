@@ -31,8 +31,7 @@ static int render(const Job *job, const char *box, const char *output)
     void *encoded = NULL;
     size_t length = 0;
     int size = atoi(box);
-    if (vips_thumbnail_buffer(job->data, job->length, &image, size, "height", size, "size", VIPS_SIZE_DOWN,
-                              "export_profile", "srgb", NULL))
+    if (vips_thumbnail_buffer(job->data, job->length, &image, size, "height", size, "size", VIPS_SIZE_DOWN, NULL))
         return -1;
     int result = vips_jpegsave_buffer(image, &encoded, &length, "Q", quality, "strip", TRUE, NULL);
     g_object_unref(image);

@@ -81,9 +81,9 @@ def prepare(build: Path, directory: Path | None, quick: bool) -> Photos:
 def _web(photo: Photo, path: Path) -> Photo:
     """The same picture with a longer side of 800 pixels."""
     if not path.exists():
-        image = pyvips.Image.thumbnail(
-            str(photo.path), WEB_SIZE, height=WEB_SIZE, size="down", export_profile="srgb"
-        )
+        profile = "icc-profile-data" in pyvips.Image.new_from_file(str(photo.path)).get_fields()
+        colours = {"export_profile": "srgb"} if profile else {}
+        image = pyvips.Image.thumbnail(str(photo.path), WEB_SIZE, height=WEB_SIZE, size="down", **colours)
         partial = path.with_suffix(".part")
         partial.write_bytes(image.jpegsave_buffer(Q=WEB_QUALITY, strip=True, subsample_mode="on"))
         partial.rename(path)

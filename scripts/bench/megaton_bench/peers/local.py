@@ -37,7 +37,7 @@ class Vipsthumbnail(Contestant):
         names = self.stage.home / f"vipsthumbnail-{self._batches}.txt"
         names.write_text("".join(f"{links}/{job.index:06d}-{size}.jpg\0" for job in batch.jobs))
         arguments = ["xargs", "-0", "-a", str(names), "-P", str(self.cores), "-n", str(FILES_EACH)]
-        arguments += ["vipsthumbnail", "--size", f"{size}x{size}>", "--export-profile", "srgb"]
+        arguments += ["vipsthumbnail", "--size", f"{size}x{size}>"]
         arguments += ["--output", f"{batch.outputs}/%s.jpg[Q={QUALITY},strip]"]
         mark = self.mark()
         child = self.spawn(f"run-{self._batches}", arguments, python_environment())

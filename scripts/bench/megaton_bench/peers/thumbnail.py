@@ -1,7 +1,8 @@
 """The work of the Python peers: fetch, thumbnail with libvips, write. One function for all of them.
 
 What one would write who cares: a connection that is kept, `thumbnail_buffer` with its shrink on load, no
-enlarging, sRGB as all others, no metadata, and libvips' cache off.
+enlarging, no metadata, and libvips' cache off. No `export_profile` either: the pictures are sRGB, and where they
+do not say so libvips would go through a profile all the same, which costs 10 ms and 6 dB.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def thumbnail(url: str, outputs: list[list[Any]], quality: int) -> None:
     prepare()
     data = fetch(url)
     for path, size in outputs:
-        image = _vips.Image.thumbnail_buffer(data, size, height=size, size="down", export_profile="srgb")
+        image = _vips.Image.thumbnail_buffer(data, size, height=size, size="down")
         with open(path, "wb", buffering=0) as file:
             file.write(image.jpegsave_buffer(Q=quality, strip=True))
 
