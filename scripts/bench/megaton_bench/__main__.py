@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ def arguments(values: list[str]) -> Settings:
     parser.add_argument("--quick", action="store_true", help="two rounds, a fifth of the pictures, few contestants")
     parser.add_argument("--photos", type=Path, metavar="DIR", help="JPEGs of your own instead of Debian's wallpapers")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each case; 5, with --quick 2")
-    parser.add_argument("--jobs", type=int, metavar="N", help="jobs of a batch, about; enough for seconds of work unless given")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="jobs of a batch, about; enough for seconds of work unless given"
+    )
     parser.add_argument(
         "--only", metavar="NAME,…", default="",
         help=f"cases ({', '.join(CASES)}) and contestants ({', '.join(CONTESTANTS)}) to leave the others out",
@@ -48,7 +51,11 @@ def arguments(values: list[str]) -> Settings:
     if any(number is not None and number < 1 for number in (options.rounds, options.jobs)):
         parser.error("--rounds and --jobs are at least 1")
     root = Path(__file__).resolve().parents[3]
-    default = ("photos", "web", "again", "repeat") if options.quick else CASES
+    only = tuple(name for name in names if name in CONTESTANTS)
+    default = tuple(name for name in CASES if not (options.quick and name == "four"))
+    if only and "megaton" not in only:
+        # What only Megaton has a figure for.
+        default = tuple(name for name in default if name not in ("again", "repeat"))
     return Settings(
         program=(options.megaton or root / ".build/release/megaton").resolve(),
         build=root / ".build/bench",
@@ -57,14 +64,14 @@ def arguments(values: list[str]) -> Settings:
         batch=options.jobs,
         quick=options.quick,
         cases=tuple(name for name in CASES if name in names) or default,
-        only=tuple(name for name in names if name in CONTESTANTS),
+        only=only,
         json=options.json,
         chart=options.chart,
     )
 
 
-def measure(settings: Settings, home: Path) -> dict[str, Any]:
-    """Starts the servers, runs the cases, stops the servers."""
+def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
+    """Starts the servers, runs the cases, stops the servers; the report is filled as cases end."""
     from . import machine, photos, sharing
     from .origin import Origin
     from .peers import Stage, contestants
@@ -79,7 +86,7 @@ def measure(settings: Settings, home: Path) -> dict[str, Any]:
     origin = Origin(pictures.root, home / "origin")
     stage = Stage(settings, home, origin, broker, cache)
     cases: dict[str, Any] = {}
-    report = {
+    report |= {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "machine": machine.machine(),
         "versions": machine.versions(settings.program),
@@ -89,26 +96,27 @@ def measure(settings: Settings, home: Path) -> dict[str, Any]:
         "cases": cases,
     }
     judge = Judge()
+    rounds = settings.rounds
     try:
         for server in (broker, cache, origin):
             server.start()
         for name in settings.cases:
             if name == "repeat":
-                cases[name] = sharing.summary(sharing.run_repeat(stage, pictures.web, settings.rounds))
+                cases[name] = sharing.summary(partial(sharing.run_repeat, stage, pictures.web, rounds))
                 continue
             jobs = settings.jobs(name, len(pictures.photos))
             if name == "again":
-                cases[name] = sharing.summary(sharing.run_again(stage, pictures.photos, jobs, settings.rounds))
+                again = partial(sharing.run_again, stage, pictures.photos, jobs, rounds)
+                cases[name] = sharing.summary(again)
                 continue
             kind = "web" if name == "web" else "photos"
             sizes = FOUR_SIZES if name == "four" else (SIZE,)
             case = Case(name, kind, pictures.kind(kind), sizes, jobs)
-            rows = run_case(stage, case, contestants(stage, name), settings.rounds, judge)
+            rows = run_case(stage, case, contestants(stage, name), rounds, judge)
             cases[name] = [row.summary() for row in rows]
     finally:
         for server in (origin, cache, broker):
             server.stop()
-    return report
 
 
 def show(settings: Settings, report: dict[str, Any]) -> None:
@@ -125,25 +133,37 @@ def show(settings: Settings, report: dict[str, Any]) -> None:
 
 def main() -> int:
     settings = arguments(sys.argv[1:])
+    report: dict[str, Any] = {}
 
     def stop(*_: object) -> None:
+        # Once: a second one would leave processes behind that the first is just ending.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
     try:
         if not os.access(settings.program, os.X_OK):
             raise BenchError(f"there is no program at {settings.program}")
         with tempfile.TemporaryDirectory(prefix="megaton-bench-") as home:
-            report = measure(settings, Path(home))
-        show(settings, report)
+            measure(settings, Path(home), report)
     except (BenchError, PeerFailed) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nbench: interrupted", file=sys.stderr)
+        if report.get("cases"):
+            show(settings, report)
         return 130
-    failed = [row for rows in report["cases"].values() if isinstance(rows, list) for row in rows if "failure" in row]
-    return 2 if failed else 0
+    show(settings, report)
+    return 2 if failures(report) else 0
+
+
+def failures(report: dict[str, Any]) -> list[str]:
+    """What failed in any of the cases."""
+    rows = [row for case in report["cases"].values() for row in (case if isinstance(case, list) else [case])]
+    return [row["failure"] for row in rows if "failure" in row]
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def svg(report: dict[str, Any], titles: dict[str, str]) -> str:
         if rows:
             y = _block(parts, y, title, rows)
     machine = report["machine"]
-    foot = f"{report['date']}, {machine['cpu']}, {machine['cores']} cores, medians of {report['rounds']} rounds; "
+    foot = f"{report['date']}, {machine['cpu']}, {machine['cores']} cores, medians, rounds: {report['rounds']}; "
     foot += "pale bars read local files: no fetching, no queue"
     parts.append(f'<text class="small" x="10" y="{y + 12}">{escape(foot)}</text>')
     return (

@@ -61,9 +61,7 @@ class Origin:
             configuration = self.home / "nginx.conf"
             # Its workers are nobody's otherwise, who may not read a home directory.
             user = "user root;" if os.geteuid() == 0 else ""
-            configuration.write_text(
-                CONFIGURATION.format(user=user, home=self.home, root=self.root, port=self.port)
-            )
+            configuration.write_text(CONFIGURATION.format(user=user, home=self.home, root=self.root, port=self.port))
             arguments = [program, "-p", str(self.home), "-e", str(self.home / "error.log"), "-c", str(configuration)]
             self._child = Child("nginx", arguments, self.home / "nginx.log")
             try:

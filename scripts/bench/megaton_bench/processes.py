@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -124,10 +125,9 @@ class Child:
             self.poll(wait=True)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe:
-                try:
+                # What was not yet written to a process that has ended has no reader.
+                with contextlib.suppress(OSError):
                     pipe.close()
-                except OSError:
-                    pass  # what was not yet written to a process that has ended has no reader
 
     def _signal(self, number: int, group: bool) -> None:
         try:

@@ -22,14 +22,16 @@ def text(report: dict[str, Any]) -> str:
     lines = [
         f"{report['date']}, {machine['cpu']}, {machine['cores']} cores, {machine['system']}, {machine['kernel']};",
         ", ".join(f"{name} {version}" for name, version in report["versions"].items()) + ".",
-        f"{pictures['count']} pictures, median {pictures['megapixels_median']} MP, {report['rounds']} rounds.",
+        f"{pictures['count']} pictures, median {pictures['megapixels_median']} MP, rounds: {report['rounds']}.",
         "",
     ]
     for case, rows in report["cases"].items():
         if case in TITLES:
             lines += [f"### {TITLES[case]}", "", *table(rows), *failures(rows), ""]
     again = report["cases"].get("again")
-    if again:
+    if again and "failure" in again:
+        lines += [f"again failed: {again['failure']}", ""]
+    elif again:
         lines += [
             "### again: the same batch a second time, cache kept",
             "",
@@ -38,7 +40,9 @@ def text(report: dict[str, Any]) -> str:
             "",
         ]
     repeat = report["cases"].get("repeat")
-    if repeat:
+    if repeat and "failure" in repeat:
+        lines += [f"repeat failed: {repeat['failure']}", ""]
+    elif repeat:
         lines += [
             "### repeat: many jobs over few URLs",
             "",
@@ -67,8 +71,7 @@ def failures(rows: list[dict[str, Any]]) -> list[str]:
     lines = []
     for row in rows:
         if "failure" in row:
-            first, *rest = row["failure"].splitlines()
-            lines += ["", f"{row['title']} failed: {first}", *rest]
+            lines += ["", f"{row['title']} failed: {row['failure']}"]
     return lines
 
 
@@ -90,7 +93,10 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
     """The first column to the left, figures to the right."""
-    return [cell.rjust(width) if index else cell.ljust(width) for index, (cell, width) in enumerate(zip(row, widths))]
+    return [
+        cell.rjust(width) if index else cell.ljust(width)
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
 
 
 def _span(values: list[int]) -> str:

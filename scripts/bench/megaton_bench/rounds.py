@@ -84,9 +84,7 @@ class Case:
     jobs: int
 
 
-def run_case(
-    stage: Stage, case: Case, contestants: list[type[Contestant]], rounds: int, judge: Judge
-) -> list[Row]:
+def run_case(stage: Stage, case: Case, contestants: list[type[Contestant]], rounds: int, judge: Judge) -> list[Row]:
     """All contestants in turn, so many rounds; who has failed is not tried again."""
     rows = [Row(one.name, one.title, one.is_whole_path) for one in contestants]
     for number in range(rounds):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .batch import Photo, make_batch
+from .errors import PeerFailed
 from .peers import Megaton, Stage
 from .rounds import WARM_JOBS, Measurement, check, clear, timed
 from .settings import REPEAT_JOBS, REPEAT_URLS, SIZE
@@ -34,9 +36,7 @@ def run_again(stage: Stage, photos: list[Photo], jobs: int, rounds: int) -> list
         megaton = Megaton(stage)
         try:
             outputs, url = _start(stage, megaton, photos), stage.origin.url("photos")
-            batches = [
-                make_batch(photos, jobs, (SIZE,), outputs / name, url, "again") for name in ("first", "second")
-            ]
+            batches = [make_batch(photos, jobs, (SIZE,), outputs / name, url, "again") for name in ("first", "second")]
             first, second = (timed(stage, megaton, batch) for batch in batches)
             check(megaton, batches[1])
             pairs.append(Pair(first, second))
@@ -72,8 +72,13 @@ def run_repeat(stage: Stage, web: list[Photo], rounds: int) -> list[Pair]:
     return pairs
 
 
-def summary(pairs: list[Pair]) -> dict[str, object]:
-    """Medians for the report, and all rounds."""
+def summary(run: Callable[[], list[Pair]]) -> dict[str, object]:
+    """Runs, and gives medians for the report and all rounds; or why there are none."""
+    try:
+        pairs = run()
+    except PeerFailed as error:
+        _say(f"failed: {error}")
+        return {"failure": str(error)}
     return {
         "first_seconds": statistics.median(pair.first.seconds for pair in pairs),
         "second_seconds": statistics.median(pair.second.seconds for pair in pairs),

@@ -67,4 +67,3 @@ class Img2dataset(Contestant):
     def _shard(self, batch: Batch) -> int:
         """A shard for each process: the fewest ends at which threads have nothing to do."""
         return max(2, math.ceil(len(batch.jobs) / self.cores))
-

@@ -69,9 +69,7 @@ class BareLoop(Contestant):
             )
         )
         program = self.stage.settings.build / "vips_loop"
-        child = self.spawn(
-            f"run-{self._batches}", [str(program), str(self.cores), str(QUALITY), str(jobs)], talks=True
-        )
+        child = self.spawn(f"run-{self._batches}", [str(program), str(self.cores), str(QUALITY), str(jobs)], talks=True)
         child.ask("load", "loaded")
         mark = self.mark()
         child.ask("go", "done")

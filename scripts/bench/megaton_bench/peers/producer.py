@@ -1,7 +1,7 @@
 """A producer that is warm before the clock starts: imports, then waits for lines.
 
-    load FILE   reads a batch; answers `loaded`
-    go          submits it; answers `submitted`
+- `load FILE` reads a batch, and is answered by `loaded`;
+- `go` submits it, and is answered by `submitted`.
 """
 
 from __future__ import annotations

@@ -18,9 +18,7 @@ def _queue() -> Queue:
 def submit(tasks: list[tuple[str, list[list[Any]], int]]) -> None:
     """Enqueues all in one pipeline, without results to keep."""
     queue = _queue()
-    queue.enqueue_many(
-        [Queue.prepare_data(thumbnail.thumbnail, args=arguments, result_ttl=0) for arguments in tasks]
-    )
+    queue.enqueue_many([Queue.prepare_data(thumbnail.thumbnail, args=arguments, result_ttl=0) for arguments in tasks])
 
 
 def work(simple: bool) -> None:

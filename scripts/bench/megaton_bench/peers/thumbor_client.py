@@ -34,7 +34,8 @@ def work(port: int, waiting: SimpleQueue[tuple[str, str, int]]) -> None:
             return
         try:
             request(connection, url, path, size)
-        except Exception as error:  # noqa: BLE001 - one that failed is missing later, and the log says why
+        except Exception as error:
+            # Its output is missing later, and the log says why.
             print(f"{url}: {error}", file=sys.stderr, flush=True)
             connection.close()
 
