@@ -135,6 +135,6 @@ def _download(package: str, unpacked: Path) -> None:
             shutil.rmtree(directory, ignore_errors=True)
             raise BenchError(
                 f"{package} cannot be fetched: {result.stderr.strip() or result.stdout.strip()}\n"
-                "Is there a network, and Debian's archive? --photos DIR takes pictures of your own."
+                "Is there a network, and has apt-get update run? --photos DIR takes pictures of your own."
             )
     directory.rename(unpacked)
