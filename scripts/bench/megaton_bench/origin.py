@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .batch import Photo
 from .errors import BenchError, PeerFailed
-from .processes import Child, free_port, wait_for_port
+from .processes import Child, free_port, wait_until
 
 CONFIGURATION = """
 {user}
@@ -65,7 +65,8 @@ class Origin:
             arguments = [program, "-p", str(self.home), "-e", str(self.home / "error.log"), "-c", str(configuration)]
             self._child = Child("nginx", arguments, self.home / "nginx.log")
             try:
-                wait_for_port(self.port, self._child)
+                # nginx writes it when it listens: another's port would answer too.
+                wait_until((self.home / "nginx.pid").exists, self._child)
                 return
             except PeerFailed as error:
                 self.stop()

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from .errors import PeerFailed
@@ -20,17 +21,21 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def wait_for_port(port: int, child: Child, seconds: float = 20) -> None:
-    """Waits until somebody listens there; the child's end is an error at once."""
+def listens(port: int) -> bool:
+    """True when somebody does on this port of loopback."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(is_up: Callable[[], bool], child: Child, seconds: float = 20) -> None:
+    """Waits until a child is up; its end is an error at once."""
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    while not is_up():
         child.check()
-        with socket.socket() as probe:
-            probe.settimeout(1)
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+        if time.monotonic() > deadline:
+            raise PeerFailed(f"{child.name} was not up within {seconds:.0f} s; its last lines:\n{child.tail()}")
         time.sleep(0.02)
-    raise PeerFailed(f"{child.name} did not listen on port {port} within {seconds:.0f} s\n{child.tail()}")
 
 
 class Child:

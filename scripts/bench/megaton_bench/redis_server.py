@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from .errors import BenchError, PeerFailed
-from .processes import Child, free_port, wait_for_port
+from .processes import Child, free_port, wait_until
 
 
 class RedisServer:
@@ -36,12 +38,21 @@ class RedisServer:
             arguments += ["--save", "", "--appendonly", "no", *self._arguments]
             self._child = Child(f"redis-server ({self.name})", arguments, self.home / "redis.log")
             try:
-                wait_for_port(self.port, self._child)
+                wait_until(self._is_ours, self._child)
                 return
             except PeerFailed as error:
                 self.stop()
                 if attempt == 2 or "Address already in use" not in str(error):
                     raise BenchError(str(error)) from error
+
+    def _is_ours(self) -> bool:
+        """True when who answers on the port is our child, and not another's server."""
+        try:
+            with redis.Redis(port=self.port, socket_timeout=1, retry=Retry(NoBackoff(), 0)) as client:
+                process = client.info("server")["process_id"]  # type: ignore[index]
+        except redis.RedisError:
+            return False
+        return self._child is not None and process == self._child.pid
 
     def stop(self) -> None:
         if self._child:

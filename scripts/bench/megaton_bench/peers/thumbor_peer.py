@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from ..batch import Batch
-from ..processes import free_port, wait_for_port
+from ..processes import free_port, listens, wait_until
 from .base import Contestant, Mark, python_environment, script, write_jobs
 
 CONFIGURATION = """
@@ -37,7 +37,7 @@ class Thumbor(Contestant):
         arguments = [script("thumbor"), "--ip", "127.0.0.1", "--port", str(port), "--log-level", "error"]
         arguments += ["--processes", str(self.cores), "--conf", str(configuration)]
         server = self.spawn("server", arguments, python_environment())
-        wait_for_port(port, server)
+        wait_until(lambda: listens(port), server)
         arguments = [sys.executable, "-m", "megaton_bench.peers.thumbor_client", str(port)]
         self._client = self.spawn("client", arguments, python_environment(), talks=True)
 
