@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import tempfile
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -52,6 +54,8 @@ class Contestant(ABC):
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
+        #: For what this run of it needs beside outputs: lists, logs, configurations.
+        self.home = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=stage.home))
         self.children: list[Child] = []
         self.notes: list[str] = []
 
@@ -100,6 +104,7 @@ class Contestant(ABC):
         for child in reversed(self.children):
             child.end()
         self.children.clear()
+        shutil.rmtree(self.home, ignore_errors=True)
 
     # What contestants have in common
 
@@ -114,7 +119,7 @@ class Contestant(ABC):
         self, name: str, arguments: list[str], environment: dict[str, str] | None = None, talks: bool = False
     ) -> Child:
         """Starts a process that belongs to this contestant."""
-        log = self.stage.home / f"{self.name}-{name}.log"
+        log = self.home / f"{self.name}-{name}.log"
         child = Child(f"{self.name} {name}", arguments, log, environment, talks)
         self.children.append(child)
         return child

@@ -26,7 +26,7 @@ class Img2dataset(Contestant):
 
     def submit(self, batch: Batch) -> Mark:
         self._batches += 1
-        urls = self.stage.home / f"img2dataset-{self._batches}.txt"
+        urls = self.home / f"img2dataset-{self._batches}.txt"
         urls.write_text("".join(job.url + "\n" for job in batch.jobs))
         options = {
             "url_list": urls,

@@ -29,12 +29,12 @@ class Vipsthumbnail(Contestant):
     def submit(self, batch: Batch) -> Mark:
         self._batches += 1
         # It names an output after its input: links give each job a name.
-        links = self.stage.home / f"vipsthumbnail-{self._batches}"
+        links = self.home / f"vipsthumbnail-{self._batches}"
         links.mkdir()
         size = batch.sizes[0]
         for job in batch.jobs:
             (links / f"{job.index:06d}-{size}.jpg").symlink_to(job.photo.path)
-        names = self.stage.home / f"vipsthumbnail-{self._batches}.txt"
+        names = self.home / f"vipsthumbnail-{self._batches}.txt"
         names.write_text("".join(f"{links}/{job.index:06d}-{size}.jpg\0" for job in batch.jobs))
         arguments = ["xargs", "-0", "-a", str(names), "-P", str(self.cores), "-n", str(FILES_EACH)]
         arguments += ["vipsthumbnail", "--size", f"{size}x{size}>"]
@@ -61,7 +61,7 @@ class BareLoop(Contestant):
 
     def submit(self, batch: Batch) -> Mark:
         self._batches += 1
-        jobs = self.stage.home / f"bare-{self._batches}.txt"
+        jobs = self.home / f"bare-{self._batches}.txt"
         jobs.write_text(
             "".join(
                 f"{job.photo.path}\t" + "\t".join(f"{size}\t{batch.output(job, size)}" for size in batch.sizes) + "\n"

@@ -34,7 +34,7 @@ class Megaton(Contestant):
 
     def submit(self, batch: Batch) -> Mark:
         self._batches += 1
-        path = self.stage.home / f"{self.name}-{self._batches}.jsonl"
+        path = self.home / f"{self.name}-{self._batches}.jsonl"
         with open(path, "w") as file:
             for job in batch.jobs:
                 renditions = [

@@ -26,7 +26,7 @@ class PythonQueue(Contestant):
 
     def submit(self, batch: Batch) -> Mark:
         self._batches += 1
-        path = write_jobs(self.stage.home / f"{self.name}-{self._batches}.json", batch)
+        path = write_jobs(self.home / f"{self.name}-{self._batches}.json", batch)
         self._producer.ask(f"load {path}", "loaded")
         mark = self.mark()
         self._producer.ask("go", "submitted")

@@ -31,7 +31,7 @@ class Thumbor(Contestant):
 
     def start(self, outputs: Path) -> None:
         self._batches = 0
-        configuration = self.stage.home / "thumbor.conf"
+        configuration = self.home / "thumbor.conf"
         configuration.write_text(CONFIGURATION)
         port = free_port()
         arguments = [script("thumbor"), "--ip", "127.0.0.1", "--port", str(port), "--log-level", "error"]
@@ -43,7 +43,7 @@ class Thumbor(Contestant):
 
     def submit(self, batch: Batch) -> Mark:
         self._batches += 1
-        path = write_jobs(self.stage.home / f"thumbor-{self._batches}.json", batch)
+        path = write_jobs(self.home / f"thumbor-{self._batches}.json", batch)
         self._client.ask(f"load {path}", "loaded")
         mark = self.mark()
         self._client.ask("go", "submitted")
