@@ -1,0 +1,1 @@
+"""Megaton beside its peers: the same pictures, the same outputs, one machine, in turns."""

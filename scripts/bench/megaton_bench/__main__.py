@@ -1,0 +1,170 @@
+"""The command line: prepares, measures the cases, reports, and ends all it started whatever happens."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import signal
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from .errors import BenchError, PeerFailed
+from .settings import CASES, FOUR_SIZES, SIZE, Settings
+
+#: What `--only` may name; kept here, as `--help` must work before anything is installed.
+CONTESTANTS = (
+    "megaton", "megaton-vips", "celery", "celery-one-task", "dramatiq", "rq", "rq-simple", "img2dataset", "thumbor",
+    "vipsthumbnail", "bare-loop",
+)  # fmt: skip
+
+
+def arguments(values: list[str]) -> Settings:
+    """The command line as settings."""
+    parser = argparse.ArgumentParser(
+        prog="./scripts/bench/run",
+        description="Measures Megaton beside its peers: the same pictures to the same outputs, in turns.",
+        epilog="scripts/bench/README.md has what is measured, how, and what is fair.",
+    )
+    parser.add_argument("--quick", action="store_true", help="two rounds, a fifth of the pictures, few contestants")
+    parser.add_argument("--photos", type=Path, metavar="DIR", help="JPEGs of your own instead of Debian's wallpapers")
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each case; 5, with --quick 2")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="jobs of a batch, about; enough for seconds of work unless given"
+    )
+    parser.add_argument(
+        "--only", metavar="NAME,…", default="",
+        help=f"cases ({', '.join(CASES)}) and contestants ({', '.join(CONTESTANTS)}) to leave the others out",
+    )  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured there")
+    parser.add_argument("--chart", type=Path, metavar="FILE.svg", help="draw the medians there")
+    parser.add_argument("--megaton", type=Path, metavar="PATH", help="measure this program instead of building one")
+    options = parser.parse_args(values)
+    names = [name for name in options.only.split(",") if name]
+    unknown = [name for name in names if name not in CASES + CONTESTANTS]
+    if unknown:
+        parser.error(f"--only does not know {', '.join(unknown)}")
+    if any(number is not None and number < 1 for number in (options.rounds, options.jobs)):
+        parser.error("--rounds and --jobs are at least 1")
+    root = Path(__file__).resolve().parents[3]
+    only = tuple(name for name in names if name in CONTESTANTS)
+    default = tuple(name for name in CASES if not (options.quick and name == "four"))
+    if only and "megaton" not in only:
+        # What only Megaton has a figure for.
+        default = tuple(name for name in default if name not in ("again", "repeat"))
+    return Settings(
+        program=(options.megaton or root / ".build/release/megaton").resolve(),
+        build=root / ".build/bench",
+        photos=options.photos,
+        rounds=options.rounds or (2 if options.quick else 5),
+        batch=options.jobs,
+        quick=options.quick,
+        cases=tuple(name for name in CASES if name in names) or default,
+        only=only,
+        json=options.json,
+        chart=options.chart,
+    )
+
+
+def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
+    """Starts the servers, runs the cases, stops the servers; the report is filled as cases end."""
+    from . import machine, photos, sharing
+    from .origin import Origin
+    from .peers import Stage, contestants
+    from .quality import Judge
+    from .redis_server import RedisServer
+    from .rounds import Case, run_case
+
+    pictures = photos.prepare(settings.build, settings.photos, settings.quick)
+    # As deploy/ has them, without the append-only file: no contestant's queue is kept on disk.
+    broker = RedisServer("broker", home / "broker", ["--maxmemory-policy", "noeviction"])
+    cache = RedisServer("cache", home / "cache", ["--maxmemory", "4gb", "--maxmemory-policy", "allkeys-lru"])
+    origin = Origin(pictures.root, home / "origin")
+    stage = Stage(settings, home, origin, broker, cache)
+    cases: dict[str, Any] = {}
+    report |= {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": machine.machine(),
+        "versions": machine.versions(settings.program),
+        "pictures": pictures.summary(),
+        "rounds": settings.rounds,
+        "quick": settings.quick,
+        "cases": cases,
+    }
+    judge = Judge()
+    rounds = settings.rounds
+    try:
+        for server in (broker, cache, origin):
+            server.start()
+        for name in settings.cases:
+            if name == "repeat":
+                cases[name] = sharing.summary(partial(sharing.run_repeat, stage, pictures.web, rounds))
+                continue
+            jobs = settings.jobs(name, len(pictures.photos))
+            if name == "again":
+                again = partial(sharing.run_again, stage, pictures.photos, jobs, rounds)
+                cases[name] = sharing.summary(again)
+                continue
+            kind = "web" if name == "web" else "photos"
+            sizes = FOUR_SIZES if name == "four" else (SIZE,)
+            case = Case(name, kind, pictures.kind(kind), sizes, jobs)
+            rows = run_case(stage, case, contestants(stage, name), rounds, judge)
+            cases[name] = [row.summary() for row in rows]
+    finally:
+        for server in (origin, cache, broker):
+            server.stop()
+
+
+def show(settings: Settings, report: dict[str, Any]) -> None:
+    """The tables to standard output, the rest to files."""
+    from . import chart
+    from .report import TITLES, text
+
+    print(text(report))
+    if settings.json:
+        settings.json.write_text(json.dumps(report, indent=2) + "\n")
+    if settings.chart:
+        settings.chart.write_text(chart.svg(report, TITLES))
+
+
+def main() -> int:
+    settings = arguments(sys.argv[1:])
+    report: dict[str, Any] = {}
+
+    def stop(*_: object) -> None:
+        # Once: a second one would leave processes behind that the first is just ending.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    try:
+        if not os.access(settings.program, os.X_OK):
+            raise BenchError(f"there is no program at {settings.program}")
+        with tempfile.TemporaryDirectory(prefix="megaton-bench-") as home:
+            measure(settings, Path(home), report)
+    except (BenchError, PeerFailed) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nbench: interrupted", file=sys.stderr)
+        if report.get("cases"):
+            show(settings, report)
+        return 130
+    show(settings, report)
+    return 2 if failures(report) else 0
+
+
+def failures(report: dict[str, Any]) -> list[str]:
+    """What failed in any of the cases."""
+    rows = [row for case in report["cases"].values() for row in (case if isinstance(case, list) else [case])]
+    return [row["failure"] for row in rows if "failure" in row]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""A batch: which pictures, from which URLs, to which files. Every contestant gets the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Photo:
+    """A picture that the origin has; width and height as it is shown, after EXIF's orientation."""
+
+    path: Path
+    width: int
+    height: int
+
+    def fitted(self, box: int) -> tuple[float, float]:
+        """Its exact size within a square box, not enlarged and not rounded."""
+        scale = min(1.0, box / self.width, box / self.height)
+        return self.width * scale, self.height * scale
+
+
+@dataclass(frozen=True)
+class Job:
+    """One URL to fetch; its outputs are named by its index."""
+
+    index: int
+    photo: Photo
+    url: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Jobs, the sizes each of them is wanted in, and the directory for the outputs."""
+
+    jobs: tuple[Job, ...]
+    sizes: tuple[int, ...]
+    outputs: Path
+
+    def output(self, job: Job, size: int) -> Path:
+        """Where a job's rendition goes, for contestants that take a path."""
+        return self.outputs / f"{job.index:06d}-{size}.jpg"
+
+    def all_outputs(self) -> Iterator[tuple[Job, int, Path]]:
+        """Every output in the order in which it was asked for."""
+        for job in self.jobs:
+            for size in self.sizes:
+                yield job, size, self.output(job, size)
+
+    def first(self, count: int) -> Batch:
+        """The same with fewer jobs, for contestants that are slow."""
+        return Batch(self.jobs[:count], self.sizes, self.outputs)
+
+
+def make_batch(
+    photos: list[Photo],
+    count: int,
+    sizes: tuple[int, ...],
+    outputs: Path,
+    url: Callable[[Photo, str], str],
+    prefix: str,
+    distinct: int | None = None,
+) -> Batch:
+    """A batch of `count` jobs over the photos in turn.
+
+    Every job has a URL of its own, or the coalescer would be measured instead of the pipeline, unless
+    `distinct` says how many there are.
+    """
+    outputs.mkdir(parents=True, exist_ok=True)
+    jobs = []
+    for index in range(count):
+        number = index % distinct if distinct else index
+        photo = photos[number % len(photos)]
+        jobs.append(Job(index, photo, url(photo, f"{prefix}{number}")))
+    return Batch(tuple(jobs), sizes, outputs)

@@ -1,0 +1,67 @@
+"""What it was measured on, and with which versions: figures without these say nothing."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+PYTHON_PACKAGES = (
+    "celery", "rq", "dramatiq", "img2dataset", "thumbor", "pyvips", "pillow", "opencv-python-headless", "redis",
+    "urllib3", "numpy", "ssimulacra2",
+)  # fmt: skip
+DEBIAN_PACKAGES = ("libvips42", "libjpeg62-turbo", "libturbojpeg0", "libzimg2")
+
+
+def machine() -> dict[str, object]:
+    """Processor, cores, memory, kernel."""
+    information = Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^model name\s*:\s*(.*)$", information, re.MULTILINE)
+    memory = re.search(r"^MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    system = platform.freedesktop_os_release() if Path("/etc/os-release").exists() else {}
+    return {
+        "cpu": model.group(1) if model else platform.machine(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(int(memory.group(1)) / 2**20, 1) if memory else None,
+        "kernel": platform.release(),
+        "system": system.get("PRETTY_NAME", platform.system()),
+    }
+
+
+def versions(program: Path) -> dict[str, str]:
+    """Of everything that has a part in the figures."""
+    found = {
+        "megaton": _output([str(program), "--version"]),
+        "redis-server": _match(r"v=(\S+)", _output(["redis-server", "--version"])),
+        "nginx": _match(r"nginx/(\S+)", _output([shutil.which("nginx") or "/usr/sbin/nginx", "-v"])),
+        "libvips": _match(r"vips[- ](\S+)", _output(["vips", "--version"])),
+        "python": platform.python_version(),
+    }
+    for package in PYTHON_PACKAGES:
+        found[package] = importlib.metadata.version(package)
+    for package in DEBIAN_PACKAGES:
+        version = _output(["dpkg-query", "-W", "-f", "${Version}", package])
+        if version and "no packages" not in version:
+            found[package] = version
+    commit = _output(["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"])
+    if re.fullmatch(r"[0-9a-f]{7,40}", commit):
+        found["commit"] = commit
+    return found
+
+
+def _output(command: list[str]) -> str:
+    """What a command says of itself, on either stream; nothing when it is not there."""
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return (result.stdout + result.stderr).strip()
+
+
+def _match(pattern: str, text: str) -> str:
+    found = re.search(pattern, text)
+    return found.group(1) if found else text

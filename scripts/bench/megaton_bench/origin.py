@@ -1,0 +1,96 @@
+"""The origin: an nginx of our own on loopback, which counts what is fetched."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from .batch import Photo
+from .errors import BenchError, PeerFailed
+from .processes import Child, free_port, wait_until
+
+CONFIGURATION = """
+{user}
+worker_processes 1;
+daemon off;
+pid {home}/nginx.pid;
+error_log {home}/error.log warn;
+events {{ worker_connections 1024; }}
+http {{
+    log_format short '$msec $status $request_uri';
+    access_log {home}/access.log short;
+    types {{ image/jpeg jpg jpeg; }}
+    sendfile on;
+    tcp_nopush on;
+    keepalive_requests 1000000;
+    open_file_cache max=10000;
+    client_body_temp_path {home}/body;
+    proxy_temp_path {home}/proxy;
+    fastcgi_temp_path {home}/fastcgi;
+    uwsgi_temp_path {home}/uwsgi;
+    scgi_temp_path {home}/scgi;
+    server {{
+        listen 127.0.0.1:{port};
+        expires 1h;
+        # One file under as many URLs as there are jobs.
+        location ~ ^/[a-z0-9-]+/(photos|web)/(.+)$ {{ alias {root}/$1/$2; }}
+    }}
+}}
+"""
+
+
+class Origin:
+    """nginx with the pictures beneath `root`, in the directories `photos` and `web`."""
+
+    def __init__(self, root: Path, home: Path) -> None:
+        self.root = root
+        self.home = home
+        self.port = 0
+        self._child: Child | None = None
+
+    def start(self) -> None:
+        """Starts it on a free port; another one if somebody was faster."""
+        program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+        if not program:
+            raise BenchError("nginx is missing: apt-get install nginx-light")
+        self.home.mkdir(parents=True)
+        for attempt in range(3):
+            self.port = free_port()
+            configuration = self.home / "nginx.conf"
+            # Its workers are nobody's otherwise, who may not read a home directory.
+            user = "user root;" if os.geteuid() == 0 else ""
+            configuration.write_text(CONFIGURATION.format(user=user, home=self.home, root=self.root, port=self.port))
+            arguments = [program, "-p", str(self.home), "-e", str(self.home / "error.log"), "-c", str(configuration)]
+            self._child = Child("nginx", arguments, self.home / "nginx.log")
+            try:
+                # nginx writes it when it listens: another's port would answer too.
+                wait_until((self.home / "nginx.pid").exists, self._child)
+                return
+            except PeerFailed as error:
+                self.stop()
+                if attempt == 2 or "Address already in use" not in str(error):
+                    raise BenchError(str(error)) from error
+
+    def stop(self) -> None:
+        if self._child:
+            self._child.end()
+            self._child = None
+
+    def url(self, kind: str) -> Callable[[Photo, str], str]:
+        """Gives the URLs of photos or web pictures, distinct by a number."""
+        return lambda photo, number: f"http://127.0.0.1:{self.port}/{number}/{kind}/{photo.path.name}"
+
+    def mark(self) -> int:
+        """Where the access log ends now; `gets` and `first_get` count from there."""
+        try:
+            return (self.home / "access.log").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def gets(self, mark: int) -> int:
+        """GETs since the mark that brought a picture; a revalidation (304) brought none."""
+        with open(self.home / "access.log", "rb") as log:
+            log.seek(mark)
+            return sum(line.split(b" ", 2)[1] == b"200" for line in log)

@@ -1,0 +1,38 @@
+"""Everybody who takes part."""
+
+from __future__ import annotations
+
+from .base import Contestant, Stage
+from .img2dataset_peer import Img2dataset
+from .local import BareLoop, Vipsthumbnail
+from .megaton import Megaton, MegatonVips, has_engines
+from .queues import CeleryOneTask, CeleryPyvips, DramatiqPyvips, RqPyvips, RqSimplePyvips
+from .thumbor_peer import Thumbor
+
+#: In the order of the tables.
+ALL: tuple[type[Contestant], ...] = (
+    Megaton, MegatonVips, CeleryPyvips, CeleryOneTask, DramatiqPyvips, RqPyvips, RqSimplePyvips, Img2dataset,
+    Thumbor, Vipsthumbnail, BareLoop,
+)  # fmt: skip
+#: Those of `--quick`.
+QUICK: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, BareLoop)
+#: Who makes several sizes of a picture without a batch for each of them.
+FOUR: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, CeleryOneTask, BareLoop)
+
+NAMES = tuple(one.name for one in ALL)
+
+
+def contestants(stage: Stage, case: str) -> list[type[Contestant]]:
+    """Who takes part in a case of this run."""
+    found = FOUR if case == "four" else tuple(one for one in ALL if one is not CeleryOneTask)
+    settings = stage.settings
+    if settings.quick:
+        found = tuple(one for one in found if one in QUICK)
+    if settings.only:
+        found = tuple(one for one in found if one.name in settings.only)
+    if MegatonVips in found and not has_engines(stage):
+        found = tuple(one for one in found if one is not MegatonVips)
+    return list(found)
+
+
+__all__ = ["ALL", "FOUR", "NAMES", "QUICK", "Contestant", "Megaton", "Stage", "contestants"]

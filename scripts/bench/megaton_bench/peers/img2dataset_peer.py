@@ -1,0 +1,69 @@
+"""img2dataset: a process for each processor with eight threads, its own resizing (OpenCV), files as output."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+
+from ..batch import Batch, Job
+from ..errors import PeerFailed
+from ..settings import QUALITY
+from .base import STALL_SECONDS, Contestant, Mark, python_environment, script
+
+
+class Img2dataset(Contestant):
+    """It is a program that ends with its batch, so that nothing can be warm.
+
+    For its sake clock and CPU meter begin at its first GET: seconds of imports are not counted.
+    """
+
+    name = "img2dataset"
+    title = "img2dataset"
+
+    def start(self, outputs: Path) -> None:
+        self._batches = 0
+
+    def submit(self, batch: Batch) -> Mark:
+        self._batches += 1
+        urls = self.home / f"img2dataset-{self._batches}.txt"
+        urls.write_text("".join(job.url + "\n" for job in batch.jobs))
+        options = {
+            "url_list": urls,
+            "output_folder": batch.outputs,
+            "input_format": "txt",
+            "output_format": "files",
+            "processes_count": self.cores,
+            "thread_count": 8,
+            "number_sample_per_shard": self._shard(batch),
+            "image_size": batch.sizes[0],
+            "resize_mode": "keep_ratio_largest",
+            "resize_only_if_bigger": True,
+            "encode_format": "jpg",
+            "encode_quality": QUALITY,
+            "extract_exif": False,
+            "compute_hash": None,
+        }
+        arguments = [script("img2dataset"), *(f"--{name}={value}" for name, value in options.items())]
+        begin = self.stage.origin.mark()
+        environment = {**python_environment(), "NO_ALBUMENTATIONS_UPDATE": "1"}
+        child = self.spawn(f"run-{self._batches}", arguments, environment)
+        deadline = time.monotonic() + STALL_SECONDS
+        while self.stage.origin.mark() == begin:
+            child.check()
+            if time.monotonic() > deadline:
+                raise PeerFailed("it fetched nothing\n" + child.tail())
+            time.sleep(0.002)
+        return self.mark()
+
+    def output(self, batch: Batch, job: Job, size: int) -> Path:
+        """It names its files by shard and place in the shard."""
+        position = job.index - batch.jobs[0].index
+        per_shard = self._shard(batch)
+        digits = math.ceil(math.log10(per_shard))
+        shard, key = divmod(position, per_shard)
+        return batch.outputs / f"{shard:05d}" / f"{10**digits * shard + key:0{digits + 5}d}.jpg"
+
+    def _shard(self, batch: Batch) -> int:
+        """A shard for each process: the fewest ends at which threads have nothing to do."""
+        return max(2, math.ceil(len(batch.jobs) / self.cores))

@@ -1,0 +1,48 @@
+"""The work of the Python peers: fetch, thumbnail with libvips, write. One function for all of them.
+
+What one would write who cares: a connection that is kept, `thumbnail_buffer` with its shrink on load, no
+enlarging, no metadata, and libvips' cache off. No `export_profile` either: the pictures are sRGB, and where they
+do not say so libvips would go through a profile all the same, which costs 10 ms and 6 dB.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+_pool: Any = None
+_vips: Any = None
+
+
+def prepare() -> None:
+    """Imports and connects in the process that works: libvips must not be begun before a fork."""
+    global _pool, _vips
+    if _pool is None:
+        import pyvips
+        import urllib3
+
+        pyvips.cache_set_max(0)
+        _vips = pyvips
+        _pool = urllib3.PoolManager(maxsize=16)
+
+
+def fetch(url: str) -> bytes:
+    response = _pool.request("GET", url, timeout=30, retries=2)
+    if response.status != 200:
+        raise RuntimeError(f"{url}: {response.status}")
+    return response.data
+
+
+def thumbnail(url: str, outputs: list[list[Any]], quality: int) -> None:
+    """Fetches once, and writes each of the outputs, which are pairs of path and box."""
+    prepare()
+    data = fetch(url)
+    for path, size in outputs:
+        image = _vips.Image.thumbnail_buffer(data, size, height=size, size="down")
+        with open(path, "wb", buffering=0) as file:
+            file.write(image.jpegsave_buffer(Q=quality, strip=True))
+
+
+def broker_url() -> str:
+    """The Redis that is the broker."""
+    return os.environ["MEGATON_BENCH_REDIS"]

@@ -1,0 +1,63 @@
+"""Asks a Thumbor for everything in a batch, with eight connections that are kept, and writes the answers.
+
+Speaks as the producers of the queues do: `load FILE`, `go`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+import threading
+from queue import Empty, SimpleQueue
+
+CONNECTIONS = 8
+
+
+def request(connection: http.client.HTTPConnection, url: str, path: str, size: int) -> None:
+    connection.request("GET", f"/unsafe/fit-in/{size}x{size}/{url}")
+    response = connection.getresponse()
+    data = response.read()
+    if response.status != 200:
+        raise RuntimeError(f"{url}: thumbor answered {response.status}")
+    with open(path, "wb", buffering=0) as file:
+        file.write(data)
+
+
+def work(port: int, waiting: SimpleQueue[tuple[str, str, int]]) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    while True:
+        try:
+            url, path, size = waiting.get_nowait()
+        except Empty:
+            connection.close()
+            return
+        try:
+            request(connection, url, path, size)
+        except Exception as error:
+            # Its output is missing later, and the log says why.
+            print(f"{url}: {error}", file=sys.stderr, flush=True)
+            connection.close()
+
+
+def main(port: int) -> None:
+    waiting: SimpleQueue[tuple[str, str, int]] = SimpleQueue()
+    for line in sys.stdin:
+        command, _, path = line.strip().partition(" ")
+        if command == "load":
+            with open(path) as file:
+                for job in json.load(file)["jobs"]:
+                    for output, size in job["outputs"]:
+                        waiting.put((job["url"], output, size))
+            print("loaded", flush=True)
+        elif command == "go":
+            threads = [threading.Thread(target=work, args=(port, waiting)) for _ in range(CONNECTIONS)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            print("submitted", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

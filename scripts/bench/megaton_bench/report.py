@@ -1,0 +1,104 @@
+"""The result as tables for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TITLES = {
+    "photos": "photos: JPEG photographs to 256 px, in images a second",
+    "web": "web: the same photographs at 800 px to 256 px, in images a second",
+    "four": "four: 1280, 640, 320 and 128 px of each photograph, in photographs a second",
+}
+HEADINGS = (
+    "contestant", "images/s", "min – max", "of Megaton", "CPU ms/image", "peak MiB", "GETs/job", "PSNR dB",
+    "SSIMULACRA2", "KiB/output",
+)  # fmt: skip
+
+
+def text(report: dict[str, Any]) -> str:
+    """The whole report as Markdown whose columns are aligned in a terminal too."""
+    machine = report["machine"]
+    pictures = report["pictures"]
+    lines = [
+        f"{report['date']}, {machine['cpu']}, {machine['cores']} cores, {machine['system']}, {machine['kernel']};",
+        ", ".join(f"{name} {version}" for name, version in report["versions"].items()) + ".",
+        f"{pictures['count']} pictures, median {pictures['megapixels_median']} MP, rounds: {report['rounds']}.",
+        "",
+    ]
+    for case, rows in report["cases"].items():
+        if case in TITLES:
+            lines += [f"### {TITLES[case]}", "", *table(rows), *failures(rows), ""]
+    again = report["cases"].get("again")
+    if again and "failure" in again:
+        lines += [f"again failed: {again['failure']}", ""]
+    elif again:
+        lines += [
+            "### again: the same batch a second time, cache kept",
+            "",
+            f"{again['jobs'][0]} jobs: {again['first_seconds']:.2f} s, then {again['second_seconds']:.2f} s: "
+            f"{again['first_over_second']:.1f} times faster, {_span(again['second_gets'])} GETs.",
+            "",
+        ]
+    repeat = report["cases"].get("repeat")
+    if repeat and "failure" in repeat:
+        lines += [f"repeat failed: {repeat['failure']}", ""]
+    elif repeat:
+        lines += [
+            "### repeat: many jobs over few URLs",
+            "",
+            f"{repeat['jobs'][0]} jobs over as many URLs: {repeat['first_seconds']:.2f} s. {repeat['jobs'][1]} jobs "
+            f"over as many other URLs: {repeat['second_seconds']:.2f} s, {_span(repeat['second_gets'])} GETs, "
+            f"{_span(repeat['second_renders'])} renders.",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def table(rows: list[dict[str, Any]]) -> list[str]:
+    """An aligned Markdown table; those that failed are not in it."""
+    cells = [HEADINGS] + [_cells(row) for row in rows if "failure" not in row]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
+    lines = ["| " + " | ".join(_aligned(row, widths)) + " |" for row in cells]
+    rule = "|" + "|".join("-" * (w + 2) if not i else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
+    lines.insert(1, rule)
+    if any(not row["whole_path"] for row in rows):
+        lines += ["", "\\* reads local files: no fetching, no queue. A ceiling, no competitor."]
+    return lines
+
+
+def failures(rows: list[dict[str, Any]]) -> list[str]:
+    """Who failed, and why."""
+    lines = []
+    for row in rows:
+        if "failure" in row:
+            lines += ["", f"{row['title']} failed: {row['failure']}"]
+    return lines
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    rate, quality, ratio = row["images_per_second"], row["quality"], row["ratio_to_megaton"]
+    return (
+        row["title"] + ("" if row["whole_path"] else " *"),
+        f"{rate['median']:.1f}",
+        f"{rate['min']:.1f} – {rate['max']:.1f}",
+        f"{ratio:.2f}" if ratio is not None else "–",
+        f"{row['cpu_seconds_per_image'] * 1000:.1f}",
+        f"{row['peak_memory_bytes'] / 2**20:.0f}",
+        f"{row['origin_gets'] / row['jobs']:.2f}" if row["whole_path"] else "–",
+        f"{quality['psnr']:.1f}" if quality else "–",
+        f"{quality['ssimulacra2']:.1f}" if quality else "–",
+        f"{row['bytes_per_output'] / 1024:.1f}",
+    )
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
+    """The first column to the left, figures to the right."""
+    return [
+        cell.rjust(width) if index else cell.ljust(width)
+        for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+
+
+def _span(values: list[int]) -> str:
+    """One figure when all rounds had the same, otherwise from – to."""
+    return str(values[0]) if len(set(values)) == 1 else f"{min(values)} – {max(values)}"

@@ -1,0 +1,177 @@
+"""One contestant, one batch: measured; and many of them in turns."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from .batch import Batch, Photo, make_batch
+from .errors import PeerFailed
+from .measuring import MemorySampler, cpu_seconds
+from .peers.base import Contestant, Stage
+from .quality import Judge, Quality, wrong_size
+
+#: Jobs of the round that makes everybody warm, for each processor.
+WARM_JOBS = 12
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One batch of one contestant."""
+
+    jobs: int
+    seconds: float
+    cpu: float
+    peak: int
+    gets: int
+    bytes: float
+
+    @property
+    def rate(self) -> float:
+        """Jobs a second."""
+        return self.jobs / self.seconds
+
+
+@dataclass
+class Row:
+    """All rounds of one contestant in one case."""
+
+    name: str
+    title: str
+    is_whole_path: bool
+    rounds: list[Measurement] = field(default_factory=list)
+    #: By round what it reached of Megaton's rate in the same round.
+    ratios: list[float] = field(default_factory=list)
+    quality: Quality | None = None
+    failure: str | None = None
+
+    def median(self, value: Callable[[Measurement], float]) -> float:
+        return statistics.median(value(one) for one in self.rounds)
+
+    def summary(self) -> dict[str, object]:
+        """For the JSON report."""
+        result: dict[str, object] = {"name": self.name, "title": self.title, "whole_path": self.is_whole_path}
+        if self.failure:
+            return {**result, "failure": self.failure}
+        rates = [one.rate for one in self.rounds]
+        result |= {
+            "jobs": self.rounds[0].jobs,
+            "images_per_second": {"median": statistics.median(rates), "min": min(rates), "max": max(rates)},
+            "ratio_to_megaton": statistics.median(self.ratios) if self.ratios else None,
+            "cpu_seconds_per_image": self.median(lambda one: one.cpu / one.jobs),
+            "peak_memory_bytes": self.median(lambda one: one.peak),
+            "origin_gets": self.median(lambda one: one.gets),
+            "bytes_per_output": self.median(lambda one: one.bytes),
+            "quality": asdict(self.quality) if self.quality else None,
+            "rounds": [asdict(one) for one in self.rounds],
+        }
+        return result
+
+
+@dataclass(frozen=True)
+class Case:
+    """Pictures, sizes and how many jobs."""
+
+    name: str
+    kind: str
+    photos: list[Photo]
+    sizes: tuple[int, ...]
+    jobs: int
+
+
+def run_case(stage: Stage, case: Case, contestants: list[type[Contestant]], rounds: int, judge: Judge) -> list[Row]:
+    """All contestants in turn, so many rounds; who has failed is not tried again."""
+    rows = [Row(one.name, one.title, one.is_whole_path) for one in contestants]
+    for number in range(rounds):
+        rates: dict[str, float] = {}
+        for contestant, row in zip(contestants, rows, strict=True):
+            if row.failure:
+                continue
+            _say(f"{case.name}: round {number + 1} of {rounds}: {row.title} ")
+            try:
+                one = measure(stage, case, contestant(stage), row, judge)
+            except PeerFailed as error:
+                row.failure = str(error)
+                _say(f"failed: {row.failure}\n")
+                continue
+            row.rounds.append(one)
+            rates[row.name] = one.rate
+            _say(f"{one.rate:.1f}/s\n")
+        for row in rows:
+            if row.name in rates and "megaton" in rates:
+                row.ratios.append(rates[row.name] / rates["megaton"])
+    return rows
+
+
+def measure(stage: Stage, case: Case, contestant: Contestant, row: Row, judge: Judge) -> Measurement:
+    """Starts a contestant on an empty Redis, warms it, measures one batch, checks the outputs, stops it."""
+    outputs = stage.home / "outputs"
+    clear(outputs)
+    stage.broker.flush()
+    stage.cache.flush()
+    url = stage.origin.url(case.kind)
+    cores = stage.settings.cores
+    try:
+        contestant.start(outputs)
+        warm = make_batch(case.photos, cores * WARM_JOBS, case.sizes, outputs / "warm", url, "warm")
+        contestant.do(warm)
+        count = max(1, round(case.jobs / contestant.divisor / len(case.photos))) * len(case.photos)
+        batch = make_batch(case.photos, count, case.sizes, outputs / "batch", url, "job")
+        result = timed(stage, contestant, batch)
+        check(contestant, batch)
+        contestant.verify(batch)
+        if row.quality is None:
+            row.quality = judge.judge(_judged(contestant, batch, case))
+        return result
+    finally:
+        contestant.stop()
+        clear(outputs)
+
+
+def timed(stage: Stage, contestant: Contestant, batch: Batch) -> Measurement:
+    """A batch with clock, CPU meter, memory samples and the origin's count.
+
+    The clock ends with the newest output, however late somebody noticed it.
+    """
+    log = stage.origin.mark()
+    with MemorySampler(contestant.children) as memory:
+        mark = contestant.do(batch)
+        cpu = cpu_seconds(contestant.children) - mark.cpu
+    files = [contestant.output(batch, job, size).stat() for job, size, _ in batch.all_outputs()]
+    seconds = max(file.st_mtime for file in files) - mark.time
+    mean = sum(file.st_size for file in files) / len(files)
+    return Measurement(len(batch.jobs), seconds, cpu, memory.peak, stage.origin.gets(log), mean)
+
+
+def check(contestant: Contestant, batch: Batch) -> None:
+    """Throws when an output is not what was asked for: such figures are not counted."""
+    wrong = [
+        reason
+        for job, size, _ in batch.all_outputs()
+        if (reason := wrong_size(job.photo, contestant.output(batch, job, size), size))
+    ]
+    if wrong:
+        raise PeerFailed(f"{len(wrong)} outputs are not as asked for: {wrong[0]}")
+
+
+def _judged(contestant: Contestant, batch: Batch, case: Case) -> list[tuple[Photo, Path]]:
+    """One output of each picture: where there are more sizes, of the second, which is no thumbnail."""
+    size = case.sizes[min(1, len(case.sizes) - 1)]
+    return [(job.photo, contestant.output(batch, job, size)) for job in batch.jobs[: len(case.photos)]]
+
+
+def clear(directory: Path) -> None:
+    """An empty directory in its place."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    # What was deleted is written back before the next clock starts, and not while it runs.
+    time.sleep(0.2)
+
+
+def _say(text: str) -> None:
+    print(text, end="", file=sys.stderr, flush=True)

@@ -1,0 +1,50 @@
+"""What a run was asked for, and what all contestants are asked for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+#: The box that every output fits in, in pixels, and its quality: the defaults of `megaton run`.
+SIZE = 256
+QUALITY = 80
+#: The renditions of the case `four`.
+FOUR_SIZES = (1280, 640, 320, 128)
+#: The longer side and the quality of the pictures of the case `web`.
+WEB_SIZE = 800
+WEB_QUALITY = 85
+#: The case `repeat`: so many jobs over so many URLs.
+REPEAT_JOBS = 10_000
+REPEAT_URLS = 100
+
+CASES = ("photos", "web", "four", "again", "repeat")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What was asked for on the command line."""
+
+    program: Path
+    build: Path
+    photos: Path | None
+    rounds: int
+    batch: int | None
+    quick: bool
+    cases: tuple[str, ...]
+    only: tuple[str, ...]
+    json: Path | None
+    chart: Path | None
+
+    @property
+    def cores(self) -> int:
+        """Processes or threads of every contestant: the processors this process may use."""
+        return len(os.sched_getaffinity(0))
+
+    def jobs(self, case: str, pictures: int) -> int:
+        """The jobs of a batch: enough for seconds of work, and each picture equally often."""
+        wanted = {"photos": 240, "web": 960, "four": 120, "again": 240}[case]
+        if self.quick:
+            wanted = {"photos": 96, "web": 480, "four": 48, "again": 96}[case]
+        wanted = self.batch or wanted
+        return max(1, round(wanted / pictures)) * pictures
