@@ -150,7 +150,7 @@ struct VipsEngine: RenderEngine {
 
     /// Frames, and shrink on load. That is a block average, which sharpens: at least a factor of two is left to the
     /// resampling, the margin of libvips' own thumbnailer.
-    private static func loadOptions(_ probe: ImageProbe, _ pass: RenderPlan.Pass) -> String {
+    static func loadOptions(_ probe: ImageProbe, _ pass: RenderPlan.Pass) -> String {
         if pass.frames > 1 { return "n=\(pass.frames)" }
         let source = probe.uprightSize
         let shrink = min(
@@ -166,7 +166,7 @@ struct VipsEngine: RenderEngine {
         }
     }
 
-    private static func withBytes<Value>(
+    static func withBytes<Value>(
         of data: Data,
         _ what: String,
         _ body: (UnsafeRawBufferPointer) throws(VipsError) -> Value
