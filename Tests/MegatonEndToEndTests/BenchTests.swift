@@ -1,4 +1,5 @@
 import Foundation
+import MegatonRedis
 import MegatonTestSupport
 import Testing
 
