@@ -8,7 +8,8 @@ struct BenchCacheCommand: AsyncParsableCommand {
         abstract: "What the caches can do by the size of their entries: Redis, disk and memory.",
         discussion: """
             A private Redis and a folder in /tmp. A put of the disk cache returns before the file is written; its speed \
-            includes the writing of all, its percentiles do not. What is read from the disk is in the system's memory.
+            includes the writing of all, its percentiles do not. What is read from the disk is in the system's memory. \
+            The memory cache copies nothing.
             """
     )
 

@@ -9,8 +9,8 @@ struct BenchClusterCommand: AsyncParsableCommand {
         discussion: """
             The coordinator and the queue are real, and so is what the workers ask of it; their work is a wait. First \
             they have nothing to do, then a backlog is worked off, then jobs come at a steady rate. From the processor \
-            time of Redis follows how many such workers one queue can have. Everything is on this machine: where the \
-            processors are busy before Redis is, that is told by its share of one.
+            time of Redis follows how many such workers one queue can have. Everything is on this machine: where its \
+            processors are all busy and Redis takes a part of one, the workers were too slow and not the queue.
             """
     )
 

@@ -16,10 +16,10 @@ struct CacheBenchmark: Sendable {
 
     /// Bytes: what the cache in Redis keeps by default.
     static let largest = 32 << 20
-    /// Entries of one size.
-    private static let keys = 1000
-    /// Bytes of all entries of one size, but one at the least.
+    /// Bytes of all entries of one size, but one at the least: more than may be on their way to the disk, so that none is
+    /// replaced before it is written.
     private static let bytes = 64 << 20
+    private static let mostKeys = 65_536
 
     func run() async throws -> CacheReport {
         let logger = LogOptions.logger("megaton.bench", level: .error)
@@ -51,7 +51,7 @@ struct CacheBenchmark: Sendable {
         _ settle: () async -> Void
     ) async throws -> [CacheReport.Row] {
         let data = Data((0..<size).map { _ in UInt8.random(in: 0...255) })
-        let keys = max(1, min(Self.keys, Self.bytes / size))
+        let keys = max(1, min(Self.mostKeys, Self.bytes / size))
         let start = ContinuousClock.now
         let put = await again { number in
             await cache.storeData(data, for: "\(size)-\(number % keys)")

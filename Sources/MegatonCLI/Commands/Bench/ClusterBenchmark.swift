@@ -100,11 +100,14 @@ struct ClusterBenchmark: Sendable {
         countedBy pusher: JobPusher? = nil,
         _ body: () async throws -> Void
     ) async throws -> RedisSpending {
-        let (before, done, start) = (try await RedisInfo.read(redis), try await pusher?.done(), ContinuousClock.now)
+        let (before, done) = (try await RedisInfo.read(redis), try await pusher?.done())
+        let (start, processors) = (ContinuousClock.now, ProcessorTimes.now())
         try await body()
         let time = start.duration(to: .now)
+        let load = processors.flatMap { earlier in ProcessorTimes.now()?.load(since: earlier) }
         let jobs = (try await pusher?.done() ?? 0) - (done ?? 0)
-        return RedisSpending(from: before, to: try await RedisInfo.read(redis), jobs: jobs, in: time)
+        let after = try await RedisInfo.read(redis)
+        return RedisSpending(from: before, to: after, jobs: jobs, in: time, machineLoad: load)
     }
 
     private func wait(orElse complaint: String, until isTrue: () async throws -> Bool) async throws {

@@ -49,7 +49,10 @@ struct ClusterReport: Encodable, Sendable {
 
     var text: String {
         func number(_ value: Double, _ digits: Int = 0) -> String { String(format: "%.\(digits)f", value) }
-        func load(_ part: RedisSpending) -> String { "Redis \(number(part.redisLoad * 100)) % of a processor" }
+        func load(_ part: RedisSpending) -> String {
+            let machine = part.machineLoad.map { ", the machine \(number($0 * 100)) % busy" } ?? ""
+            return "Redis \(number(part.redisLoad * 100)) % of a processor\(machine)"
+        }
         let admitted = admittedPerSecond.map { "\(number($0)) jobs a second" } ?? "too few to tell"
         let jobs =
             "\(number(backlog.cpuMicrosecondsPerJob ?? 0)) µs, \(number(backlog.commandsPerJob ?? 0, 1)) commands"

@@ -7,6 +7,8 @@ struct RedisSpending: Encodable, Sendable {
     var redisCPUSeconds: Double
     /// The part of one processor that this is.
     var redisLoad: Double
+    /// The part of all processors of the machine that was busy, with whatever; nil where that cannot be told.
+    var machineLoad: Double?
     /// Jobs that ended.
     var jobs: Int
     var jobsPerSecond: Double
@@ -18,10 +20,11 @@ struct RedisSpending: Encodable, Sendable {
     var commandsPerJob: Double?
     var scriptsPerJob: Double?
 
-    init(from before: RedisInfo, to after: RedisInfo, jobs: Int, in time: Duration) {
+    init(from before: RedisInfo, to after: RedisInfo, jobs: Int, in time: Duration, machineLoad: Double?) {
         seconds = time.inSeconds
         redisCPUSeconds = after.cpuSeconds - before.cpuSeconds
         redisLoad = redisCPUSeconds / seconds
+        self.machineLoad = machineLoad
         self.jobs = jobs
         jobsPerSecond = Double(jobs) / seconds
         let (commands, scripts) = (Double(after.commands - before.commands), Double(after.scripts - before.scripts))
