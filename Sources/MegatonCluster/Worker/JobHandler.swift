@@ -6,7 +6,7 @@ internal import MegatonRedis
 /// One attempt at one claimed job, from its claim to what Redis is told of its end.
 struct JobHandler: Sendable {
     let queue: JobQueue
-    let runner: JobRunner
+    let runner: any JobRunning
     let running: RunningJobs
     let statistics: StatisticsRecorder
     let retry: RetryPolicy

@@ -2,8 +2,8 @@ internal import Foundation
 internal import FoundationNetworking
 internal import MegatonPipeline
 
-/// Does what a job says, without knowing of leases and queues.
-struct JobRunner: Sendable {
+/// Does what a job says: fetches, renders and delivers.
+struct JobRunner: JobRunning {
     let pipeline: ImagePipeline
     /// Those of the pipeline's loader.
     let credentials: Credentials
@@ -16,9 +16,6 @@ struct JobRunner: Sendable {
         case failed(ImagePipeline.Error)
     }
 
-    /// One attempt.
-    ///
-    /// - Parameter metrics: what it cost, also where it fails.
     func run(_ job: Job, metrics: PipelineMetrics) async -> Result {
         do throws(ImagePipeline.Error) {
             guard let url = URL(string: job.source) else {

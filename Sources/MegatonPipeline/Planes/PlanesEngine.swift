@@ -6,8 +6,8 @@ internal import Foundation
 /// What it does not do is libvips' part: other formats and colours, what reads pixels (attention, entropy), canvases,
 /// metadata; and damage, of which libvips says what it is.
 final class PlanesEngine: Sendable {
-    private let codecs = PlaneCodecs()
-    private let graphs = ScalingGraphs()
+    let codecs = PlaneCodecs()
+    let graphs = ScalingGraphs()
 
     /// - Parameter pass: one that uses planes.
     /// - Returns: nil where the picture is damaged, is not what its header said, or where there is no memory.
@@ -28,7 +28,7 @@ final class PlanesEngine: Sendable {
                 let step = plan.steps[index]
                 if deadline.mustEnd, let error = deadline.error { throw error }
                 guard let picture = ladder.make(step, graphs) else { return nil }
-                guard let bytes = encode(picture, step, codec, deadline) else {
+                guard let bytes = encode(picture, step.output, step.rendition.encoding, codec, deadline) else {
                     if let error = deadline.error { throw error }
                     return nil
                 }
@@ -39,15 +39,14 @@ final class PlanesEngine: Sendable {
     }
 
     /// - Parameter picture: upright.
-    private func encode(
+    func encode(
         _ picture: PlanarPicture,
-        _ step: RenderPlan.Step,
+        _ size: PixelSize,
+        _ options: EncodingOptions,
         _ codec: PlaneCodec,
         _ deadline: RenderDeadline
     ) -> Data? {
-        let options = step.rendition.encoding
-        return options.format == .webp
-            ? WebPPlanes.encode(picture, step.output, options, deadline)
-            : codec.encode(picture, step.output, options)
+        options.format == .webp
+            ? WebPPlanes.encode(picture, size, options, deadline) : codec.encode(picture, size, options)
     }
 }

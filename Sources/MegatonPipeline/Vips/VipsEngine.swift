@@ -148,7 +148,7 @@ struct VipsEngine: RenderEngine {
     }
 
     /// Frames, and shrink on load.
-    private static func loadOptions(_ plan: RenderPlan, _ pass: RenderPlan.Pass) -> String {
+    static func loadOptions(_ plan: RenderPlan, _ pass: RenderPlan.Pass) -> String {
         if pass.frames > 1 { return "n=\(pass.frames)" }
         switch plan.probe.type {
         case .jpeg:
@@ -166,7 +166,7 @@ struct VipsEngine: RenderEngine {
         }
     }
 
-    private static func withBytes<Value>(
+    static func withBytes<Value>(
         of data: Data,
         _ what: String,
         _ body: (UnsafeRawBufferPointer) throws(VipsError) -> Value

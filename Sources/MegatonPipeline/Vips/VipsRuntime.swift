@@ -76,7 +76,7 @@ public enum VipsRuntime {
 
     /// To be called last on each thread that may have used libvips: it frees what the library keeps for the thread. Where it
     /// was never started there is nothing, and it would crash.
-    static func endThread() {
+    package static func endThread() {
         if isRunning.load(ordering: .acquiring) { vips_thread_shutdown() }
     }
 

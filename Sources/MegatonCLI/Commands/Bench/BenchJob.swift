@@ -10,11 +10,14 @@ enum BenchJob {
     }
 
     /// A job's JSON in its full form, of so many bytes at the least.
-    static func json(_ number: Int, bytes: Int) -> String {
-        let head = #"{"id":"\#(now())-\#(number)","kind":"fetch","source":"https://example.org/"#
+    ///
+    /// - Parameter isTimed: whether the id says when it was pushed.
+    static func json(_ number: Int, bytes: Int, isTimed: Bool = true) -> String {
+        let time = isTimed ? String(now()) : "backlog"
+        let head = #"{"id":"\#(time)-\#(number)","kind":"fetch","source":"https://example.org/"#
         return head + String(repeating: "x", count: max(0, bytes - head.utf8.count - 2)) + #""}"#
     }
 
-    /// When a job was pushed, by its id.
+    /// When a job was pushed, by its id; nil where that does not say it.
     static func pushed(_ id: String) -> Int? { id.split(separator: "-").first.flatMap { Int($0) } }
 }

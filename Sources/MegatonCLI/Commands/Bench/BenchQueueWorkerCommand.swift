@@ -3,7 +3,6 @@ import Foundation
 import Logging
 import MegatonCluster
 import NIOPosix
-import Synchronization
 
 /// `megaton bench queue-worker`: a worker process of `megaton bench queue`, which starts it.
 struct BenchQueueWorkerCommand: AsyncParsableCommand {
@@ -15,24 +14,10 @@ struct BenchQueueWorkerCommand: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
 
-    private final class Latencies: Sendable {
-        let histogram = Mutex(LatencyHistogram())
-
-        /// The ids say when their jobs were pushed.
-        func add(_ ids: [String]) {
-            let now = BenchJob.now()
-            histogram.withLock { histogram in
-                for id in ids {
-                    if let pushed = BenchJob.pushed(id) { histogram.add(now - pushed) }
-                }
-            }
-        }
-    }
-
     func run() async throws {
         try await reportingFailures {
             let shutdown = ShutdownSignal()
-            let latencies = Latencies()
+            let latencies = StartLatencies()
             let worker = NoOpWorker(
                 try redis.control(),
                 keys: redis.keys,
@@ -42,7 +27,7 @@ struct BenchQueueWorkerCommand: AsyncParsableCommand {
                 onClaim: { latencies.add($0) }
             )
             try await ProcessSignals.forwarded(to: shutdown) { try await worker.run(until: shutdown) }
-            Terminal.output(try JSONText.line(latencies.histogram.withLock { $0 }))
+            Terminal.output(try JSONText.line(latencies.histogram))
         }
     }
 }

@@ -5,6 +5,8 @@ import Foundation
 struct LatencyHistogram: Codable, Sendable {
     private var counts: [Int: Int] = [:]
     private(set) var count = 0
+    /// Microseconds of all together.
+    private(set) var sum = 0
 
     private static let parts = 16.0
 
@@ -12,11 +14,13 @@ struct LatencyHistogram: Codable, Sendable {
     mutating func add(_ microseconds: Int) {
         counts[Self.bucket(microseconds), default: 0] += 1
         count += 1
+        sum += microseconds
     }
 
     mutating func merge(_ other: LatencyHistogram) {
         counts.merge(other.counts, uniquingKeysWith: +)
         count += other.count
+        sum += other.sum
     }
 
     /// Milliseconds below which this part (0 to 1) of all lie; nil where there is nothing.

@@ -1,0 +1,62 @@
+import ArgumentParser
+import Foundation
+
+/// `megaton bench cache`
+struct BenchCacheCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cache",
+        abstract: "What the caches can do by the size of their entries: Redis, disk and memory.",
+        discussion: """
+            A private Redis and a folder in /tmp. A put of the disk cache returns before the file is written; its speed \
+            includes the writing of all, its percentiles do not. What is read from the disk is in the system's memory. \
+            The memory cache copies nothing.
+            """
+    )
+
+    @Option(name: .long, help: "Bytes of an entry, separated by commas; k and m are KiB and MiB.")
+    var sizes = "1k,10k,100k,1m"
+
+    @Option(name: .long, help: "Seconds for each cache, size and direction.")
+    var seconds = 1
+
+    @Option(name: .long, help: "Entries on their way at a time.")
+    var concurrency = 8
+
+    @Flag(name: .long, help: "End with one JSON object on standard output.")
+    var json = false
+
+    mutating func validate() throws {
+        if !(1...600).contains(seconds) { throw ValidationError("--seconds is 1 to 600.") }
+        if !(1...1024).contains(concurrency) { throw ValidationError("--concurrency is 1 to 1024.") }
+        _ = try entrySizes()
+    }
+
+    /// Bytes.
+    private func entrySizes() throws -> [Int] {
+        let sizes = try self.sizes.split(separator: ",").map { text in
+            let units = ["k": 1 << 10, "m": 1 << 20]
+            let unit = units[text.suffix(1).lowercased()]
+            guard let number = Int(unit == nil ? text : text.dropLast()), (1...CacheBenchmark.largest).contains(number),
+                (1...CacheBenchmark.largest).contains(number * (unit ?? 1))
+            else { throw ValidationError("--sizes is a list like 1k,1m of 1 to 32m, not \"\(text)\".") }
+            return number * (unit ?? 1)
+        }
+        if !(1...16).contains(sizes.count) { throw ValidationError("--sizes names 1 to 16 sizes.") }
+        return sizes
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            let sizes = try entrySizes()
+            let report = try await EmbeddedRedis(size: 4 << 30, isTemporary: true).run { address in
+                try await CacheBenchmark(
+                    address: address,
+                    sizes: sizes,
+                    time: .seconds(seconds),
+                    concurrency: concurrency
+                ).run()
+            }
+            if json { Terminal.output(try JSONText.pretty(report)) } else { Terminal.output(report.text) }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonRedis
+import NIOPosix
+
+/// A coordinator in this process and the workers of a benchmark in theirs, for as long as a body runs.
+struct BenchCluster: Sendable {
+    let address: RedisConfiguration
+    /// Arguments of each process of workers, behind `megaton bench`. It ends with a histogram as its last line.
+    let workers: [[String]]
+
+    /// - Returns: what the body returns, and the histograms of all workers together.
+    func run<Value: Sendable>(
+        _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> (Value, LatencyHistogram) {
+        let coordinator = Coordinator(
+            .init(),
+            redis: address,
+            group: MultiThreadedEventLoopGroup.singleton,
+            name: Identity.process(),
+            logger: LogOptions.logger("megaton.coordinator", level: .error)
+        )
+        try await coordinator.start()
+        let processes = BenchProcesses(arguments: workers, environment: ["MEGATON_REDIS": address.description])
+        let (value, outputs) = try await withThrowingTaskGroup(of: (Value, [String])?.self) { group in
+            group.addTask {
+                await coordinator.run()
+                return nil
+            }
+            group.addTask { try await processes.run(body) }
+            defer { group.cancelAll() }
+            while let result = try await group.next() {
+                if let result { return result }
+            }
+            throw CancellationError()
+        }
+        var all = LatencyHistogram()
+        for output in outputs {
+            let line = output.split(separator: "\n").last ?? ""
+            all.merge(try JSONDecoder().decode(LatencyHistogram.self, from: Data(line.utf8)))
+        }
+        return (value, all)
+    }
+}

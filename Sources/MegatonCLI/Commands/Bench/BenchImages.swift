@@ -1,0 +1,50 @@
+import Foundation
+
+/// The pictures that `megaton bench pipeline` renders, as bytes in memory.
+struct BenchImages: Sendable {
+    /// One of them.
+    struct Image: Sendable {
+        let path: String
+        let data: Data
+    }
+
+    private(set) var images: [Image] = []
+    /// Whether there were more than fit.
+    private(set) var isCut = false
+
+    /// Files that are taken at the most.
+    static let countLimit = 1000
+    /// Bytes that are taken at the most, but for the last file.
+    private static let sizeLimit = 1 << 30
+
+    /// Blocks.
+    ///
+    /// - Parameter arguments: files, directories and lists of them, as of `megaton run`.
+    /// - Throws: `Failure` where one cannot be read, or is no local file.
+    init(_ arguments: [String]) throws {
+        var reader = try InputReader(arguments, excluding: nil)
+        var size = 0
+        while !reader.isAtEnd {
+            for input in try reader.next(1) {
+                if images.count == Self.countLimit || size >= Self.sizeLimit {
+                    isCut = true
+                    return
+                }
+                let image = try Self.image(input)
+                size += image.data.count
+                images.append(image)
+            }
+        }
+    }
+
+    private static func image(_ input: Input) throws -> Image {
+        guard case .source(let text, _) = input, let url = URL(string: text), url.isFileURL else {
+            throw Failure.usage("bench pipeline reads local files only: nothing is to be measured but the pipeline.")
+        }
+        do {
+            return Image(path: url.path, data: try Data(contentsOf: url))
+        } catch {
+            throw Failure.usage("\(url.path) cannot be read: \(error.localizedDescription)")
+        }
+    }
+}

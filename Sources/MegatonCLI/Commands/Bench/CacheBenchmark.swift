@@ -1,0 +1,105 @@
+import Foundation
+import Logging
+import MegatonCluster
+import MegatonPipeline
+import MegatonRedis
+import NIOPosix
+
+/// Puts entries into caches and gets them again, and measures.
+struct CacheBenchmark: Sendable {
+    let address: RedisConfiguration
+    /// Bytes.
+    let sizes: [Int]
+    /// For each cache, size and direction.
+    let time: Duration
+    let concurrency: Int
+
+    /// Bytes: what the cache in Redis keeps by default.
+    static let largest = 32 << 20
+    /// Bytes of all entries of one size, but one at the least: more than may be on their way to the disk, so that none is
+    /// replaced before it is written.
+    private static let bytes = 64 << 20
+    private static let mostKeys = 65_536
+
+    func run() async throws -> CacheReport {
+        let logger = LogOptions.logger("megaton.bench", level: .error)
+        let redis = RedisClient(address, role: "cache", group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+        defer { redis.close() }
+        let folder = try TemporaryDirectory()
+        defer { folder.remove() }
+        var settings = DataCache.Configuration()
+        settings.sizeLimit = 4 << 30
+        let disk = try DataCache(
+            path: URL(fileURLWithPath: folder.path),
+            configuration: settings,
+            logger: logger
+        )
+        let memory = MemoryDataCache(costLimit: 4 << 30)
+        var report = CacheReport(concurrency: concurrency, rows: [])
+        for size in sizes {
+            report.rows += try await rows(RedisDataCache(redis: redis, logger: logger), size) {}
+            report.rows += try await rows(disk, size) { await disk.flush() }
+            report.rows += try await rows(memory, size) {}
+        }
+        return report
+    }
+
+    /// - Parameter settle: returns when everything that was put is where it belongs.
+    private func rows(
+        _ cache: any DataCaching,
+        _ size: Int,
+        _ settle: () async -> Void
+    ) async throws -> [CacheReport.Row] {
+        let data = Data((0..<size).map { _ in UInt8.random(in: 0...255) })
+        let keys = max(1, min(Self.mostKeys, Self.bytes / size))
+        let start = ContinuousClock.now
+        let put = await again { number in
+            await cache.storeData(data, for: "\(size)-\(number % keys)")
+            return true
+        }
+        await settle()
+        let written = start.duration(to: .now)
+        let known = min(keys, put.histogram.count)
+        let get = await again { number in await cache.cachedData(for: "\(size)-\(number % known)")?.count == size }
+        return [
+            CacheReport.Row(cache.layerName, "put", size, put.histogram, misses: 0, in: written),
+            CacheReport.Row(cache.layerName, "get", size, get.histogram, misses: get.misses, in: get.elapsed),
+        ]
+    }
+
+    /// What was done within the time.
+    private struct Done: Sendable {
+        var histogram = LatencyHistogram()
+        var misses = 0
+        var elapsed: Duration = .zero
+    }
+
+    /// Works in several tasks until the time is over; each does one at the least.
+    ///
+    /// - Parameter work: is given a number that grows, and says whether it found what it should.
+    private func again(_ work: @escaping @Sendable (Int) async -> Bool) async -> Done {
+        let next = Turn()
+        let start = ContinuousClock.now
+        let end = start + time
+        var all = await withTaskGroup(of: Done.self) { group in
+            for _ in 0..<concurrency {
+                group.addTask {
+                    var done = Done()
+                    repeat {
+                        let begin = ContinuousClock.now
+                        let isFound = await work(next.take())
+                        done.histogram.add(Int(begin.duration(to: .now).inSeconds * 1e6))
+                        if !isFound { done.misses += 1 }
+                    } while ContinuousClock.now < end
+                    return done
+                }
+            }
+            return await group.reduce(into: Done()) { all, done in
+                all.histogram.merge(done.histogram)
+                all.misses += done.misses
+            }
+        }
+        all.elapsed = start.duration(to: .now)
+        return all
+    }
+}

@@ -1,0 +1,71 @@
+import Foundation
+
+/// What `megaton bench cluster` measured.
+struct ClusterReport: Encodable, Sendable {
+    /// What the workers cost and do, before it is known how soon jobs began.
+    struct Measured: Sendable {
+        var idle: RedisSpending
+        var admittedPerSecond: Double?
+        var backlog: RedisSpending
+        var steadyRate: Int
+        var steady: RedisSpending
+    }
+
+    var simulatedWorkers: Int
+    /// Jobs that each worker has in hand at a time.
+    var concurrency: Int
+    /// From which jobs pretended to fetch; 0 is none.
+    var hosts: Int
+    var renderMilliseconds: Double
+    /// Without jobs.
+    var idle: RedisSpending
+    /// The coordinator's pace while nobody claims; nil where one look saw all of it.
+    var admittedPerSecond: Double?
+    var backlog: RedisSpending
+    /// Jobs a second.
+    var steadyRate: Int
+    var steady: RedisSpending
+    /// In the steady part.
+    var pushToStart: Percentiles
+    /// Jobs a second for which Redis would need one whole processor, by what those of the backlog took.
+    var jobsPerSecondOfOneRedis: Double
+    /// Workers that these would keep busy.
+    var workersOfOneRedis: Double
+
+    init(_ benchmark: ClusterBenchmark, _ measured: Measured, _ latencies: LatencyHistogram) {
+        simulatedWorkers = benchmark.workers
+        concurrency = benchmark.concurrency
+        hosts = benchmark.hosts
+        renderMilliseconds = benchmark.renderMilliseconds
+        idle = measured.idle
+        admittedPerSecond = measured.admittedPerSecond
+        backlog = measured.backlog
+        steadyRate = measured.steadyRate
+        steady = measured.steady
+        pushToStart = Percentiles(latencies)
+        jobsPerSecondOfOneRedis = Double(backlog.jobs) / max(1e-6, backlog.redisCPUSeconds)
+        workersOfOneRedis = jobsPerSecondOfOneRedis * renderMilliseconds / 1000 / Double(concurrency)
+    }
+
+    var text: String {
+        func number(_ value: Double, _ digits: Int = 0) -> String { String(format: "%.\(digits)f", value) }
+        func load(_ part: RedisSpending) -> String {
+            let machine = part.machineLoad.map { ", the machine \(number($0 * 100)) % busy" } ?? ""
+            return "Redis \(number(part.redisLoad * 100)) % of a processor\(machine)"
+        }
+        let admitted = admittedPerSecond.map { "\(number($0)) jobs a second" } ?? "too few to tell"
+        let jobs =
+            "\(number(backlog.cpuMicrosecondsPerJob ?? 0)) µs, \(number(backlog.commandsPerJob ?? 0, 1)) commands"
+        let start = [pushToStart.p50Milliseconds, pushToStart.p90Milliseconds, pushToStart.p99Milliseconds]
+        return """
+            workers     \(simulatedWorkers) with \(concurrency) places each, \(number(renderMilliseconds, 1)) ms a job
+            idle        \(load(idle)), \(number(idle.commandsPerSecond)) commands a second
+            admission   \(admitted)
+            backlog     \(number(backlog.jobsPerSecond)) jobs a second, \(load(backlog))
+            a job       \(jobs), \(number(backlog.scriptsPerJob ?? 0, 2)) of them scripts
+            steady      \(number(steady.jobsPerSecond)) of \(steadyRate) jobs a second, \(load(steady))
+            latency     \(start.map { number($0, 2) }.joined(separator: ", ")) ms (p50, p90, p99) from push to start
+            one Redis   \(number(jobsPerSecondOfOneRedis)) jobs a second, \(number(workersOfOneRedis)) such workers
+            """
+    }
+}

@@ -1,0 +1,111 @@
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+
+/// A worker without a pipeline: claims, leases, sweeps, looks for a leader and ends its jobs as a real one does.
+struct SimulatedWorker: Sendable {
+    private let name: String
+    private let queue: JobQueue
+    private let claims: ClaimLoop
+    private let keeper: LeaseKeeper
+    private let reserve: Leadership
+    private let configuration: Worker.Configuration
+    private let logger: Logger
+
+    /// How often a worker looks whether it has to admit jobs by itself.
+    private static let lookInterval: Duration = .seconds(1)
+
+    /// - Parameters:
+    ///   - queue: on a connection that others may use too.
+    ///   - leases: as `queue`, on another connection.
+    ///   - wake: a connection that nothing else uses.
+    init(
+        _ configuration: Worker.Configuration,
+        name: String,
+        queue: JobQueue,
+        leases: JobQueue,
+        wake: RedisClient,
+        runner: SimulatedRunner,
+        logger: Logger
+    ) {
+        self.configuration = configuration
+        self.name = name
+        self.queue = queue
+        self.logger = logger
+        let (running, statistics) = (RunningJobs(), StatisticsRecorder())
+        let handler = JobHandler(
+            queue: queue,
+            runner: runner,
+            running: running,
+            statistics: statistics,
+            retry: configuration.retry,
+            maximumStalls: configuration.maximumStalls,
+            worker: name,
+            history: History(file: nil, logger: logger),
+            logger: logger
+        )
+        claims = ClaimLoop(
+            configuration,
+            queue: queue,
+            wake: wake,
+            handler: handler,
+            running: running,
+            logger: logger
+        )
+        keeper = LeaseKeeper(
+            queue: leases,
+            worker: name,
+            info: Worker.info(configuration),
+            running: running,
+            lease: configuration.lease,
+            interval: configuration.renewInterval,
+            statistics: statistics,
+            logger: logger
+        )
+        reserve = Leadership(queue: queue, name: name, lease: configuration.lease, isReserve: true)
+    }
+
+    /// Works until the signal, and signs off.
+    func run(until signal: ShutdownSignal) async {
+        await keeper.renew()
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await keeper.run() }
+            group.addTask { await sweep() }
+            group.addTask { await look() }
+            await claims.run(until: signal)
+            group.cancelAll()
+        }
+        do {
+            try await queue.release([], worker: name, leaves: true)
+        } catch {
+            logger.warning("the worker could not sign off", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+
+    private func sweep() async {
+        await regularly { () async throws(RedisError) -> Duration in
+            try await queue.sweep() == nil ? configuration.sweepInterval / 2 : configuration.sweepInterval
+        }
+    }
+
+    /// What a worker's reserve does where there is a leader.
+    private func look() async {
+        await regularly { () async throws(RedisError) -> Duration in
+            _ = try await reserve.hasLeader()
+            return Self.lookInterval
+        }
+    }
+
+    /// - Parameter step: says how long to wait before the next one.
+    private func regularly(_ step: () async throws(RedisError) -> Duration) async {
+        while !Task.isCancelled {
+            var pause = Self.lookInterval
+            do throws(RedisError) {
+                pause = try await step()
+            } catch {
+                logger.debug("Redis did not answer", metadata: [LogKey.error: "\(error)"])
+            }
+            try? await Task.sleep(for: pause)  // Cancelled: the loop's condition ends it.
+        }
+    }
+}

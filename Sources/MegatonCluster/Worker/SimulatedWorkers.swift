@@ -1,0 +1,99 @@
+internal import Foundation
+package import Logging
+internal import MegatonPipeline
+package import MegatonRedis
+package import NIOCore
+
+/// Many workers in one process that only pretend to work: what a large fleet costs its queue, without the machines.
+///
+/// What they ask of the control Redis is what workers ask of it, but for the counts that are flushed every few seconds.
+/// Each has a connection of its own to be woken on, as a command that blocks has it for itself; the others are shared.
+package struct SimulatedWorkers: Sendable {
+    private let count: Int
+    private let configuration: Worker.Configuration
+    private let name: String
+    private let group: any EventLoopGroup
+    private let origins: [URL]
+    private let work: @Sendable () -> Duration
+    private let onStart: @Sendable (String) -> Void
+    private let logger: Logger
+
+    /// Connections for claims and ends.
+    private static let controls = 4
+    /// The workers begin within this time, one after the other, so that they do not all renew and sweep at once.
+    private static let spread: Duration = .seconds(1)
+
+    /// - Parameters:
+    ///   - places: jobs that each has in hand at a time.
+    ///   - hosts: from which jobs pretend to fetch, with a pass of the host gate; 0 asks for none.
+    ///   - name: of the process: `host:pid:random`.
+    ///   - work: how long the next job takes.
+    ///   - onStart: told the id of each job that begins; must not block.
+    package init(
+        _ count: Int,
+        places: Int,
+        hosts: Int,
+        redis: RedisConfiguration,
+        keys: QueueKeys,
+        group: any EventLoopGroup,
+        name: String,
+        logger: Logger,
+        work: @escaping @Sendable () -> Duration,
+        onStart: @escaping @Sendable (String) -> Void
+    ) {
+        self.count = count
+        self.name = name
+        self.group = group
+        self.logger = logger
+        self.work = work
+        self.onStart = onStart
+        origins = (0..<hosts).compactMap { URL(string: "https://host-\($0).example.org/") }
+        var configuration = Worker.Configuration(control: redis)
+        configuration.keys = keys
+        configuration.concurrency = places
+        // What is measured is what passes cost, and not how they are refused.
+        configuration.hostLimits.concurrency = 1 << 30
+        self.configuration = configuration
+    }
+
+    /// Works until the signal.
+    package func run(until signal: ShutdownSignal) async {
+        let controls = (0..<min(count, Self.controls)).map { _ in queue("control") }
+        let leases = queue("lease")
+        await withTaskGroup(of: Void.self) { workers in
+            for number in 0..<count {
+                let worker = simulated(number, controls[number % controls.count], leases)
+                workers.addTask {
+                    // Cancelled: the worker ends as soon as it begins.
+                    try? await Task.sleep(for: Self.spread * number / count)
+                    await worker.run(until: signal)
+                }
+            }
+        }
+        for queue in controls + [leases] { queue.close() }
+    }
+
+    private func simulated(_ number: Int, _ queue: JobQueue, _ leases: JobQueue) -> SimulatedWorker {
+        let gate = HostGate(
+            redis: queue.redis,
+            keys: queue.keys,
+            limits: configuration.hostLimits,
+            logger: logger
+        )
+        return SimulatedWorker(
+            configuration,
+            name: "\(name):\(number)",
+            queue: queue,
+            leases: leases,
+            wake: client("wake"),
+            runner: SimulatedRunner(gate: gate, origins: origins, work: work, onStart: onStart),
+            logger: logger
+        )
+    }
+
+    private func queue(_ role: String) -> JobQueue { JobQueue(client(role), keys: configuration.keys) }
+
+    private func client(_ role: String) -> RedisClient {
+        RedisClient(configuration.control, role: role, group: group, logger: logger)
+    }
+}

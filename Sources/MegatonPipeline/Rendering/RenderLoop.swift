@@ -1,0 +1,28 @@
+package import Foundation
+
+/// What the rendering of a job is without everything around it: bytes in, a rendition's bytes out, on the thread that
+/// calls. For those who measure what the rest costs.
+package struct RenderLoop: Sendable {
+    private let engine: any RenderEngine
+    private let rendition: Rendition
+    private let limits = RenderLimits()
+
+    /// - Throws: what a pipeline says of a rendition that it cannot make.
+    package init(_ rendition: Rendition, engine: RenderEngineChoice = .auto) throws(ImagePipeline.Error) {
+        try limits.check(rendition)
+        self.rendition = rendition
+        self.engine = engine.engine
+    }
+
+    /// Sniff, probe, limits, plan, and one decode for the rendition.
+    ///
+    /// - Throws: what a pipeline throws for these bytes.
+    package func render(_ data: Data) throws(ImagePipeline.Error) -> Data {
+        let plan = try RenderPlan(probing: data, AssetType.supported.sniff(data), [rendition], engine, limits)
+        let deadline = RenderDeadline(.now + limits.time)
+        guard let image = try engine.execute(plan, data, deadline: deadline).first else {
+            throw ImagePipeline.Error(.renderFailed, "the engine made nothing of the picture.")
+        }
+        return image.data
+    }
+}

@@ -1,0 +1,114 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+/// `megaton bench` with the smallest bounds: what is reported is there and fits together, whatever the figures are.
+@Suite(.timeLimit(.minutes(3))) struct BenchTests {
+    private func bench(_ arguments: [String]) async throws -> (report: [String: Any], errors: String) {
+        let ending = await (try ProgramUnderTest.megaton(["bench"] + arguments + ["--json"])).ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        let report = try JSONSerialization.jsonObject(with: Data(ending.output.utf8)) as? [String: Any]
+        return (try #require(report), ending.errors)
+    }
+
+    /// The median of what was measured, ms.
+    private func median(_ part: Any?) throws -> Double {
+        try #require((part as? [String: Any])?["p50_milliseconds"] as? Double)
+    }
+
+    @Test func theQueueWorksOffWhatIsPushed() async throws {
+        let (report, _) = try await bench([
+            "queue", "--jobs", "1000", "--workers", "1", "--rate", "50", "--seconds", "1",
+        ])
+        #expect(report["jobs"] as? Int == 1000)
+        #expect(try #require(report["jobs_per_second"] as? Double) > 0)
+        #expect(try #require(report["p50_milliseconds"] as? Double) > 0)
+    }
+
+    @Test func thePipelineHasStagesAndAWhole() async throws {
+        let directory = try TestDirectory()
+        for index in 0..<2 {
+            try directory.write(TestImage.quarters(width: 64, height: 64, seed: UInt8(index)), to: "\(index).png")
+        }
+        try directory.write(Data("no picture".utf8), to: "broken.png")
+        let (report, errors) = try await bench([
+            "pipeline", directory.path, "--size", "32", "--format", "jpeg,png", "--seconds", "1", "--threads", "2",
+        ])
+        #expect(report["images"] as? Int == 2)
+        #expect(errors.contains("broken.png is left out"), "\(errors)")
+        let stages = try #require(report["stages"] as? [[String: Any]])
+        let all = try #require(report["all"] as? [[String: Any]])
+        let names = (stages + all).compactMap { $0["stage"] as? String }
+        #expect(names == ["header", "decode", "resize", "encode jpeg", "encode png", "all jpeg", "all png"])
+        for stage in stages + all {
+            #expect(try #require(stage["images_per_second"] as? Double) > 0)
+            #expect(try median(stage["latency"]) > 0)
+        }
+    }
+
+    @Test func thoseWhoWaitAreWokenAndServed() async throws {
+        let (report, _) = try await bench(["lock", "--waiters", "5", "--processes", "2", "--rounds", "3"])
+        #expect(report["rounds"] as? Int == 3)
+        let medians = try ["first", "median", "last", "served"].map { try median(report[$0]) }
+        #expect(medians == medians.sorted() && medians[0] > 0, "\(medians)")
+    }
+
+    @Test func aGivenRedisIsLeftWithNothingThatStays() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            _ = try await bench([
+                "lock", "--waiters", "2", "--processes", "1", "--rounds", "1", "--redis", server.url,
+            ])
+            let client = server.client()
+            defer { client.close() }
+            let keys = try await client.send(["KEYS", "*"]).array?.compactMap(\.string) ?? []
+            #expect(!keys.isEmpty, "it was asked")
+            for key in keys {
+                #expect(try await client.send(["TTL", .string(key)]).int ?? -1 > 0, "\(key)")
+            }
+        }
+    }
+
+    @Test func theCachesFindWhatWasPut() async throws {
+        let (report, _) = try await bench(["cache", "--sizes", "300k", "--seconds", "1", "--concurrency", "2"])
+        let rows = try #require(report["rows"] as? [[String: Any]])
+        let names = rows.map { "\($0["cache"] ?? "") \($0["operation"] ?? "")" }
+        #expect(names == ["redis put", "redis get", "disk put", "disk get", "memory put", "memory get"])
+        for row in rows {
+            #expect(row["bytes"] as? Int == 300 << 10 && row["misses"] as? Int == 0, "\(row)")
+            #expect(try #require(row["entries_per_second"] as? Double) > 0)
+        }
+    }
+
+    @Test func aFleetThatPretendsWorksAQueueThatIsReal() async throws {
+        let (report, _) = try await bench([
+            "cluster", "--simulated-workers", "20", "--jobs", "400", "--render-ms", "5", "--seconds", "1",
+            "--rate", "50", "--hosts", "3",
+        ])
+        #expect(report["simulated_workers"] as? Int == 20)
+        let backlog = try #require(report["backlog"] as? [String: Any])
+        #expect(try #require(backlog["jobs"] as? Int) > 0)
+        // Each end is told by itself, and each job enters and leaves a host's gate.
+        #expect(try #require(backlog["scripts_per_job"] as? Double) >= 3)
+        #expect(try #require(backlog["redis_cpu_seconds"] as? Double) > 0)
+        let steady = try #require(report["steady"] as? [String: Any])
+        #expect(steady["jobs"] as? Int == 50)
+        #expect(try median(report["push_to_start"]) > 0)
+        #expect(try #require(report["workers_of_one_redis"] as? Double) > 0)
+    }
+
+    @Test func whatCannotBeMeasuredIsWrongUsage() async throws {
+        let empty = try TestDirectory()
+        for arguments in [
+            ["pipeline"], ["pipeline", empty.path], ["pipeline", "/nowhere"],
+            ["pipeline", "https://example.org/a.jpg"],
+            ["pipeline", empty.path, "--format", "bmp"], ["pipeline", empty.path, "--size", "0"],
+            ["lock", "--waiters", "0"], ["lock", "--waiters", "2", "--processes", "3"], ["lock", "--redis", "nowhere"],
+            ["cache", "--sizes", "33m"], ["cache", "--sizes", ""], ["cache", "--seconds", "0"],
+            ["cluster", "--simulated-workers", "0"], ["cluster", "--render-ms", "0"], ["queue", "--jobs", "1"],
+        ] {
+            let ending = await (try ProgramUnderTest.megaton(["bench"] + arguments)).ending()
+            #expect(ending.code == 64, "\(arguments): \(ending.errors)")
+        }
+    }
+}
