@@ -48,10 +48,17 @@ class Photos:
         size = sum(photo.path.stat().st_size for photo in self.photos)
         return {
             "count": len(self.photos),
+            # Decoding these is most of the work, whoever does it.
+            "progressive": sum(_is_progressive(photo.path) for photo in self.photos),
             "megapixels_median": round(sizes[len(sizes) // 2], 1),
             "megapixels_max": round(sizes[-1], 1),
             "megabytes": round(size / 1e6, 1),
         }
+
+
+def _is_progressive(path: Path) -> bool:
+    image = pyvips.Image.new_from_file(str(path))
+    return "jpeg-multiscan" in image.get_fields() and bool(image.get("jpeg-multiscan"))
 
 
 def prepare(build: Path, directory: Path | None, quick: bool) -> Photos:

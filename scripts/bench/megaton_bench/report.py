@@ -22,7 +22,8 @@ def text(report: dict[str, Any]) -> str:
     lines = [
         f"{report['date']}, {machine['cpu']}, {machine['cores']} cores, {machine['system']}, {machine['kernel']};",
         ", ".join(f"{name} {version}" for name, version in report["versions"].items()) + ".",
-        f"{pictures['count']} pictures, median {pictures['megapixels_median']} MP, rounds: {report['rounds']}.",
+        f"{pictures['count']} pictures, {pictures['progressive']} progressive, "
+        f"median {pictures['megapixels_median']} MP; rounds: {report['rounds']}.",
         "",
     ]
     for case, rows in report["cases"].items():
