@@ -43,7 +43,7 @@ struct CacheReport: Encodable, Sendable {
         let lines = rows.map { row in
             row.cache.padding(toLength: 8, withPad: " ", startingAt: 0) + row.operation
                 + String(
-                    format: "%10ld%11.0f%9.1f%8ld",
+                    format: "%10ld%11.0f%12.1f%8ld",
                     row.bytes,
                     row.entriesPerSecond,
                     row.megabytesPerSecond,
@@ -53,7 +53,7 @@ struct CacheReport: Encodable, Sendable {
         return
             ([
                 "\(concurrency) at a time",
-                "cache           bytes  entries/s     MB/s  misses" + Percentiles.heads,
+                "cache           bytes  entries/s        MB/s  misses" + Percentiles.heads,
             ] + lines).joined(separator: "\n")
     }
 }
