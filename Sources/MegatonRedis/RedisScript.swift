@@ -48,23 +48,36 @@ extension RedisClient {
         calls: [(keys: [String], arguments: [RedisArgument])],
         timeout: Duration? = nil
     ) async throws(RedisError) -> [RedisValue] {
-        var replies = try await pipeline(
-            calls.map { script.call(keys: $0.keys, arguments: $0.arguments) },
+        try await run(script, after: [], calls: calls, timeout: timeout).calls
+    }
+
+    /// Sends commands and runs a script behind them, in one round trip. Error replies come back as `.error` in their place,
+    /// and keep nothing that follows from being done.
+    public func run(
+        _ script: RedisScript,
+        after commands: [RedisCommand],
+        calls: [(keys: [String], arguments: [RedisArgument])],
+        timeout: Duration? = nil
+    ) async throws(RedisError) -> (commands: [RedisValue], calls: [RedisValue]) {
+        let all = try await pipeline(
+            commands + calls.map { script.call(keys: $0.keys, arguments: $0.arguments) },
             timeout: timeout
         )
-        guard replies.count == calls.count else {
-            throw RedisError(.unexpectedReply, "Redis answered \(replies.count) of \(calls.count) calls.")
+        guard all.count == commands.count + calls.count else {
+            throw RedisError(.unexpectedReply, "Redis answered \(all.count) of \(commands.count + calls.count) calls.")
         }
+        let first = Array(all.prefix(commands.count))
+        var replies = Array(all.dropFirst(commands.count))
         let unknown = replies.indices.filter { index in
             if case .error(let text) = replies[index] { text.hasPrefix("NOSCRIPT") } else { false }
         }
-        if unknown.isEmpty { return replies }
+        if unknown.isEmpty { return (first, replies) }
         try await send(["SCRIPT", "LOAD", .string(script.source)], timeout: timeout)
         let again = try await pipeline(
             unknown.map { script.call(keys: calls[$0].keys, arguments: calls[$0].arguments) },
             timeout: timeout
         )
         for (index, reply) in zip(unknown, again) { replies[index] = reply }
-        return replies
+        return (first, replies)
     }
 }

@@ -18,4 +18,20 @@ struct AdmissionWindowTests {
         window.observe(ended: 15200, at: start + .seconds(3))
         #expect(window.size == 1000)
     }
+
+    @Test func knowsWhetherJobsEnd() {
+        var window = AdmissionWindow(limit: 1000)
+        let start = ContinuousClock.now
+        var moving: [Bool] = []
+        for ended in [10, 10, 11, 11] {
+            window.observe(ended: ended, at: start)
+            moving.append(window.isMoving)
+        }
+        #expect(moving == [false, false, true, false])
+    }
+
+    @Test func anEighthOfItIsWorthARound() {
+        #expect(AdmissionWindow(limit: 1000).leastRoom == 8)
+        #expect(AdmissionWindow(limit: 3).leastRoom == 1)
+    }
 }

@@ -82,6 +82,21 @@ import Testing
         }
     }
 
+    /// A round costs as much for one job as for many.
+    @Test func aWindowThatIsNearlyFullIsLeftAlone() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for id in ids { try await fixture.push(QueueFixture.job(id)) }
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 32)))
+            while case .admitted = try await fixture.admit() {}
+            let jobs = try await fixture.claim(8)
+            #expect(try await fixture.count("HLEN", fixture.keys.body) == 64)
+            for job in jobs.dropLast() { _ = try await fixture.finish(job) }
+            #expect(try await fixture.admit() == .full)
+            _ = try await fixture.finish(jobs[7])
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 8)))
+        }
+    }
+
     private let ids = (0..<100).map { String(format: "%03d", $0) }
 
     /// A round admits what the one before has looked at, while that before it is looked at and more is staged.

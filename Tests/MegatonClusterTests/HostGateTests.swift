@@ -180,6 +180,60 @@ import Testing
         }
     }
 
+    /// Runs a gate as a worker does.
+    private func running(_ limits: HostLimits, _ body: (HostGate, QueueFixture) async throws -> Void) async throws {
+        try await run(limits) { (gate, fixture) async throws in
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await gate.run() }
+                // It keeps nothing before it runs.
+                repeat {
+                    await gate.leave(try await gate.enter(url), .answered)
+                } while try await fixture.count("ZCARD", fixture.keys.fetching(host)) == 0
+                try await body(gate, fixture)
+                group.cancelAll()
+            }
+            let left = try await fixture.count("ZCARD", fixture.keys.fetching(host))
+            #expect(left == 0, "it gives back what it has")
+        }
+    }
+
+    @Test func aPassServesMoreThanOneRequestWhereItsHostIsWell() async throws {
+        try await running(HostLimits()) { (gate, fixture) async throws in
+            let before = try await fixture.redis.calls("evalsha")
+            var tokens: Set<String?> = []
+            for _ in 0..<100 {
+                let pass = try await gate.enter(url)
+                tokens.insert(pass.token)
+                await gate.leave(pass, .answered)
+            }
+            #expect(tokens.count < 50, "each of them serves for a quarter of a second")
+            #expect(try await fixture.redis.calls("evalsha") - before < 100)
+            while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0 { await Task.yield() }
+        }
+    }
+
+    @Test func aComplaintEndsThat() async throws {
+        try await running(HostLimits()) { (gate, fixture) async throws in
+            let (first, second) = (try await gate.enter(url), try await gate.enter(url))
+            await gate.leave(first, .answered)
+            await gate.leave(second, .throttled(seconds: 30))
+            #expect(await refusal(gate)?.code == .throttled)
+            #expect(try await fixture.count("ZCARD", fixture.keys.fetching(host)) == 0)
+        }
+    }
+
+    /// Half of the places, so that a busy host's go round among the workers.
+    @Test func aHostNearItsLimitGivesEachPassForOneRequest() async throws {
+        var limits = HostLimits()
+        limits.concurrency = 2
+        try await running(limits) { (gate, fixture) async throws in
+            let (first, second) = (try await gate.enter(url), try await gate.enter(url))
+            await gate.leave(second, .answered)
+            #expect(try await fixture.count("ZCARD", fixture.keys.fetching(host)) == 1)
+            await gate.leave(first, .answered)
+        }
+    }
+
     @Test func withoutRedisEverybodyMayPass() async throws {
         var configuration = RedisConfiguration(address: .unix(path: "/nowhere/redis.sock"))
         configuration.commandTimeout = .milliseconds(50)

@@ -63,6 +63,28 @@ import Testing
         }
     }
 
+    /// Each message goes to all workers: most flights have nobody who waits.
+    @Test func anEndIsToldOnlyWhereSomebodyWaits() async throws {
+        try await withPeers { (server, one, two) async throws in
+            let client = server.client()
+            defer { client.close() }
+            await one.lock.finish([(try lead(await one.lock.begin([key]).first), entry(1000))])
+            let other = CacheKey(.rendition, ["b"])
+            await one.lock.fail([try lead(await one.lock.begin([other]).first)], error: .init(.cancelled, "…"))
+            #expect(try await client.calls("publish") == 0)
+            let third = CacheKey(.rendition, ["c"])
+            let led = try lead(await one.lock.begin([third]).first)
+            _ = try wait(await two.lock.begin([third]).first)
+            await one.lock.finish([(led, entry(1000))])
+            #expect(try await client.calls("publish") == 1)
+            let fourth = CacheKey(.rendition, ["d"])
+            let late = try lead(await one.lock.begin([fourth]).first)
+            try await client.send(["DEL", .string(CacheNames.flight(fourth))])
+            await one.lock.finish([(late, entry(1000))])
+            #expect(try await client.calls("publish") == 2, "who waits for a flight that is gone is not known")
+        }
+    }
+
     @Test func oneLeadsTheOtherWaitsAndThenFindsTheEntry() async throws {
         try await withPeers { server, one, two in
             let running = Task { await two.lock.run() }  // Cancelled below.
@@ -81,6 +103,30 @@ import Testing
             #expect(found.checksum == CacheEntry.sha256(found.data))
             running.cancel()
             await running.value
+        }
+    }
+
+    /// The look for the beginning of an interrupted download goes with the one for the entry.
+    @Test func aLeadTellsWhetherADownloadWasInterrupted() async throws {
+        try await withPeers { (_, one, _) async throws in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let cache = RedisDataCache(redis: one.client, logger: logger)
+            let lock = InFlightLock(
+                cache: cache,
+                owner: "three",
+                lease: .seconds(10),
+                negatives: NegativePolicy(),
+                group: MultiThreadedEventLoopGroup.singleton,
+                logger: logger,
+                statistics: nil,
+                history: nil,
+                keepsPartials: true
+            )
+            let (left, other) = (CacheKey(.original, ["a"]), CacheKey(.original, ["b"]))
+            await cache.forPartials().storeData(Data("begun".utf8), for: CacheKey.partial(of: left).description)
+            let decisions = await lock.begin([key, left, other])
+            #expect(try decisions.map { try lead($0).hasPartial } == [nil, true, false])
+            #expect(try lead(await one.lock.begin([CacheKey(.original, ["c"])]).first).hasPartial == nil)
         }
     }
 

@@ -298,4 +298,32 @@ import Testing
             #expect(cache.partials.isEmpty)
         }
     }
+
+    /// Lets everybody lead, and says of what was left behind what it is told to say.
+    private struct Hinting: FlightCoordinating {
+        let hasPartial: Bool?
+
+        func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+            keys.map { .lead(FlightLead(key: $0, token: 1, hasPartial: hasPartial)) }
+        }
+
+        func wait(for flight: FlightWait) async {}
+        func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> { [] }
+        func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {}
+    }
+
+    /// A look in vain would cost each fetch a round trip.
+    @Test(arguments: [nil, true, false] as [Bool?]) func whoGivesTheLeadMayKnowThatNothingIsLeft(_ hint: Bool?)
+        async throws
+    {
+        try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
+            let pipeline = worker {
+                $0.dataCache = nil
+                $0.resumableDataCache = cache
+                $0.flights = Hinting(hasPartial: hint)
+            }
+            for _ in 0..<2 { #expect(await code(pipeline, origin.url("/a")) == .incompleteBody) }
+            #expect(ranges.values == (hint == false ? ["", ""] : ["", "bytes=100000-"]))
+        }
+    }
 }

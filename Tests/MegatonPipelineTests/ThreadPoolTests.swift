@@ -17,4 +17,11 @@ import Testing
         let (one, other) = try await (pool.run { pthread_self() }, pool.run { pthread_self() })
         #expect(one == other, "one thread does it all")
     }
+
+    @Test func theKernelKnowsTheNamesOfThreads() async throws {
+        let pool = ThreadPool(name: "megaton-painter", count: 1)
+        defer { pool.stop() }
+        let name = try await pool.run { try String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8) }
+        #expect(name == "megaton-painter\n", "15 characters of it")
+    }
 }

@@ -39,6 +39,10 @@ final class BatchRun: Sendable {
     /// Jobs that are submitted and have not ended: what is read ahead of the workers.
     private static let outstandingLimit = 20_000
     private static let readAtOnce = 500
+    /// Outcomes that are worth a look of their own. Fewer are let gather while more than that are awaited: a look for each
+    /// would cost as much as the rest of the queue.
+    private static let many = 100
+    private static let gathering: Duration = .milliseconds(50)
     /// How long the rest of an interrupted batch may take to end.
     private static let cancelPatience: Duration = .seconds(10)
     /// How long the last look at the counters is tried.
@@ -241,6 +245,10 @@ final class BatchRun: Sendable {
                 }
             }
             if lines.isEmpty { try await waitForOutcomes() }
+            // The last ones are told as they come.
+            if lines.count < Self.many && now.submitted - now.ended > Self.many {
+                try await Task.sleep(for: Self.gathering)
+            }
         }
     }
 

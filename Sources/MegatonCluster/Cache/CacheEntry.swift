@@ -18,6 +18,32 @@ struct CacheEntry {
         /// SHA-256 of the data, hex.
         let sha256: String
         let metadata: CachedData.Metadata
+
+        /// The same JSON as the encoder's, but for the order of the fields; nil where a text in it is not plain.
+        var plainJSON: Data? {
+            var json = PlainJSON(capacity: 512)
+            json.open("{")
+            json.field("length", length)
+            json.name("metadata")
+            json.open("{")
+            json.field("age", metadata.age)
+            json.field("etag", metadata.etag)
+            json.field("headers", metadata.headers)
+            json.field("height", metadata.height)
+            json.field("lastModified", metadata.lastModified)
+            json.field("lifetime", metadata.lifetime)
+            json.field("staleIfError", metadata.staleIfError)
+            json.field("staleWhileRevalidate", metadata.staleWhileRevalidate)
+            json.field("status", metadata.status)
+            json.field("stored", metadata.stored)
+            json.field("type", metadata.type)
+            json.field("vary", metadata.vary)
+            json.field("width", metadata.width)
+            json.close("}")
+            json.field("sha256", sha256)
+            json.close("}")
+            return json.isPlain ? json.data : nil
+        }
     }
 
     static func chunkCount(_ length: Int) -> Int { (length + chunkSize - 1) / chunkSize }
@@ -28,7 +54,7 @@ struct CacheEntry {
         // Where a cache has just verified it, it need not be counted again.
         let sum = entry.checksum ?? sha256(entry.data)
         let header = Header(length: entry.data.count, sha256: sum, metadata: metadata)
-        return try JSONEncoder().encode(header)
+        return try header.plainJSON ?? JSONEncoder().encode(header)
     }
 
     /// The pieces, copied once into the buffers that go to the socket.

@@ -6,7 +6,7 @@ enum CacheNames {
     /// chunks `0`, `1`, … Its time-out is the latest moment at which it may be of any use.
     static func entry(_ key: CacheKey) -> String { "megaton:\(key.kind.rawValue):{\(key.digest)}" }
 
-    /// HASH: who makes the entry, with which token. Lives as long as the leader renews it.
+    /// HASH: who makes the entry, with which token, and whether somebody waits. Lives as long as the leader renews it.
     static func flight(_ key: CacheKey) -> String { "megaton:f:{\(key.digest)}" }
 
     /// STRING: why it could not be made a moment ago.

@@ -28,9 +28,12 @@ final class DeletionObservers: Sendable {
         return Observation(observers: self, id: id)
     }
 
+    /// In the order in which they came: who observes behind a cache finds that it knows already.
+    ///
     /// - Parameter key: nil where any may have been deleted.
     func tell(_ key: String?) {
-        for handler in state.withLock({ Array($0.handlers.values) }) { handler(key) }
+        let handlers = state.withLock { $0.handlers.sorted { $0.key < $1.key }.map(\.value) }
+        for handler in handlers { handler(key) }
     }
 
     // What is removed is let go of outside of the lock: the end of a handler may end others.

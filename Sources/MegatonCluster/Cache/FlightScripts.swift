@@ -12,7 +12,7 @@ enum FlightScripts {
     ///      longer fresh: ms for which it has been stale, m, chunk 0; with `wait` only while it may be served.
     /// What the flight of ARGV 3, or a later one, has stored is a hit for the asker, fresh or not. `allow-oom`, as a full
     /// cache is still one that can be read; what a flight takes is small and goes with its lease.
-    /// After `lead`: the flight is the owner's for the lease. Tokens only grow, also when the entry or the flight was
+    /// After `wait`: the flight is marked, so that its end is told. After `lead`: the flight is the owner's for the lease. Tokens only grow, also when the entry or the flight was
     /// evicted in between, unless Redis' clock steps back.
     static let begin = RedisScript(
         name: "begin",
@@ -38,6 +38,7 @@ enum FlightScripts {
             end
             local f = redis.call('HMGET', KEYS[2], 'o', 't')
             if f[1] and (f[1] ~= ARGV[1] or ARGV[4] == '1') then
+              redis.call('HSET', KEYS[2], 'w', '1')
               local reply = {'wait', redis.call('PTTL', KEYS[2]), f[2] or '0'}
               return tonumber(e[2] or '0') > us / 1000 and add(reply, -left) or reply
             end
@@ -80,7 +81,8 @@ enum FlightScripts {
             """
     )
 
-    /// Keeps an entry, then ends its flight and tells those who wait: data first.
+    /// Keeps an entry, then ends its flight and tells those who wait: data first. Where nobody does, which is the rule,
+    /// nothing is told: each worker would hear of it. Of a flight that is gone nobody knows who waits.
     ///
     /// KEYS 1 entry · 2 flight · 3 temporary · 4 negative
     /// ARGV 1 owner · 2 token · 3 keep: `0` nothing, `1` the chunks given here, `2` those in the temporary key, `3` those of
@@ -96,7 +98,7 @@ enum FlightScripts {
         name: "finishFlight",
         source: """
             #!lua
-            local f = redis.call('HMGET', KEYS[2], 'o', 't')
+            local f = redis.call('HMGET', KEYS[2], 'o', 't', 'w')
             local stored = redis.call('HGET', KEYS[1], 't')
             if (f[1] and (f[1] ~= ARGV[1] or f[2] ~= ARGV[2])) or
                (stored and tonumber(stored) >= tonumber(ARGV[2])) then
@@ -128,7 +130,7 @@ enum FlightScripts {
               redis.call('SET', KEYS[4], 'U', 'PX', 10000)
               redis.call('PUBLISH', ARGV[8], '-' .. ARGV[9])
             end
-            redis.call('PUBLISH', ARGV[8], ARGV[9])
+            if f[3] or not f[1] then redis.call('PUBLISH', ARGV[8], ARGV[9]) end
             return answer
             """
     )
@@ -147,7 +149,7 @@ enum FlightScripts {
             """
     )
 
-    /// Ends a flight without an entry, remembers why for a moment, and tells those who wait.
+    /// Ends a flight without an entry, remembers why for a moment, and tells those who wait, if anybody does.
     ///
     /// KEYS 1 flight · 2 negative · 3 entry
     /// ARGV 1 owner · 2 token · 3 ms to remember, 0 not at all · 4 why · 5 channel · 6 message ·
@@ -157,7 +159,7 @@ enum FlightScripts {
         name: "failFlight",
         source: """
             #!lua flags=allow-oom
-            local f = redis.call('HMGET', KEYS[1], 'o', 't')
+            local f = redis.call('HMGET', KEYS[1], 'o', 't', 'w')
             if f[1] ~= ARGV[1] or f[2] ~= ARGV[2] then return 'stale' end
             if tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[3]) end
             if ARGV[7] == '1' then
@@ -165,7 +167,7 @@ enum FlightScripts {
               redis.call('PUBLISH', ARGV[5], '-' .. ARGV[6])
             end
             redis.call('UNLINK', KEYS[1])
-            redis.call('PUBLISH', ARGV[5], ARGV[6])
+            if f[3] then redis.call('PUBLISH', ARGV[5], ARGV[6]) end
             return 'ok'
             """
     )

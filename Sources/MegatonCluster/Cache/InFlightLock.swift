@@ -17,6 +17,8 @@ public final class InFlightLock: FlightCoordinating {
     let logger: Logger
     let statistics: StatisticsRecorder?
     private let history: History?
+    /// Whether interrupted downloads leave their beginnings in this cache too.
+    private let keepsPartials: Bool
     private let waiters = FlightWaiters()
     private let deletions = DeletionObservers()
     private let subscriber: RedisSubscriber
@@ -27,8 +29,6 @@ public final class InFlightLock: FlightCoordinating {
     private static let longestSleep: Duration = .seconds(2)
     /// What a waiter adds to the lease's end at random, so that not all look at the same moment.
     private static let jitter = 0.0...0.2
-    /// An entry that can be revalidated is kept so long beyond its freshness at the least, seconds.
-    private static let shortestRetention: Double = 24 * 3600
 
     /// - Parameters:
     ///   - owner: of this process: `host:pid:random`.
@@ -61,8 +61,10 @@ public final class InFlightLock: FlightCoordinating {
         group: any EventLoopGroup,
         logger: Logger,
         statistics: StatisticsRecorder?,
-        history: History?
+        history: History?,
+        keepsPartials: Bool = false
     ) {
+        self.keepsPartials = keepsPartials
         self.cache = cache
         self.owner = owner
         self.lease = lease
@@ -101,8 +103,10 @@ public final class InFlightLock: FlightCoordinating {
         let awaited = Dictionary(waits.map { ($0.key, $0.token ?? 0) }, uniquingKeysWith: max)
         let own = Set(leading.withLock { $0.map { $0.key } })
         do {
-            let replies = try await cache.redis.run(
+            let originals = keepsPartials ? keys.filter { $0.kind == .original } : []
+            let (partials, replies) = try await cache.redis.run(
                 FlightScripts.begin,
+                after: originals.map { ["EXISTS", .string(RedisDataCache.name(ofPartial: $0))] },
                 calls: keys.map { key in
                     (
                         [CacheNames.entry(key), CacheNames.flight(key), CacheNames.negative(key)],
@@ -120,8 +124,9 @@ public final class InFlightLock: FlightCoordinating {
             }
             leading.withLock { $0.formUnion(leads) }
             var decisions: [FlightDecision] = []
+            let hasPartial = Dictionary(zip(originals, partials.map { $0.int.map { $0 == 1 } })) { first, _ in first }
             for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
-                let decision = await decide(key, ticket, reply)
+                let decision = await decide(key, ticket, reply, hasPartial: hasPartial[key] ?? nil)
                 if case .wait = decision {} else { waiters.unregister(key.description, ticket) }
                 if let lead = decision.lead { await note(.lead, lead) }
                 decisions.append(decision)
@@ -206,9 +211,14 @@ public final class InFlightLock: FlightCoordinating {
     // MARK: -
 
     /// What cannot be read or understood is led without a lock, for this key alone: the others' flights are theirs.
-    private func decide(_ key: CacheKey, _ ticket: Int, _ reply: RedisValue) async -> FlightDecision {
+    private func decide(
+        _ key: CacheKey,
+        _ ticket: Int,
+        _ reply: RedisValue,
+        hasPartial: Bool?
+    ) async -> FlightDecision {
         do throws(RedisError) {
-            return try await decision(key, ticket, reply)
+            return try await decision(key, ticket, reply, hasPartial)
         } catch {
             statistics?.add("fail_open", 1)
             logger.debug("no decision: it is led without a lock", metadata: [LogKey.error: "\(error)"])
@@ -219,7 +229,8 @@ public final class InFlightLock: FlightCoordinating {
     private func decision(
         _ key: CacheKey,
         _ ticket: Int,
-        _ reply: RedisValue
+        _ reply: RedisValue,
+        _ hasPartial: Bool?
     ) async throws(RedisError) -> FlightDecision {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, let word = fields.first?.string else {
@@ -259,7 +270,7 @@ public final class InFlightLock: FlightCoordinating {
             return .lead(FlightLead(key: key, token: nil))
         case "lead" where fields.count == 2 || fields.count == 5:
             let old = await stale(key, fields.dropFirst(2))
-            let lead = FlightLead(key: key, token: fields[1].int, stale: old)
+            let lead = FlightLead(key: key, token: fields[1].int, stale: old, hasPartial: hasPartial)
             statistics?.add("leads", 1)
             guard let old, old.mayServeWhileRevalidating else {
                 statistics?.add("misses", 1)
@@ -293,65 +304,6 @@ public final class InFlightLock: FlightCoordinating {
             logger.debug("a stale entry was not read", metadata: [LogKey.error: "\(error)"])
             return nil
         }
-    }
-
-    /// Whether an entry is the lead's stale one with other metadata: what is there in Redis need not be sent again.
-    private static func hasBytes(of lead: FlightLead, _ entry: CachedData?) -> Bool {
-        entry?.checksum != nil && entry?.checksum == lead.stale?.checksum
-    }
-
-    private func isKeepable(_ entry: CachedData) -> Bool {
-        entry.data.count <= cache.configuration.maximumEntrySize
-    }
-
-    private func store(_ lead: FlightLead, _ token: Int, _ entry: CachedData?) async throws -> String {
-        let temporary = CacheNames.temporary(lead.key, token: token)
-        let kept = entry.flatMap { isKeepable($0) ? $0 : nil }
-        var keep: RedisArgument = "0"
-        var pieces: [RedisArgument] = []
-        if let kept, Self.hasBytes(of: lead, kept) {
-            keep = "3"
-            pieces = [.string(kept.checksum ?? "")]
-        } else if let kept {
-            let chunks = CacheEntry.chunks(of: kept.data)
-            if chunks.count > RedisDataCache.chunksAtOnce {
-                try await cache.writeChunks(chunks, to: temporary)
-                keep = "2"
-            } else {
-                keep = "1"
-                pieces = chunks.map { .buffer($0) }
-            }
-            statistics?.add("bytes_in", kept.data.count)
-        }
-        let header = try kept.map { try CacheEntry.header(of: $0, stored: Date().timeIntervalSince1970) } ?? Data()
-        let count = kept.map { CacheEntry.chunkCount($0.data.count) } ?? 0
-        var arguments: [RedisArgument] = [.string(owner), .int(token), keep]
-        arguments += times(kept?.metadata)
-        arguments += [.buffer(ByteBuffer(bytes: header)), .string(CacheNames.channel(lead.key))]
-        arguments += [.string(lead.key.description), .int(count)]
-        let reply = try await cache.redis.run(
-            FlightScripts.finish,
-            keys: [
-                CacheNames.entry(lead.key), CacheNames.flight(lead.key), temporary, CacheNames.negative(lead.key),
-            ],
-            arguments: arguments + pieces
-        )
-        return reply.string ?? ""
-    }
-
-    /// Until Redis forgets an entry, until it is stale, and until it is no longer served while somebody asks; ms.
-    private func times(_ metadata: CachedData.Metadata?) -> [RedisArgument] {
-        guard let metadata else { return ["0", "0", "0"] }
-        let fresh = metadata.lifetime
-        let (served, onError) = (metadata.staleWhileRevalidate ?? 0, metadata.staleIfError ?? 0)
-        // A validator is of use as long as the origin may still know it; nobody can tell how long that is.
-        let hasValidator = metadata.etag != nil || metadata.lastModified != nil
-        let asked = hasValidator ? max(fresh, Self.shortestRetention) : 0
-        let kept = Duration.seconds(fresh + max(served, onError, asked)).wholeMilliseconds
-        return [
-            .int(min(cache.configuration.lifetime.wholeMilliseconds, max(1, kept))),
-            .int(Duration.seconds(fresh).wholeMilliseconds), .int(Duration.seconds(fresh + served).wholeMilliseconds),
-        ]
     }
 
     private func note(_ kind: HistoryEvent.Kind, _ lead: FlightLead, _ result: String? = nil) async {

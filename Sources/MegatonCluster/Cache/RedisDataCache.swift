@@ -162,18 +162,24 @@ public final class RedisDataCache: DataCaching {
 
     func writeChunks(_ chunks: [ByteBuffer], to name: String) async throws(RedisError) {
         for start in stride(from: 0, to: max(1, chunks.count), by: Self.chunksAtOnce) {
-            var fields: [RedisArgument] = []
-            for index in start..<min(chunks.count, start + Self.chunksAtOnce) {
-                fields += [.int(index), .buffer(chunks[index])]
-            }
-            if fields.isEmpty { fields = ["0", .buffer(ByteBuffer())] }
-            let replies = try await redis.pipeline([
-                RedisCommand(["HSET", .string(name)] + fields),
-                ["PEXPIRE", .string(name), .int(Self.temporaryLifetime)],
-            ])
+            let some = chunks[start..<min(chunks.count, start + Self.chunksAtOnce)]
+            let replies = try await redis.pipeline(Self.writing(some, to: name))
             for case .error(let text) in replies { throw RedisError(reply: text) }
         }
     }
+
+    /// What puts some of an entry's chunks under a temporary name, where they are forgotten unless the entry gets finished.
+    static func writing(_ chunks: ArraySlice<ByteBuffer>, to name: String) -> [RedisCommand] {
+        var fields = chunks.indices.flatMap { [RedisArgument.int($0), .buffer(chunks[$0])] }
+        if fields.isEmpty { fields = ["0", .buffer(ByteBuffer())] }
+        return [
+            RedisCommand(["HSET", .string(name)] + fields),
+            ["PEXPIRE", .string(name), .int(temporaryLifetime)],
+        ]
+    }
+
+    /// Where the beginning of an original is kept whose download was interrupted.
+    static func name(ofPartial original: CacheKey) -> String { name(CacheKey.partial(of: original).description) }
 
     private static func name(_ key: String) -> String {
         CacheNames.data(CacheEntry.sha256(Data(key.utf8)))

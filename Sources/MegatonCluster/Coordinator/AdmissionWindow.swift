@@ -12,6 +12,9 @@ struct AdmissionWindow: Sendable {
     /// Jobs that ended in a second, lately.
     private var rate: Double = 0
     private var last: (ended: Int, at: ContinuousClock.Instant)?
+    private var seen: Int?
+    /// Whether jobs have ended between the last two looks: there will be room soon.
+    private(set) var isMoving = false
 
     /// Where nobody has signed on yet.
     private static let smallest = 64
@@ -21,12 +24,21 @@ struct AdmissionWindow: Sendable {
     /// How much of the rate is left after a look that saw less: a pause of the workers must not close the window.
     private static let decay = 0.9
 
+    /// What has to be free before more is admitted, as a part of the window: a round costs as much for one job as for many,
+    /// and what is ready lasts for much longer than it takes.
+    private static let step = 8
+
     init(limit: Int) { self.limit = limit }
 
     var size: Int { min(limit, max(Self.smallest, 2 * slots, Int(Self.seconds * rate))) }
 
+    /// Jobs for which there must be room before a round is worth its cost.
+    var leastRoom: Int { max(1, size / Self.step) }
+
     /// - Parameter ended: how many jobs have ended since the queue was made.
     mutating func observe(ended: Int, at now: ContinuousClock.Instant) {
+        isMoving = seen.map { $0 < ended } ?? false
+        seen = ended
         guard let last else {
             last = (ended, now)
             return

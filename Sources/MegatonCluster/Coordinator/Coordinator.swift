@@ -43,7 +43,9 @@ public final class Coordinator: Sendable {
 
     /// How soon it looks again while jobs wait and the window is full.
     private static let fullWait: Duration = .milliseconds(5)
-    /// And how soon at the least, where nothing ends.
+    /// And how soon at the least, while jobs end.
+    private static let movingWait: Duration = .milliseconds(20)
+    /// And where nothing ends.
     private static let longestFullWait: Duration = .milliseconds(100)
     /// How often it is looked who works, and whether the queue is still held up.
     private static let lookInterval: Duration = .seconds(1)
@@ -194,7 +196,7 @@ public final class Coordinator: Sendable {
                 }
             case .full:
                 try await Task.sleep(for: pause)
-                pause = min(pause * 2, Self.longestFullWait)
+                pause = min(pause * 2, window.isMoving ? Self.movingWait : Self.longestFullWait)
             case .draining: try await Task.sleep(for: Self.lookInterval)
             case .empty: await watch.wait()
             }

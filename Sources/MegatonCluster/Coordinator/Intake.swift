@@ -69,7 +69,7 @@ struct Intake: Sendable {
     ) async throws(RedisError) -> Round {
         let state = try await state(window: &window)
         if staged.isEmpty {
-            guard state.room > 0 else { return .full }
+            guard state.room >= window.leastRoom else { return .full }
             staged.round = state.round
             // Also while the queue drains: an earlier leader, or an earlier round, may have left something in the stage.
             try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), &staged)
@@ -81,7 +81,8 @@ struct Intake: Sendable {
             staged.examined = examine(staged.pushed.prefix(first))
             staged.pushed.removeFirst(first)
         }
-        let more = state.isDraining ? 0 : min(state.room - staged.count, chunk)
+        let room = state.room - staged.count
+        let more = state.isDraining || room < window.leastRoom ? 0 : min(room, chunk)
         let waiting = staged.pushed
         async let examined = examine(waiting[...])
         let counts = try await admit(&staged, epoch: epoch, workers: state.workers)

@@ -83,5 +83,36 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     }
 
     /// One line, without its end.
-    public func json() -> Data { WireJSON.data(self) }
+    public func json() -> Data { plainJSON ?? WireJSON.data(self) }
+
+    /// The same, of what most jobs come to; nil of others.
+    var plainJSON: Data? {
+        guard error == nil, job == nil else { return nil }
+        var json = PlainJSON(capacity: 512)
+        json.open("{")
+        json.field("attempts", attempts)
+        json.field("id", id)
+        json.name("outputs")
+        json.open("[")
+        for output in outputs {
+            json.next()
+            json.open("{")
+            json.field("bytes", output.bytes)
+            json.field("format", output.format.rawValue)
+            json.field("from", output.from.rawValue)
+            json.field("height", output.height)
+            json.field("name", output.name)
+            json.field("path", output.path)
+            json.field("sha256", output.sha256)
+            json.field("width", output.width)
+            json.close("}")
+        }
+        json.close("]")
+        json.field("seconds", seconds)
+        json.field("source", source)
+        json.field("status", status.rawValue)
+        json.field("worker", worker)
+        json.close("}")
+        return json.isPlain ? json.data : nil
+    }
 }

@@ -48,7 +48,9 @@ public struct OutputTemplate: Sendable, Hashable {
     }
 
     private static func decode(_ text: Substring) throws(JobError) -> String {
-        guard let decoded = String(text).removingPercentEncoding, !decoded.utf8.contains(0) else {
+        let isPlain = !text.utf8.contains(UInt8(ascii: "%"))
+        guard let decoded = isPlain ? String(text) : String(text).removingPercentEncoding, !decoded.utf8.contains(0)
+        else {
             throw JobError("output has a broken percent-encoding or a NUL")
         }
         return decoded
@@ -75,7 +77,8 @@ public struct OutputTemplate: Sendable, Hashable {
             }
         }.joined()
         // A file that is named `...` has the stem `..`, and what is empty leaves `.{path}.` with two dots.
-        guard path.contains("..") else { return path }
+        let dot = UInt8(ascii: ".")
+        guard zip(path.utf8, path.utf8.dropFirst()).contains(where: { $0 == dot && $1 == dot }) else { return path }
         let safe = path.split(separator: "/", omittingEmptySubsequences: false).map { $0 == ".." ? "_" : $0 }
         return safe.joined(separator: "/")
     }
@@ -88,15 +91,22 @@ public struct OutputTemplate: Sendable, Hashable {
 
     /// A component that is safe to stand in a path.
     public static func plain(_ component: String) -> String {
-        let safe = String(
-            component.unicodeScalars.map { scalar in
-                scalar.value < 32 || scalar.value == 127 || scalar == "/" || scalar == "\\" ? "_" : Character(scalar)
-            }
-        )
+        let isSafe = component.utf8.allSatisfy { byte in
+            byte >= 32 && byte != 127 && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "\\")
+        }
+        let safe = isSafe ? component : replacing(component)
         if safe == "." || safe == ".." || safe.isEmpty { return "_" }
         // Names may have 255 bytes; what the template adds needs room.
         guard safe.utf8.count > 160 else { return safe }
         return String(decoding: Array(safe.utf8.prefix(140)), as: UTF8.self) + "-" + hash(component)
+    }
+
+    private static func replacing(_ component: String) -> String {
+        String(
+            component.unicodeScalars.map { scalar in
+                scalar.value < 32 || scalar.value == 127 || scalar == "/" || scalar == "\\" ? "_" : Character(scalar)
+            }
+        )
     }
 
     /// 12 hex digits.

@@ -16,8 +16,26 @@ public final class HostGate: OriginGating {
     private let logger: Logger
     private let statistics: StatisticsRecorder?
     private let history: History?
-    /// What this process has, and since when: renewed until it is given back. Bounded by the fetches that are under way.
-    private let held = Mutex<[OriginPass: ContinuousClock.Instant]>([:])
+    private let state = Mutex(State())
+    /// Fired when a pass is kept for the next request.
+    private let hasSpares = Trigger()
+
+    /// A pass in use.
+    private struct Use {
+        let began: ContinuousClock.Instant
+        /// By Redis, for this request or one before.
+        let given: ContinuousClock.Instant
+        /// Whether the host was well then, and far from its limits.
+        let isCalm: Bool
+    }
+
+    private struct State {
+        /// What this process uses: renewed until it is given back. Bounded by the fetches that are under way.
+        var held: [OriginPass: Use] = [:]
+        var spares = SparePasses()
+        /// Whether there is somebody who gives spare ones back.
+        var isRunning = false
+    }
 
     /// A pass of somebody who died is forgotten after so long: until then it takes a place at its host.
     private static let passLifetime: Duration = .seconds(15)
@@ -53,17 +71,33 @@ public final class HostGate: OriginGating {
     ///   has been for long. Both say when to come back.
     public func enter(_ url: URL) async throws(ImagePipeline.Error) -> OriginPass {
         let host = Self.name(of: url)
+        let asked = ContinuousClock.now
+        let (spare, unused) = spare(host, at: asked)
+        if let spare {
+            await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
+            return spare
+        }
         let token = String(UInt64.random(in: .min ... .max), radix: 36)
         let reply: RedisValue
         do {
-            reply = try await redis.run(
+            let arguments: [RedisArgument] = [
+                .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(burst),
+                .int(limits.concurrency), .int(limits.breakAfter), .int(Self.passLifetime.wholeMilliseconds),
+            ]
+            // What this process has no more use for goes back on the way.
+            let replies = try await redis.run(
                 HostScripts.enter,
-                keys: [keys.rate, keys.fetching(host)],
-                arguments: [
-                    .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(burst),
-                    .int(limits.concurrency), .int(limits.breakAfter), .int(Self.passLifetime.wholeMilliseconds),
-                ]
+                after: unused.map { pass in
+                    let (keys, arguments) = ending(of: pass, "answered")
+                    return HostScripts.leave.call(keys: keys, arguments: arguments)
+                },
+                calls: [([keys.rate, keys.fetching(host)], arguments)]
             )
+            if case .error(let text) = replies.calls[0] { throw RedisError(reply: text) }
+            reply = replies.calls[0]
+            // Redis has been restarted and does not know the script, say.
+            let refused = zip(unused, replies.commands).filter { if case .error = $1 { true } else { false } }
+            if !refused.isEmpty { await giveBack(refused.map(\.0), .answered) }
         } catch {
             statistics?.add("gate_open", 1)
             logger.debug("no politeness: Redis is away", metadata: [LogKey.error: "\(error)"])
@@ -93,15 +127,41 @@ public final class HostGate: OriginGating {
         default:
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             let pass = OriginPass(host: host, token: token)
-            held.withLock { $0[pass] = .now }
+            let use = Use(began: .now, given: asked, isCalm: fields.last?.int == 1)
+            state.withLock { $0.held[pass] = use }
             return pass
         }
     }
 
+    /// One that has served and may serve again; else what is to go back.
+    private func spare(_ host: String, at now: ContinuousClock.Instant) -> (OriginPass?, unused: [OriginPass]) {
+        state.withLock { state in
+            guard let (pass, given) = state.spares.take(host, at: now) else {
+                return (nil, state.spares.unused(at: now))
+            }
+            state.held[pass] = Use(began: now, given: given, isCalm: true)
+            return (pass, [])
+        }
+    }
+
     public func leave(_ pass: OriginPass, _ outcome: OriginOutcome) async {
-        guard let token = pass.token else { return }
-        let began = held.withLock { $0.removeValue(forKey: pass) }
-        let took = began.map { Int($0.duration(to: .now).inSeconds * 1_000_000) } ?? 0
+        guard pass.token != nil else { return }
+        let now = ContinuousClock.now
+        let (use, isKept, others) = state.withLock { state -> (Use?, Bool, [OriginPass]) in
+            let use = state.held.removeValue(forKey: pass)
+            guard outcome == .answered else {
+                return (use, false, outcome == .none ? [] : state.spares.distrust(pass.host, at: now))
+            }
+            guard limits.rate == nil, state.isRunning, let use, use.isCalm else { return (use, false, []) }
+            return (use, state.spares.put(pass, given: use.given, at: now), [])
+        }
+        if isKept { return hasSpares.fire() }
+        if !others.isEmpty { await giveBack(others, .answered) }
+        await giveBack([pass], outcome, took: use.map { $0.began.duration(to: now) } ?? .zero)
+    }
+
+    /// In one round trip.
+    private func giveBack(_ passes: [OriginPass], _ outcome: OriginOutcome, took: Duration = .zero) async {
         let (word, pause): (RedisArgument, Duration) =
             switch outcome {
             case .answered: ("answered", .zero)
@@ -111,32 +171,66 @@ public final class HostGate: OriginGating {
                 ("throttled", min(seconds.map { .seconds($0) } ?? Self.defaultPause, Self.longestPause))
             }
         do {
-            try await redis.run(
+            let replies = try await redis.run(
                 HostScripts.leave,
-                keys: [keys.rate, keys.fetching(pass.host)],
-                arguments: [
-                    .string(pass.host), .string(token), word, .int(pause.wholeMilliseconds), .int(limits.breakAfter),
-                    .int(limits.breakTime.wholeMilliseconds), .int(limits.longestBreak.wholeMilliseconds),
-                    .int(took),
-                ]
+                calls: passes.map { ending(of: $0, word, pause: pause, took: took) }
             )
+            for case .error(let text) in replies { throw RedisError(reply: text) }
         } catch {
-            // The pass runs out by itself.
-            logger.debug("a pass was not given back", metadata: [LogKey.error: "\(error)"])
+            // Passes run out by themselves.
+            logger.debug("passes were not given back", metadata: [LogKey.error: "\(error)"])
         }
     }
 
-    /// Renews what is held, until the task is cancelled. Without it a pass is forgotten after 15 s.
+    /// What the script `leave` is called with.
+    private func ending(
+        of pass: OriginPass,
+        _ word: RedisArgument,
+        pause: Duration = .zero,
+        took: Duration = .zero
+    ) -> (keys: [String], arguments: [RedisArgument]) {
+        (
+            [keys.rate, keys.fetching(pass.host)],
+            [
+                .string(pass.host), .string(pass.token ?? ""), word, .int(pause.wholeMilliseconds),
+                .int(limits.breakAfter), .int(limits.breakTime.wholeMilliseconds),
+                .int(limits.longestBreak.wholeMilliseconds), .int(Int(took.inSeconds * 1_000_000)),
+            ]
+        )
+    }
+
+    /// Renews what is held, until the task is cancelled; without it a pass is forgotten after 15 s. Meanwhile a pass serves
+    /// several requests where its host is well; what is left of them goes back at the end.
     public func run() async {
+        state.withLock { $0.isRunning = true }
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask {
+                while !Task.isCancelled {
+                    try? await Task.sleep(for: Self.renewInterval)  // Cancelled: the loop's condition ends it.
+                    if !Task.isCancelled { await self.renew() }
+                }
+            }
+            group.addTask { await self.giveUnusedBack() }
+        }
+        let left = state.withLock { state in
+            state.isRunning = false
+            return state.spares.removeAll()
+        }
+        if !left.isEmpty { await giveBack(left, .answered) }
+    }
+
+    private func giveUnusedBack() async {
         while !Task.isCancelled {
-            try? await Task.sleep(for: Self.renewInterval)  // Cancelled: the loop's condition ends it.
-            if !Task.isCancelled { await renew() }
+            if state.withLock({ $0.spares.isEmpty }) { await hasSpares.wait() }
+            try? await Task.sleep(for: SparePasses.rest)  // Cancelled: the loop's condition ends it.
+            let unused = state.withLock { $0.spares.unused(at: .now) }
+            if !unused.isEmpty { await giveBack(unused, .answered) }
         }
     }
 
     /// Prolongs all passes of this process, in one round trip.
     func renew() async {
-        let passes = held.withLock { Array($0.keys) }
+        let passes = state.withLock { Array($0.held.keys) }
         if passes.isEmpty { return }
         do {
             _ = try await redis.run(

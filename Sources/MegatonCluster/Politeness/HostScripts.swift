@@ -32,7 +32,7 @@ enum HostScripts {
     /// KEYS 1 rate · 2 fetching:<host>
     /// ARGV 1 host · 2 token · 3 requests a second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that break it
     ///      off · 7 ms after which a pass is forgotten
-    /// Returns {`go`} · {`wait`, ms until its turn} · {`open`, ms until the next probe, how many breaks in a row}.
+    /// Returns {`go`, `1` where the host is well and less than half of its places are taken} · {`wait`, ms until its turn} · {`open`, ms until the next probe, how many breaks in a row}.
     /// After `go`: the token is in `fetching`, and the rate has counted it. After `wait`: a turn later than those of
     /// all refused before, a minute ahead at the most and then anywhere in its second half, so that the refused do not come back together. A host that is
     /// broken off lets one through at a time once its break is over: the probe.
@@ -60,7 +60,7 @@ enum HostScripts {
             redis.call('ZADD', KEYS[2], ms + tonumber(ARGV[7]), ARGV[2])
             redis.call('PEXPIRE', KEYS[2], 4 * tonumber(ARGV[7]))
             keep()
-            return {'go'}
+            return {'go', failures == 0 and factor == 1 and 2 * busy < limit and 1 or 0}
             """
     )
 

@@ -1,5 +1,6 @@
 internal import Logging
 internal import MegatonRedis
+import Synchronization
 
 /// Fills the worker's free places with claimed jobs, sleeps while there are none, and drains at the end.
 final class ClaimLoop: Sendable {
@@ -13,6 +14,8 @@ final class ClaimLoop: Sendable {
     private let logger: Logger
     /// Fired when the worker is idle.
     private let listening = Trigger()
+    /// Whether a token has come since the last claim.
+    private let isCalled = Atomic(false)
 
     /// How long an idle worker sleeps at the most before it looks by itself, seconds: a lost token costs no more.
     private static let idleSeconds = 2
@@ -48,9 +51,12 @@ final class ClaimLoop: Sendable {
             watch.addTask { await self.listen() }
             await withDiscardingTaskGroup { jobs in
                 var failures = Backoff()
+                var pace = ClaimPace(concurrency: concurrency)
                 while signal.level == .none && !Task.isCancelled {
                     do {
-                        let claimed = try await claimFree()
+                        await pause(pace)
+                        if signal.level > .none { break }
+                        let claimed = try await claimFree(&pace)
                         failures.reset()
                         if let suspect = claimed.first(where: { $0.job.stalls > 0 }) {
                             await giveBack(claimed.filter { $0 !== suspect })
@@ -101,17 +107,35 @@ final class ClaimLoop: Sendable {
         while running.contains(entry) && signal.level == .none && !Task.isCancelled { await running.changed.wait() }
     }
 
+    /// A job whose work is done holds no place while Redis is told of it, for as many as one call tells.
+    private var free: Int {
+        min(concurrency - running.inHand, concurrency + JobQueue.maximumEnds - running.count)
+    }
+
+    private func pause(_ pace: ClaimPace) async {
+        var wasCalled = false
+        while free > 0, !Task.isCancelled {
+            wasCalled = isCalled.exchange(false, ordering: .acquiringAndReleasing) || wasCalled
+            let now = ContinuousClock.now
+            guard let next = pace.next(inHand: running.inHand, isCalled: wasCalled), next > now else { return }
+            // In steps, as jobs whose results are in the cache end sooner. Cancelled: the loop's condition ends it.
+            try? await Task.sleep(until: min(next, now + ClaimPace.step), clock: .continuous)
+        }
+    }
+
     /// Fills the free places. Empty where there is nothing to do, or no place.
-    private func claimFree() async throws(RedisError) -> [RunningJobs.Entry] {
-        let free = concurrency - running.count
+    private func claimFree(_ pace: inout ClaimPace) async throws(RedisError) -> [RunningJobs.Entry] {
+        let free = free
         guard free > 0 else { return [] }
-        let validUntil = ContinuousClock.now + LeaseKeeper.validity(of: lease)
+        let now = ContinuousClock.now
+        let validUntil = now + LeaseKeeper.validity(of: lease)
         let claimed = try await queue.claim(
             free,
             running: running.count,
             worker: handler.worker,
             lease: lease
         )
+        pace.claimed(claimed.count, at: now)
         return claimed.map { job in
             let entry = RunningJobs.Entry(job, validUntil: validUntil)
             running.insert(entry)
@@ -122,7 +146,7 @@ final class ClaimLoop: Sendable {
     /// Sleeps until there may be something to do: a token came, or a job of ours ended and with it our share of what is
     /// ready has grown.
     private func idle() async {
-        if running.count < concurrency { listening.fire() }
+        if free > 0 { listening.fire() }
         await running.changed.wait()
     }
 
@@ -134,10 +158,11 @@ final class ClaimLoop: Sendable {
             await listening.wait()
             if Task.isCancelled { return }
             do {
-                try await wake.send(
+                let token = try await wake.send(
                     ["BLPOP", .string(queue.keys.wake), .int(Self.idleSeconds)],
                     timeout: .seconds(Self.idleSeconds + 2)
                 )
+                if token.array != nil { isCalled.store(true, ordering: .releasing) }
                 failures.reset()
             } catch {
                 // The claim that follows meets the same failure and tells of it.

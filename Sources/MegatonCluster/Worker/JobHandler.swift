@@ -6,6 +6,7 @@ internal import MegatonRedis
 /// One attempt at one claimed job, from its claim to what Redis is told of its end.
 struct JobHandler: Sendable {
     let queue: JobQueue
+    let ends: EndTeller
     let runner: any JobRunning
     let running: RunningJobs
     let statistics: StatisticsRecorder
@@ -26,7 +27,7 @@ struct JobHandler: Sendable {
         let parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
         let result = await attempt(entry, parsed, metrics)
         let seconds = start.duration(to: .now).inSeconds
-        entry.willEnd()
+        running.willEnd(entry)
         do {
             let told = try await untilTold(entry) { () throws(RedisError) in
                 try await settle(entry, parsed, result, metrics, seconds)
@@ -152,7 +153,7 @@ struct JobHandler: Sendable {
             case .leaseLost, nil: return nil
             }
         }
-        let verdict = try await queue.settle([end], worker: worker)[0]
+        let verdict = try await ends.tell(end)
         return Told(what: end.outcome.status.rawValue, verdict: verdict)
     }
 

@@ -6,7 +6,7 @@ public import NIOCore
 /// Claims jobs and ends them at once, without looking at them: what the queue itself costs.
 ///
 /// The scripts and their arguments are a worker's own. It has no lease to keep, as nothing lasts, and what it claims ends
-/// together and is told in one call; a worker's jobs end one by one.
+/// together and is told in one call; a worker's jobs end a few at a time.
 public struct NoOpWorker: Sendable {
     private let queue: JobQueue
     private let wake: RedisClient

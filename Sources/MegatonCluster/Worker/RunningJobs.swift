@@ -32,7 +32,7 @@ final class RunningJobs: Sendable {
         /// Whether Redis is being told of its end: a lease that is gone then was ended by that, or its verdict says more.
         var isEnding: Bool { state.withLock { $0.isEnding } }
 
-        func willEnd() { state.withLock { $0.isEnding = true } }
+        fileprivate func willEnd() { state.withLock { $0.isEnding = true } }
 
         var reason: StopReason? { state.withLock { $0.reason } }
         var validUntil: ContinuousClock.Instant { state.withLock { $0.validUntil } }
@@ -50,21 +50,51 @@ final class RunningJobs: Sendable {
         }
     }
 
-    private let entries = Mutex<[String: Entry]>([:])
+    private struct State {
+        var entries: [String: Entry] = [:]
+        /// How many of them are ending.
+        var ending = 0
+
+        mutating func remove(_ entry: Entry?) {
+            guard let entry else { return }
+            entries[entry.job.id] = nil
+            if entry.isEnding { ending -= 1 }
+        }
+    }
+
+    private let state = Mutex(State())
     private let lastRenewal = Mutex<ContinuousClock.Instant?>(nil)
     /// Fired each time one ends, and when something else says that it is worth looking again.
     let changed = Trigger()
 
-    var count: Int { entries.withLock { $0.count } }
-    var all: [Entry] { entries.withLock { Array($0.values) } }
+    var count: Int { state.withLock { $0.entries.count } }
+    /// Those that are still being done: of the others Redis is only to be told the end.
+    var inHand: Int { state.withLock { $0.entries.count - $0.ending } }
+    var all: [Entry] { state.withLock { Array($0.entries.values) } }
 
-    func contains(_ entry: Entry) -> Bool { entries.withLock { $0[entry.job.id] === entry } }
+    func contains(_ entry: Entry) -> Bool { state.withLock { $0.entries[entry.job.id] === entry } }
 
-    func insert(_ entry: Entry) { entries.withLock { $0[entry.job.id] = entry } }
+    func insert(_ entry: Entry) {
+        state.withLock { state in
+            // The same id may have been claimed again after its lease was lost.
+            state.remove(state.entries[entry.job.id])
+            state.entries[entry.job.id] = entry
+        }
+    }
+
+    /// The job's work is done.
+    func willEnd(_ entry: Entry) {
+        state.withLock { state in
+            if entry.isEnding { return }
+            entry.willEnd()
+            if state.entries[entry.job.id] === entry { state.ending += 1 }
+        }
+        changed.fire()
+    }
 
     func remove(_ entry: Entry) {
-        // The same id may have been claimed again after its lease was lost: only this attempt goes.
-        entries.withLock { if $0[entry.job.id] === entry { $0[entry.job.id] = nil } }
+        // Only this attempt goes.
+        state.withLock { if $0.entries[entry.job.id] === entry { $0.remove(entry) } }
         changed.fire()
     }
 

@@ -35,6 +35,7 @@ struct SimulatedWorker: Sendable {
         let (running, statistics) = (RunningJobs(), StatisticsRecorder())
         let handler = JobHandler(
             queue: queue,
+            ends: EndTeller(queue, worker: name),
             runner: runner,
             running: running,
             statistics: statistics,

@@ -25,7 +25,8 @@ extension Worker {
             group: group,
             logger: logger,
             statistics: statistics,
-            history: history
+            history: history,
+            keepsPartials: true
         )
         return (client, lock)
     }

@@ -70,6 +70,7 @@ public final class Worker: Sendable {
         files = ThreadPool(name: "megaton-output", count: Self.fileThreads)
         let handler = JobHandler(
             queue: queue,
+            ends: EndTeller(queue, worker: name),
             runner: JobRunner(
                 pipeline: pipeline,
                 credentials: configuration.credentials,

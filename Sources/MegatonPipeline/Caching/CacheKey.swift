@@ -67,7 +67,7 @@ extension CacheKey {
     }
 
     /// The key of what an interrupted download of an original has left.
-    static func partial(of original: CacheKey) -> CacheKey { CacheKey(.partial, [original.digest]) }
+    public static func partial(of original: CacheKey) -> CacheKey { CacheKey(.partial, [original.digest]) }
 
     /// The key of a rendition of this original.
     ///

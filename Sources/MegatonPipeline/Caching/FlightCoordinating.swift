@@ -124,11 +124,15 @@ public struct FlightLead: Sendable, Hashable {
     public let token: Int?
     /// The entry that is to be replaced: its validators, and its bytes for a 304 or for an error.
     public let stale: CachedData?
+    /// Of an original: whether an interrupted download has left its beginning where this coordinator's entries are, which is
+    /// where it is looked for; nil where that is not known.
+    public let hasPartial: Bool?
 
-    public init(key: CacheKey, token: Int?, stale: CachedData? = nil) {
+    public init(key: CacheKey, token: Int?, stale: CachedData? = nil, hasPartial: Bool? = nil) {
         self.key = key
         self.token = token
         self.stale = stale
+        self.hasPartial = hasPartial
     }
 
     public static func == (one: FlightLead, other: FlightLead) -> Bool {

@@ -15,7 +15,7 @@ public final class ThreadPool: @unchecked Sendable {
     private var isStopped = false
 
     /// - Parameters:
-    ///   - name: of the threads, in debuggers and `top`.
+    ///   - name: of the threads, in debuggers and `top`, where 15 characters with the number are shown.
     ///   - count: how many threads.
     ///   - stackSize: bytes. 1 MiB is enough for our own code; codecs want more.
     ///   - onThreadExit: called on each thread as its last act.
@@ -28,12 +28,10 @@ public final class ThreadPool: @unchecked Sendable {
         precondition(count > 0, "a pool needs a thread")
         for index in 0..<count {
             // The threads hold the pool until `stop`, which its owner calls when it goes.
-            let thread = Thread { [self] in
+            let thread = Thread(name: "\(name)-\(index)", stackSize: stackSize) { [self] in
                 while let work = next() { work(false) }
                 onThreadExit()
             }
-            thread.name = "\(name)-\(index)"
-            thread.stackSize = stackSize
             thread.start()
         }
     }

@@ -101,7 +101,7 @@ final class CurlExchange {
         )
         megaton_curl_setopt_long(easy, CURLOPT_BUFFERSIZE, 256 * 1024)
         if let file = configuration.caFile { megaton_curl_setopt_string(easy, CURLOPT_CAINFO, file) }
-        if let url = hop.request.url, let parts = URLParts(url) {
+        if let parts = hop.parts {
             let addresses = configuration.resolve(parts.host).joined(separator: ",")
             guard !addresses.isEmpty else { return }
             resolveList = curl_slist_append(nil, "\(parts.host):\(parts.port):\(addresses)")
@@ -228,7 +228,7 @@ final class CurlExchange {
         }
         // Replies of ftp are no fields.
         if hop.ftpPort != nil { return true }
-        let text = String(decoding: line, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
+        let text = Self.trimmed(String(decoding: line, as: UTF8.self)[...])
         if text.hasPrefix("HTTP/") {
             // A new answer: the one before it was 1xx.
             headers = [:]
@@ -237,11 +237,19 @@ final class CurlExchange {
             httpVersion = text.split(separator: " ").first.map { String($0.dropFirst("HTTP/".count)) }
         } else if let colon = text.firstIndex(of: ":") {
             let name = text[..<colon].lowercased()
-            let value = text[text.index(after: colon)...].trimmingCharacters(in: .whitespaces)
+            let value = String(Self.trimmed(text[text.index(after: colon)...]))
             headers[name] = headers[name].map { "\($0), \(value)" } ?? value
             if name == "location", location == nil { location = value }
         }
         return true
+    }
+
+    /// Without what may stand around a field (RFC 9110 section 5.6.3), and the line's end.
+    private static func trimmed(_ text: Substring) -> Substring {
+        func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
+        let bytes = text.utf8.drop(while: isBlank)
+        let end = bytes.lastIndex { !isBlank($0) }.map { bytes.index(after: $0) } ?? bytes.startIndex
+        return Substring(bytes[..<end])
     }
 
     // MARK: - The outcome

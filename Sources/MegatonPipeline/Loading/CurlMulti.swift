@@ -25,10 +25,7 @@ final class CurlMulti: @unchecked Sendable {
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS, configuration.maximumConnections)
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAXCONNECTS, configuration.maximumConnections)
         megaton_curl_multi_setopt_long(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, configuration.maximumConcurrentStreams)
-        let thread = Thread { [self] in if let multi = self.multi { run(multi) } }
-        thread.name = "megaton-curl"
-        thread.stackSize = 1 << 20
-        thread.start()
+        Thread(name: "megaton-curl", stackSize: 1 << 20) { [self] in if let multi = self.multi { run(multi) } }.start()
     }
 
     /// Hands a transfer to the thread.

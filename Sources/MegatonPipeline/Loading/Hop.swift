@@ -13,6 +13,8 @@ struct Hop {
     private(set) var ftpLogin: Login?
     /// What libcurl signs the request with (`CURLOPT_AWS_SIGV4`).
     var signature: Signature?
+    /// Of the URL that is connected to.
+    private(set) var parts: URLParts?
     /// Its host stands in the configuration, not in a source: any address may be connected to.
     var isTrusted = false
 
@@ -39,10 +41,10 @@ struct Hop {
         guard URLPolicy.remoteSchemes.contains(scheme) else {
             throw ImagePipeline.Error(.invalidURL, "\(scheme): cannot be fetched over the network (\(url.redacted)).")
         }
-        try configuration.urlPolicy.check(url)
-        guard let parts = URLParts(url) else {
+        guard let parts = try configuration.urlPolicy.check(url) else {
             throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" can be read in more than one way.")
         }
+        self.parts = parts
         let credential = configuration.credentials.credential(for: parts, named: request.credentialName)
         if scheme == "s3" {
             try sign(try S3Location(url), credential, configuration.s3)
@@ -66,6 +68,7 @@ struct Hop {
         _ endpoint: S3Endpoint
     ) throws(ImagePipeline.Error) {
         request.url = try endpoint.url(of: location)
+        parts = request.url.flatMap { URLParts($0) }
         isTrusted = endpoint.url != nil
         guard let credential else { return }  // A public bucket.
         guard case .s3(let keyID, let secret, let token) = credential.method else {

@@ -9,11 +9,21 @@ enum Redaction {
     static func url(_ text: String) -> String {
         // The picture itself would follow.
         if text.prefix(5).lowercased() == "data:" { return "data:…" }
+        let end = text.utf8.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? text.endIndex
+        if !text.utf8[..<end].contains(UInt8(ascii: "@")) { return shown(text, until: end) }
         var rest = Substring(text)
         // A URL without a scheme may have a host none the less.
         let start = rest.hasPrefix("//") ? "//" : ""
         if !start.isEmpty { rest = withoutUser(rest.dropFirst(2)) }
         return String(redacted(rest, start: start, isWholeURL: true).prefix(maximumURL))
+    }
+
+    /// What nearly all URLs are: without a user, so that nothing but the query is to be left out. Looked at by its bytes, as it
+    /// is done for each request.
+    private static func shown(_ text: String, until end: String.Index) -> String {
+        let tail = text[end...]
+        let shown = tail.isEmpty || isRedacted(tail) ? text : String(text[..<end]) + "?…"
+        return shown.utf8.count <= maximumURL ? shown : String(shown.prefix(maximumURL))
     }
 
     /// A text with URLs in it, as what a loader of somebody else says of its failure.

@@ -12,20 +12,20 @@ enum ResponseRules {
         status: Int,
         headers: [String: String],
         of request: URLRequest,
-        url: String
+        url: @autoclosure () -> String
     ) -> ImagePipeline.Error? {
         let isGET = (request.httpMethod ?? "GET").uppercased() == "GET"
         switch status {
         case 204 where isGET, 205 where isGET:
-            return ImagePipeline.Error(.dataIsEmpty, "\(url) answered \(status), which has no body.", status: status)
+            return ImagePipeline.Error(.dataIsEmpty, "\(url()) answered \(status), which has no body.", status: status)
         case 206 where request.value(forHTTPHeaderField: "Range") == nil:
             return ImagePipeline.Error(
                 .httpStatus,
-                "\(url) answered with a part (206) where the whole was asked for.",
+                "\(url()) answered with a part (206) where the whole was asked for.",
                 status: status
             )
         case 200..<300: return nil
-        default: return HTTPStatusError.error(status: status, headers: headers, url: url)
+        default: return HTTPStatusError.error(status: status, headers: headers, url: url())
         }
     }
 }

@@ -47,8 +47,8 @@ struct URLParts: Sendable, Hashable {
         let path = url.path(percentEncoded: true)
         hasOddPath = Self.isOdd(path)
         components = Self.trimmed(
-            path.split(separator: "/", omittingEmptySubsequences: false).map {
-                String($0).removingPercentEncoding ?? String($0)
+            path.split(separator: "/", omittingEmptySubsequences: false).map { part in
+                part.utf8.contains(Self.percent) ? String(part).removingPercentEncoding ?? String(part) : String(part)
             }
         )
     }
@@ -78,6 +78,8 @@ struct URLParts: Sendable, Hashable {
         return components
     }
 
+    private static let percent = UInt8(ascii: "%")
+
     private static func isOdd(_ path: String) -> Bool {
         let slashes = path.split(separator: "/", omittingEmptySubsequences: false).count
         var text = path
@@ -88,7 +90,9 @@ struct URLParts: Sendable, Hashable {
                 return true
             }
             if text.split(separator: "/", omittingEmptySubsequences: false).count != slashes { return true }
-            guard let decoded = text.removingPercentEncoding, decoded != text else { break }
+            guard text.utf8.contains(percent), let decoded = text.removingPercentEncoding, decoded != text else {
+                break
+            }
             text = decoded
         }
         return false

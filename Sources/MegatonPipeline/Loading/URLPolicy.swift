@@ -18,8 +18,10 @@ public struct URLPolicy: Sendable, Equatable {
     /// Schemes whose URLs name a host, or a bucket in its place.
     static let remoteSchemes: Set<String> = ["http", "https", "s3", "ftp"]
 
+    /// - Returns: the parts of a URL that names a host.
     /// - Throws: `.invalidURL` or `.forbidden`.
-    func check(_ url: URL) throws(ImagePipeline.Error) {
+    @discardableResult
+    func check(_ url: URL) throws(ImagePipeline.Error) -> URLParts? {
         guard let scheme = url.scheme?.lowercased() else {
             throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" has no scheme; a source is a URL.")
         }
@@ -29,10 +31,11 @@ public struct URLPolicy: Sendable, Equatable {
                 "\(scheme): is not among the schemes allowed (\(schemes.sorted().joined(separator: ", ")))."
             )
         }
-        if Self.remoteSchemes.contains(scheme) { try checkRemote(url) }
+        guard Self.remoteSchemes.contains(scheme) else { return nil }
+        return try checkRemote(url)
     }
 
-    private func checkRemote(_ url: URL) throws(ImagePipeline.Error) {
+    private func checkRemote(_ url: URL) throws(ImagePipeline.Error) -> URLParts {
         guard let host = url.host(), !host.isEmpty else {
             throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" names no host.")
         }
@@ -49,5 +52,6 @@ public struct URLPolicy: Sendable, Equatable {
         guard sources.isEmpty || sources.contains(where: { $0.matches(parts) }) else {
             throw ImagePipeline.Error(.forbidden, "\(url.redacted) is not among the sources allowed.")
         }
+        return parts
     }
 }

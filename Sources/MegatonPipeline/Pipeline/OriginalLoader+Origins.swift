@@ -21,7 +21,7 @@ extension OriginalLoader {
                 let data = try await bytes(fetch, load)
                 return .success(original(data, localMetadata, nil, lead, load))
             case .remote(let request):
-                let exchange = try await exchange(request, known, load)
+                let exchange = try await exchange(request, known, lead, load)
                 load.metrics.update { $0.bytesIn += exchange.data.count }
                 return .success(try received(exchange, known, lead, load))
             case .file, .inline: throw Error(.dataLoadingFailed, "\(load.source) is no matter of an origin.")
@@ -80,18 +80,20 @@ extension OriginalLoader {
     private func exchange(
         _ request: URLRequest,
         _ known: CachedData?,
+        _ lead: FlightLead?,
         _ load: Load
     ) async throws(Error) -> Exchange {
-        let first = try await exchange(request.revalidating(known), load)
+        let first = try await exchange(request.revalidating(known), lead, load)
         guard let http = first.response as? HTTPURLResponse, http.statusCode == 304, let known,
             !known.metadata.isConfirmed(by: http.lowercasedHeaders)
         else { return first }
-        return try await exchange(request, load)
+        return try await exchange(request, lead, load)
     }
 
-    private func exchange(_ request: URLRequest, _ load: Load) async throws(Error) -> Exchange {
+    private func exchange(_ request: URLRequest, _ lead: FlightLead?, _ load: Load) async throws(Error) -> Exchange {
         let keeping = self.keeping(of: request, load)
-        let partial = await self.partial(for: request, keeping, load)
+        // Most have none, and who gave the lead may know: a look costs a round trip before each fetch.
+        let partial = lead?.hasPartial == false ? nil : await self.partial(for: request, keeping, load)
         // Before a place is taken, which those for other hosts can use meanwhile.
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
         return try await load.context.perform(on: fetches) { [self] () async throws(Error) in

@@ -20,6 +20,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
     private var overdueCheck: (timer: Scheduled<Void>, at: NIODeadline)?
     private var context: ChannelHandlerContext?
     private var failure: RedisError?
+    private var isFlushScheduled = false
     /// Set once the connection has become a subscriber's: nothing is pending from then on.
     var onPush: (([RedisValue]) -> Void)?
 
@@ -45,8 +46,19 @@ final class RedisChannelHandler: ChannelInboundHandler {
         var encoder = RedisCommandEncoder(allocator: context.channel.allocator)
         for command in commands { encoder.encode(command) }
         for part in encoder.finish() { context.write(NIOAny(part), promise: nil) }
-        context.flush()
+        flushSoon(context)
         if onPush != nil { promise.succeed([]) }
+    }
+
+    /// Once for all that is sent in the same turn of the event loop: under load the commands of many tasks go in one system
+    /// call, and their answers come in one.
+    private func flushSoon(_ context: ChannelHandlerContext) {
+        if isFlushScheduled { return }
+        isFlushScheduled = true
+        context.eventLoop.assumeIsolated().execute {
+            self.isFlushScheduled = false
+            self.context?.flush()
+        }
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

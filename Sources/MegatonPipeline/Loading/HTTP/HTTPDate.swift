@@ -63,6 +63,11 @@ enum HTTPDate {
             let hour = number(clock[0], digits: 2), let minute = number(clock[1], digits: 2),
             let second = number(clock[2], digits: 2), hour < 24, minute < 60, second <= 60
         else { return nil }
+        if (1970...9999).contains(year) {
+            guard let days = daysSince1970(year, month + 1, day) else { return nil }
+            let seconds = ((days * 24 + hour) * 60 + minute) * 60 + min(second, 59)
+            return Date(timeIntervalSince1970: Double(seconds))
+        }
         // A leap second is told by no clock of ours.
         let components = DateComponents(
             year: year,
@@ -73,6 +78,19 @@ enum HTTPDate {
             second: min(second, 59)
         )
         return components.isValidDate(in: calendar) ? calendar.date(from: components) : nil
+    }
+
+    /// Days since 1970, of any date that an origin is likely to send: a calendar takes longer than all else about it.
+    ///
+    /// - Returns: nil where the month has no such day.
+    private static func daysSince1970(_ year: Int, _ month: Int, _ day: Int) -> Int? {
+        let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+        let lengths = [31, isLeap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+        guard (1...lengths[month - 1]).contains(day) else { return nil }
+        let before = year - 1
+        let leapDays = before / 4 - before / 100 + before / 400
+        // 719,162 days from the year 1 to 1970.
+        return before * 365 + leapDays + lengths.prefix(month - 1).reduce(0, +) + day - 1 - 719_162
     }
 
     private static func number(_ text: Substring, digits: Int) -> Int? {

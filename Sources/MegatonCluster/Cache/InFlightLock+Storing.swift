@@ -1,0 +1,81 @@
+internal import Foundation
+internal import MegatonPipeline
+internal import MegatonRedis
+internal import NIOCore
+
+// How what a flight has brought gets into the cache: its bytes first, then the end of the flight, in one round trip unless
+// the entry is large.
+extension InFlightLock {
+    /// An entry that can be revalidated is kept so long beyond its freshness at the least, seconds.
+    private static let shortestRetention: Double = 24 * 3600
+    /// Bytes up to which an entry goes through the script that ends the flight. What is larger is put beside first, in the
+    /// same round trip: Lua would copy it twice.
+    private static let scriptLimit = 8 * 1024
+
+    /// Whether an entry is the lead's stale one with other metadata: what is there in Redis need not be sent again.
+    static func hasBytes(of lead: FlightLead, _ entry: CachedData?) -> Bool {
+        entry?.checksum != nil && entry?.checksum == lead.stale?.checksum
+    }
+
+    func isKeepable(_ entry: CachedData) -> Bool {
+        entry.data.count <= cache.configuration.maximumEntrySize
+    }
+
+    func store(_ lead: FlightLead, _ token: Int, _ entry: CachedData?) async throws -> String {
+        let temporary = CacheNames.temporary(lead.key, token: token)
+        let kept = entry.flatMap { isKeepable($0) ? $0 : nil }
+        var keep: RedisArgument = "0"
+        var pieces: [RedisArgument] = []
+        var before: [RedisCommand] = []
+        if let kept, Self.hasBytes(of: lead, kept) {
+            keep = "3"
+            pieces = [.string(kept.checksum ?? "")]
+        } else if let kept {
+            let chunks = CacheEntry.chunks(of: kept.data)
+            if kept.data.count > Self.scriptLimit {
+                keep = "2"
+                let last = chunks.suffix((chunks.count - 1) % RedisDataCache.chunksAtOnce + 1)
+                if last.count < chunks.count {
+                    try await cache.writeChunks(Array(chunks.dropLast(last.count)), to: temporary)
+                }
+                before = RedisDataCache.writing(last, to: temporary)
+            } else {
+                keep = "1"
+                pieces = chunks.map { .buffer($0) }
+            }
+            statistics?.add("bytes_in", kept.data.count)
+        }
+        let header = try kept.map { try CacheEntry.header(of: $0, stored: Date().timeIntervalSince1970) } ?? Data()
+        let count = kept.map { CacheEntry.chunkCount($0.data.count) } ?? 0
+        var arguments: [RedisArgument] = [.string(owner), .int(token), keep]
+        arguments += times(kept?.metadata)
+        arguments += [.buffer(ByteBuffer(bytes: header)), .string(CacheNames.channel(lead.key))]
+        arguments += [.string(lead.key.description), .int(count)]
+        let keys = [
+            CacheNames.entry(lead.key), CacheNames.flight(lead.key), temporary, CacheNames.negative(lead.key),
+        ]
+        let replies = try await cache.redis.run(
+            FlightScripts.finish,
+            after: before,
+            calls: [(keys, arguments + pieces)]
+        )
+        // First that of the bytes, which says more: without them the script has ended the flight as torn.
+        for case .error(let text) in replies.commands + replies.calls { throw RedisError(reply: text) }
+        return replies.calls[0].string ?? ""
+    }
+
+    /// Until Redis forgets an entry, until it is stale, and until it is no longer served while somebody asks; ms.
+    private func times(_ metadata: CachedData.Metadata?) -> [RedisArgument] {
+        guard let metadata else { return ["0", "0", "0"] }
+        let fresh = metadata.lifetime
+        let (served, onError) = (metadata.staleWhileRevalidate ?? 0, metadata.staleIfError ?? 0)
+        // A validator is of use as long as the origin may still know it; nobody can tell how long that is.
+        let hasValidator = metadata.etag != nil || metadata.lastModified != nil
+        let asked = hasValidator ? max(fresh, Self.shortestRetention) : 0
+        let kept = Duration.seconds(fresh + max(served, onError, asked)).wholeMilliseconds
+        return [
+            .int(min(cache.configuration.lifetime.wholeMilliseconds, max(1, kept))),
+            .int(Duration.seconds(fresh).wholeMilliseconds), .int(Duration.seconds(fresh + served).wholeMilliseconds),
+        ]
+    }
+}

@@ -1,0 +1,28 @@
+/// When a worker asks for jobs: at once where it has little in hand, else so long after the last time that several places
+/// have become free, which one call fills.
+struct ClaimPace {
+    /// Between two claims of a worker that has enough to do. What it has in hand lasts for longer.
+    static let pause: Duration = .milliseconds(20)
+    /// How soon it is looked again whether there is little in hand by now.
+    static let step: Duration = .milliseconds(4)
+
+    private let concurrency: Int
+    private var last: (at: ContinuousClock.Instant, wasEmpty: Bool)?
+
+    init(concurrency: Int) { self.concurrency = concurrency }
+
+    /// When to ask.
+    ///
+    /// - Parameters:
+    ///   - inHand: jobs that the worker has not ended yet.
+    ///   - isCalled: whether a token says that there is something to claim.
+    /// - Returns: nil for at once.
+    func next(inHand: Int, isCalled: Bool) -> ContinuousClock.Instant? {
+        guard let last, !isCalled else { return nil }
+        // After a look that found nothing the end of a job makes nothing ready: at the most our share has grown.
+        if !last.wasEmpty && inHand <= concurrency / 2 { return nil }
+        return last.at + Self.pause
+    }
+
+    mutating func claimed(_ count: Int, at instant: ContinuousClock.Instant) { last = (instant, count == 0) }
+}

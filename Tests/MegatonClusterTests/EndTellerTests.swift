@@ -1,0 +1,85 @@
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCluster
+
+@Suite(.timeLimit(.minutes(2))) struct EndTellerTests {
+    private func end(_ job: ClaimedJob) -> JobEnd {
+        JobEnd(job: job, outcome: JobOutcome(id: job.id, source: job.id, status: .done), counters: ["renders": 1])
+    }
+
+    /// A queue that can be reached through a proxy too, with jobs of a batch that are claimed.
+    private func withJobs(
+        _ count: Int,
+        _ body: (QueueFixture, FaultProxy, JobQueue, [ClaimedJob]) async throws -> Void
+    ) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await FaultProxy.run(to: .unix(path: fixture.server.socket)) { (proxy) async throws in
+                let queue = JobQueue(try proxy.client(), keys: fixture.keys)
+                defer { queue.close() }
+                try await fixture.submit((0..<count).map { QueueFixture.job("j\($0)") }, to: "b")
+                while case .admitted = try await fixture.admit() {}
+                let jobs = try await fixture.claim(count)
+                try #require(jobs.count == count)
+                try await body(fixture, proxy, queue, jobs)
+            }
+        }
+    }
+
+    /// While one call is under way the others gather, and one more tells them all.
+    @Test func whatEndsDuringACallIsToldInTheNext() async throws {
+        try await withJobs(50) { (fixture, proxy, queue, jobs) async throws in
+            let ends = EndTeller(queue, worker: "w1", gathering: .zero)
+            #expect(try await ends.tell(end(jobs[0])) == .ok, "Redis knows the script from now on")
+            let before = try await fixture.redis.calls("evalsha")
+            proxy.blackHole(true)
+            let verdicts = try await withThrowingTaskGroup(of: Verdict.self) { group in
+                for job in jobs.dropFirst() { group.addTask { try await ends.tell(end(job)) } }
+                while ends.waitingCount < jobs.count - 2 { await Task.yield() }
+                proxy.blackHole(false)
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(verdicts == Array(repeating: .ok, count: 49))
+            #expect(try await fixture.redis.calls("evalsha") - before == 2)
+            let batch = try await fixture.batch("b")
+            #expect(batch["done"] == 50 && batch["renders"] == 50 && batch.isFinished)
+        }
+    }
+
+    @Test func eachIsToldWhatRedisSaysOfIts() async throws {
+        try await withJobs(4) { (fixture, proxy, queue, jobs) async throws in
+            let ends = EndTeller(queue, worker: "w1", gathering: .zero)
+            try await fixture.expire(jobs[2])
+            #expect(try await fixture.queue.sweep() == 1)
+            #expect(try await fixture.finish(jobs[3]) == .ok)
+            try await withThrowingTaskGroup(of: (Int, Verdict).self) { group in
+                for (index, job) in jobs.enumerated() { group.addTask { (index, try await ends.tell(end(job))) } }
+                for try await (index, verdict) in group { #expect(verdict == [.ok, .ok, .fenced, .gone][index]) }
+            }
+        }
+    }
+
+    /// A call that fails is everybody's failure, and who tells it again is heard.
+    @Test func aCallThatFailsLosesNothing() async throws {
+        try await withJobs(20) { (fixture, proxy, queue, jobs) async throws in
+            let ends = EndTeller(queue, worker: "w1", gathering: .zero)
+            #expect(try await ends.tell(end(jobs[0])) == .ok)
+            proxy.blackHole(true)
+            let failed = await withTaskGroup(of: Bool.self) { group in
+                for job in jobs.dropFirst() {
+                    group.addTask { (try? await ends.tell(end(job))) == nil }  // Told again below.
+                }
+                while ends.waitingCount < jobs.count - 2 { await Task.yield() }
+                proxy.cut()
+                proxy.blackHole(false)
+                return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
+            }
+            #expect(failed >= 1)
+            for job in jobs.dropFirst() { #expect([.ok, .gone].contains(try await ends.tell(end(job)))) }
+            #expect(try await fixture.batch("b")["done"] == 20)
+            #expect(try await fixture.count("ZCARD", fixture.keys.lease) == 0)
+        }
+    }
+}

@@ -1,0 +1,69 @@
+import MegatonPipeline
+import Testing
+
+@testable import MegatonCluster
+
+struct SparePassesTests {
+    private let start = ContinuousClock.now
+
+    private func pass(_ token: String, _ host: String = "a:80") -> OriginPass { OriginPass(host: host, token: token) }
+
+    /// With passes that were given, and put, at the start.
+    private func spares(_ passes: OriginPass...) -> SparePasses {
+        var spares = SparePasses()
+        for pass in passes { _ = spares.put(pass, given: start, at: start) }
+        return spares
+    }
+
+    @Test func onePassServesSeveralRequests() {
+        var spares = spares(pass("1"), pass("2"))
+        let other = spares.take("b:80", at: start)
+        #expect(other?.pass == nil)
+        let (last, first, none) = (
+            spares.take("a:80", at: start), spares.take("a:80", at: start), spares.take("a:80", at: start)
+        )
+        #expect(last?.pass == pass("2"), "the first one is to become too many")
+        #expect(first?.pass == pass("1") && first?.given == start)
+        #expect(none?.pass == nil && spares.isEmpty)
+    }
+
+    @Test func aPassServesForAMoment() {
+        let late = start + SparePasses.lifetime
+        var spares = spares(pass("1"))
+        let (isKept, taken, unused) = (
+            spares.put(pass("2"), given: start, at: late), spares.take("a:80", at: late), spares.unused(at: late)
+        )
+        #expect(!isKept && taken?.pass == nil)
+        #expect(unused == [pass("1")] && spares.isEmpty)
+    }
+
+    @Test func whatNobodyUsesGoesBack() {
+        let later = start + SparePasses.rest
+        var spares = spares(pass("1"))
+        _ = spares.put(pass("2"), given: start, at: later)
+        let (unused, rest) = (spares.unused(at: later), spares.removeAll())
+        #expect(unused == [pass("1")] && rest == [pass("2")] && spares.isEmpty)
+    }
+
+    @Test func whatWasGivenBeforeAFailureServesNoMore() {
+        let failed = start + .milliseconds(1)
+        var spares = spares(pass("1"), pass("2", "b:80"))
+        let back = spares.distrust("a:80", at: failed)
+        #expect(back == [pass("1")])
+        let (before, after) = (
+            spares.put(pass("3"), given: start, at: failed),
+            spares.put(pass("4"), given: failed + .milliseconds(1), at: failed + .milliseconds(2))
+        )
+        #expect(!before && after)
+        let other = spares.take("b:80", at: failed)
+        #expect(other?.pass != nil, "it is another host's failure")
+    }
+
+    /// Failures count in a row: the answers between them are to be told of first, also where all passes are in use again.
+    @Test func answersAreToldBeforeAFailure() {
+        var spares = spares(pass("1"))
+        _ = spares.take("a:80", at: start)
+        let (first, second) = (spares.distrust("a:80", at: start), spares.distrust("a:80", at: start))
+        #expect(first == [pass("")] && second.isEmpty)
+    }
+}
