@@ -33,5 +33,10 @@ struct AdmissionWindowTests {
     @Test func anEighthOfItIsWorthARound() {
         #expect(AdmissionWindow(limit: 1000).leastRoom == 8)
         #expect(AdmissionWindow(limit: 3).leastRoom == 1)
+        var window = AdmissionWindow(limit: 64)
+        window.observe(slots: 64)
+        #expect(window.leastRoom == 1, "a place that is free is not kept waiting")
+        window.observe(slots: 60)
+        #expect(window.leastRoom == 2)
     }
 }

@@ -212,6 +212,41 @@ import Testing
         }
     }
 
+    /// One worker has answers that it keeps to itself for a moment; another one hears something else meanwhile.
+    private func withAnOldAnswer(
+        _ hear: (HostGate) async throws -> Void,
+        _ expect: (QueueFixture) async throws -> Void
+    ) async throws {
+        var limits = HostLimits()
+        limits.breakAfter = 2
+        try await running(limits) { (gate, fixture) async throws in
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let other = HostGate(redis: fixture.redis, keys: fixture.keys, limits: limits, logger: logger)
+            await gate.leave(try await gate.enter(url), .answered)
+            try await hear(other)
+            while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0 { await Task.yield() }
+            try await expect(fixture)
+        }
+    }
+
+    @Test func anOldAnswerEndsNoBreak() async throws {
+        try await withAnOldAnswer {
+            let passes = [try await $0.enter(url), try await $0.enter(url)]
+            for pass in passes { await $0.leave(pass, .failed) }
+        } _: { (fixture) async throws in
+            #expect(try await number(5, fixture) > 0)
+            #expect(try await number(4, fixture) == 2)
+        }
+    }
+
+    @Test func anOldAnswerGivesBackNoLimits() async throws {
+        try await withAnOldAnswer {
+            await $0.leave(try await $0.enter(url), .throttled(seconds: 1))
+        } _: { (fixture) async throws in
+            #expect(try await number(2, fixture) == 0.5)
+        }
+    }
+
     @Test func aComplaintEndsThat() async throws {
         try await running(HostLimits()) { (gate, fixture) async throws in
             let (first, second) = (try await gate.enter(url), try await gate.enter(url))

@@ -59,6 +59,18 @@ struct SparePassesTests {
         #expect(other?.pass != nil, "it is another host's failure")
     }
 
+    /// What has been told, and what is long ago, stands for nothing.
+    @Test func onlyAnswersOfJustNowAreTold() {
+        let late = start + SparePasses.lifetime
+        var told = spares(pass("1"))
+        _ = told.take("a:80", at: start)
+        _ = told.put(pass("1"), given: start, at: late)
+        var old = spares(pass("1"))
+        _ = old.take("a:80", at: start)
+        let (first, second) = (told.distrust("a:80", at: late), old.distrust("a:80", at: late))
+        #expect(first.isEmpty && second.isEmpty)
+    }
+
     /// Failures count in a row: the answers between them are to be told of first, also where all passes are in use again.
     @Test func answersAreToldBeforeAFailure() {
         var spares = spares(pass("1"))

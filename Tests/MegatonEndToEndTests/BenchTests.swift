@@ -88,8 +88,8 @@ import Testing
         #expect(report["simulated_workers"] as? Int == 20)
         let backlog = try #require(report["backlog"] as? [String: Any])
         #expect(try #require(backlog["jobs"] as? Int) > 0)
-        // Each end is told by itself, and each job enters and leaves a host's gate.
-        #expect(try #require(backlog["scripts_per_job"] as? Double) >= 3)
+        // Claims and ends come together, and a pass of a host's gate serves several jobs: how many depends on the load.
+        #expect(try #require(backlog["scripts_per_job"] as? Double) > 0)
         #expect(try #require(backlog["redis_cpu_seconds"] as? Double) > 0)
         let steady = try #require(report["steady"] as? [String: Any])
         #expect(steady["jobs"] as? Int == 50)

@@ -55,6 +55,14 @@ import Testing
         let icc = Data(TestProfile.srgb)
         let unusual: [(String, Data)] = [
             ("two EXIF", TestJPEG.inserting(exif + exif, into: jpeg)),
+            (
+                "EXIF of another kind",
+                TestJPEG.inserting(TestJPEG.segment(0xE1, Data("Exif\0X".utf8)) + exif, into: jpeg)
+            ),
+            (
+                "a profile of grey",
+                TestJPEG.inserting(TestJPEG.profile(Data(TestProfile.profile(space: "GRAY"))), into: jpeg)
+            ),
             ("an orientation of 9", TestJPEG.inserting(TestJPEG.exif(orientation: 9), into: jpeg)),
             ("an orientation of 0", TestJPEG.inserting(TestJPEG.exif(orientation: 0), into: jpeg)),
             ("a long orientation", TestJPEG.inserting(TestJPEG.exif(orientation: 6, kind: 4), into: jpeg)),

@@ -9,6 +9,17 @@ enum TestJPEG {
         Data([0xFF, marker, UInt8((body.count + 2) >> 8), UInt8((body.count + 2) & 255)]) + body
     }
 
+    /// Without the segments of a kind before the first scan.
+    static func removing(_ marker: UInt8, from jpeg: Data) -> Data {
+        var (left, index) = (Data(jpeg.prefix(2)), 2)
+        while jpeg[index + 1] != 0xDA {
+            let end = index + 2 + Int(jpeg[index + 2]) << 8 + Int(jpeg[index + 3])
+            if jpeg[index + 1] != marker { left += jpeg[index..<end] }
+            index = end
+        }
+        return left + jpeg[index...]
+    }
+
     /// - Parameter kind: of the field: 3 is a short number.
     static func exif(orientation: Int, isLittle: Bool = false, kind: UInt8 = 3) -> Data {
         let value = UInt8(orientation)

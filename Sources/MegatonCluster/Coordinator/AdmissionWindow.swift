@@ -32,8 +32,9 @@ struct AdmissionWindow: Sendable {
 
     var size: Int { min(limit, max(Self.smallest, 2 * slots, Int(Self.seconds * rate))) }
 
-    /// Jobs for which there must be room before a round is worth its cost.
-    var leastRoom: Int { max(1, size / Self.step) }
+    /// Jobs for which there must be room before a round is worth its cost. Where the limit leaves little more than a job for
+    /// each place, that is one: no place waits for others to become free.
+    var leastRoom: Int { max(1, min(size / Self.step, (size - slots) / 2)) }
 
     /// - Parameter ended: how many jobs have ended since the queue was made.
     mutating func observe(ended: Int, at now: ContinuousClock.Instant) {

@@ -88,7 +88,7 @@ public final class HostGate: OriginGating {
             let replies = try await redis.run(
                 HostScripts.enter,
                 after: unused.map { pass in
-                    let (keys, arguments) = ending(of: pass, "answered")
+                    let (keys, arguments) = ending(of: pass, Self.earlier)
                     return HostScripts.leave.call(keys: keys, arguments: arguments)
                 },
                 calls: [([keys.rate, keys.fetching(host)], arguments)]
@@ -97,7 +97,7 @@ public final class HostGate: OriginGating {
             reply = replies.calls[0]
             // Redis has been restarted and does not know the script, say.
             let refused = zip(unused, replies.commands).filter { if case .error = $1 { true } else { false } }
-            if !refused.isEmpty { await giveBack(refused.map(\.0), .answered) }
+            if !refused.isEmpty { await giveBack(refused.map(\.0), nil) }
         } catch {
             statistics?.add("gate_open", 1)
             logger.debug("no politeness: Redis is away", metadata: [LogKey.error: "\(error)"])
@@ -156,17 +156,23 @@ public final class HostGate: OriginGating {
             return (use, state.spares.put(pass, given: use.given, at: now), [])
         }
         if isKept { return hasSpares.fire() }
-        if !others.isEmpty { await giveBack(others, .answered) }
+        if !others.isEmpty { await giveBack(others, nil) }
         await giveBack([pass], outcome, took: use.map { $0.began.duration(to: now) } ?? .zero)
     }
 
+    /// What spare passes are given back with: their answers came a while ago, and others may know more of the host by now.
+    private static let earlier: RedisArgument = "earlier"
+
     /// In one round trip.
-    private func giveBack(_ passes: [OriginPass], _ outcome: OriginOutcome, took: Duration = .zero) async {
+    ///
+    /// - Parameter outcome: nil for spare ones.
+    private func giveBack(_ passes: [OriginPass], _ outcome: OriginOutcome?, took: Duration = .zero) async {
         let (word, pause): (RedisArgument, Duration) =
             switch outcome {
+            case nil: (Self.earlier, .zero)
             case .answered: ("answered", .zero)
             case .failed: ("failed", .zero)
-            case .none: ("none", .zero)
+            case .some(.none): ("none", .zero)
             case .throttled(let seconds):
                 ("throttled", min(seconds.map { .seconds($0) } ?? Self.defaultPause, Self.longestPause))
             }
@@ -216,7 +222,7 @@ public final class HostGate: OriginGating {
             state.isRunning = false
             return state.spares.removeAll()
         }
-        if !left.isEmpty { await giveBack(left, .answered) }
+        if !left.isEmpty { await giveBack(left, nil) }
     }
 
     private func giveUnusedBack() async {
@@ -224,7 +230,7 @@ public final class HostGate: OriginGating {
             if state.withLock({ $0.spares.isEmpty }) { await hasSpares.wait() }
             try? await Task.sleep(for: SparePasses.rest)  // Cancelled: the loop's condition ends it.
             let unused = state.withLock { $0.spares.unused(at: .now) }
-            if !unused.isEmpty { await giveBack(unused, .answered) }
+            if !unused.isEmpty { await giveBack(unused, nil) }
         }
     }
 

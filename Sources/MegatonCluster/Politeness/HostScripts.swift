@@ -32,10 +32,11 @@ enum HostScripts {
     /// KEYS 1 rate · 2 fetching:<host>
     /// ARGV 1 host · 2 token · 3 requests a second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that break it
     ///      off · 7 ms after which a pass is forgotten
-    /// Returns {`go`, `1` where the host is well and less than half of its places are taken} · {`wait`, ms until its turn} · {`open`, ms until the next probe, how many breaks in a row}.
+    /// Returns {`go`, `1` where the host is well and less than half of its places are taken} · {`wait`, ms until its turn} ·
+    ///      {`open`, ms until the next probe, how many breaks in a row}.
     /// After `go`: the token is in `fetching`, and the rate has counted it. After `wait`: a turn later than those of
-    /// all refused before, a minute ahead at the most and then anywhere in its second half, so that the refused do not come back together. A host that is
-    /// broken off lets one through at a time once its break is over: the probe.
+    /// all refused before, a minute ahead at the most and then anywhere in its second half, so that the refused do not come
+    /// back together. A host that is broken off lets one through at a time once its break is over: the probe.
     static let enter = RedisScript(
         name: "enter",
         source: "#!lua flags=allow-oom\n" + prelude + """
@@ -84,13 +85,14 @@ enum HostScripts {
     /// Gives a pass back, and says how it went.
     ///
     /// KEYS 1 rate · 2 fetching:<host>
-    /// ARGV 1 host · 2 token · 3 `answered`, `throttled`, `failed` or `none` · 4 ms to leave it alone, of `throttled` ·
-    ///      5 failures that break it off · 6 ms of the first break · 7 ms of the longest · 8 µs that the request
+    /// ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` or `none` ·
+    ///      4 ms to leave it alone, of `throttled` · 5 failures that break it off · 6 ms of the first break · 7 ms of the longest · 8 µs that the request
     ///      took, 0 if that is not known
     /// Returns 1, or 0 where the pass had been forgotten; what it tells counts all the same.
     /// After: a throttled host has half of its limits, halved once a second at the most, and nothing goes there before
     /// the time it named; each answer gives a twentieth back. The given number of failures in a row breaks the host
-    /// off, and each failed probe for twice as long as before; what was under way when it was broken off says no more.
+    /// off, and each failed probe for twice as long as before; what was under way when it was broken off says no more. Nor
+    /// does an answer from before: it ends a row of failures, but no break, and gives back nothing of the limits.
     static let leave = RedisScript(
         name: "leave",
         source: "#!lua flags=allow-oom\n" + prelude + """
@@ -100,6 +102,8 @@ enum HostScripts {
               failures, open = 0, 0
               factor = math.min(1, factor + 0.05)
               if tonumber(ARGV[8]) > 0 then mean = mean + (tonumber(ARGV[8]) - mean) / 8 end
+            elseif ARGV[3] == 'earlier' then
+              if open == 0 then failures = 0 end
             elseif ARGV[3] == 'throttled' then
               failures, open = 0, 0
               blocked = math.max(blocked, ms + tonumber(ARGV[4]))

@@ -20,18 +20,23 @@ struct SparePasses: Sendable {
     private var spares: [String: [Spare]] = [:]
     /// Hosts with which something was wrong, and when: what was given before is used no more.
     private var distrusted: [String: ContinuousClock.Instant] = [:]
-    /// Hosts whose answers Redis has not been told of: failures count in a row, with no answer between them.
-    private var untold: Set<String> = []
+    /// Hosts whose answers Redis has not been told of, and when the last one came: failures count in a row, with no answer
+    /// between them.
+    private var untold: [String: ContinuousClock.Instant] = [:]
 
     var isEmpty: Bool { spares.isEmpty }
 
     /// - Parameter given: when Redis gave it.
     /// - Returns: whether it is kept; else it is to go back now.
     mutating func put(_ pass: OriginPass, given: ContinuousClock.Instant, at now: ContinuousClock.Instant) -> Bool {
-        if let distrusted = distrusted[pass.host], given <= distrusted { return false }
-        guard given.duration(to: now) < Self.lifetime else { return false }
+        let isDistrusted = distrusted[pass.host].map { given <= $0 } ?? false
+        guard !isDistrusted, given.duration(to: now) < Self.lifetime else {
+            // It is told of this answer.
+            untold[pass.host] = nil
+            return false
+        }
         spares[pass.host, default: []].append(Spare(pass: pass, given: given, since: now))
-        untold.insert(pass.host)
+        untold[pass.host] = now
         return true
     }
 
@@ -50,13 +55,14 @@ struct SparePasses: Sendable {
     mutating func distrust(_ host: String, at now: ContinuousClock.Instant) -> [OriginPass] {
         distrusted[host] = now
         let passes = (spares.removeValue(forKey: host) ?? []).map(\.pass)
-        let isUntold = untold.remove(host) != nil
+        let isUntold = untold.removeValue(forKey: host).map { $0.duration(to: now) < Self.lifetime } ?? false
         return passes.isEmpty && isUntold ? [OriginPass(host: host, token: "")] : passes
     }
 
     /// - Returns: those that are not used any more, which are to go back now.
     mutating func unused(at now: ContinuousClock.Instant) -> [OriginPass] {
         distrusted = distrusted.filter { $0.value.duration(to: now) < Self.lifetime }
+        untold = untold.filter { $0.value.duration(to: now) < Self.lifetime }
         var unused: [OriginPass] = []
         for (host, kept) in spares {
             let left = kept.filter { spare in
@@ -65,14 +71,14 @@ struct SparePasses: Sendable {
             if left.count == kept.count { continue }
             let usable = Set(left.map(\.pass))
             unused += kept.map(\.pass).filter { !usable.contains($0) }
-            untold.remove(host)
+            untold[host] = nil
             spares[host] = left.isEmpty ? nil : left
         }
         return unused
     }
 
     mutating func removeAll() -> [OriginPass] {
-        defer { (spares, untold) = ([:], []) }
+        defer { (spares, untold) = ([:], [:]) }
         return spares.values.flatMap { $0.map(\.pass) }
     }
 }

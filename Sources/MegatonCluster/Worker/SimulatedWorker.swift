@@ -9,6 +9,7 @@ struct SimulatedWorker: Sendable {
     private let claims: ClaimLoop
     private let keeper: LeaseKeeper
     private let reserve: Leadership
+    private let gate: HostGate
     private let configuration: Worker.Configuration
     private let logger: Logger
 
@@ -19,18 +20,21 @@ struct SimulatedWorker: Sendable {
     ///   - queue: on a connection that others may use too.
     ///   - leases: as `queue`, on another connection.
     ///   - wake: a connection that nothing else uses.
+    ///   - gate: that the runner asks.
     init(
         _ configuration: Worker.Configuration,
         name: String,
         queue: JobQueue,
         leases: JobQueue,
         wake: RedisClient,
+        gate: HostGate,
         runner: SimulatedRunner,
         logger: Logger
     ) {
         self.configuration = configuration
         self.name = name
         self.queue = queue
+        self.gate = gate
         self.logger = logger
         let (running, statistics) = (RunningJobs(), StatisticsRecorder())
         let handler = JobHandler(
@@ -73,6 +77,7 @@ struct SimulatedWorker: Sendable {
             group.addTask { await keeper.run() }
             group.addTask { await sweep() }
             group.addTask { await look() }
+            group.addTask { await gate.run() }
             await claims.run(until: signal)
             group.cancelAll()
         }

@@ -86,6 +86,7 @@ package struct SimulatedWorkers: Sendable {
             queue: queue,
             leases: leases,
             wake: client("wake"),
+            gate: gate,
             runner: SimulatedRunner(gate: gate, origins: origins, work: work, onStart: onStart),
             logger: logger
         )

@@ -1,4 +1,4 @@
-/// Luma and the two of colour, or luma alone, as stored: not yet turned upright.
+/// Luma and the two of colour, or luma alone.
 struct PlanarPicture {
     /// Samples of luma that show the picture, in a row: parts of them too, where a decoder has shrunk it. A plane may have more.
     let width: Double

@@ -1,37 +1,35 @@
 internal import CTurboJPEG
 internal import Foundation
 
-/// TurboJPEG's decompressor and compressor, which keep tables from one picture to the next.
+/// Reads and writes planes by TurboJPEG. The compressor is kept from one picture to the next.
 ///
 /// `@unchecked Sendable`: used by one thread at a time, which takes it out of ``PlaneCodecs`` and puts it back.
 final class PlaneCodec: @unchecked Sendable {
-    private let decompressor: tjhandle
     private let compressor: tjhandle
 
     /// - Returns: nil where there is no memory.
     init?() {
-        guard let decompressor = tjInitDecompress() else { return nil }
-        guard let compressor = tjInitCompress() else {
-            tjDestroy(decompressor)
-            return nil
-        }
-        (self.decompressor, self.compressor) = (decompressor, compressor)
+        guard let compressor = tjInitCompress() else { return nil }
+        self.compressor = compressor
     }
 
-    deinit {
-        tjDestroy(decompressor)
-        tjDestroy(compressor)
-    }
+    deinit { tjDestroy(compressor) }
 
     /// The planes of a JPEG, each shrunk as the whole.
     ///
-    /// A picture of more than 500 scans is refused, which bounds the time: TurboJPEG cannot be told to stop.
+    /// TurboJPEG cannot be told to stop: what bounds the time are the limits for pixels and for scans.
+    ///
+    /// With a decompressor of its own: one keeps the tables of the picture before, and takes them for one that has none.
     ///
     /// - Returns: nil where it is damaged, or not what its header said; where there is a warning, too.
     func decode(_ data: UnsafeRawBufferPointer, _ probe: ImageProbe, shrink: Int) -> PlanarPicture? {
         guard let bytes = data.assumingMemoryBound(to: UInt8.self).baseAddress, let sampling = probe.planes else {
             return nil
         }
+        guard let decompressor = tjInitDecompress() else { return nil }
+        defer { tjDestroy(decompressor) }
+        // Of a few pixels TurboJPEG would take another factor that leads to the same size.
+        let shrink = min(probe.width, probe.height) < 16 ? 1 : shrink
         var (width, height, samples, colours): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
         let isRead = tjDecompressHeader3(
             decompressor,
@@ -61,7 +59,7 @@ final class PlaneCodec: @unchecked Sendable {
             Int32(size.width),
             &strides,
             Int32(size.height),
-            TJFLAG_LIMITSCANS
+            TJFLAG_LIMITSCANS | TJFLAG_STOPONWARNING
         )
         guard isDecoded == 0 else { return nil }
         return PlanarPicture(

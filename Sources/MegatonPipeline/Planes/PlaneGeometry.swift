@@ -1,9 +1,9 @@
 /// Which part of a plane becomes which plane of a result. Sizes and places only, no samples.
 ///
 /// Samples of colour lie in the middle of those of luma that they stand for (JFIF 1.02), in what is read and in what is
-/// written. A result whose side is odd has half a sample of colour beyond its edge: planes are made for the next even side,
-/// and what lies beyond the edge is cut off by who shows it. Where the picture is mirrored afterwards, that edge is the other
-/// one.
+/// written. A result whose side is odd has half a sample of colour beyond its edge: planes are made for the next even
+/// side, and what lies beyond the edge is cut off by who shows it. Where the picture is mirrored afterwards, that edge is
+/// the other one.
 struct PlaneGeometry: Hashable {
     /// Of the source's plane, in its samples; may reach beyond it.
     struct Part: Hashable {

@@ -19,6 +19,7 @@ final class PlanesEngine: Sendable {
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage]? {
         try codecs.withCodec { codec throws(ImagePipeline.Error) in
+            if deadline.mustEnd, let error = deadline.error { throw error }
             let decoded = data.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(pass)) }
             guard let decoded else { return nil }
             var ladder = PlaneLadder(decoded, pass, EXIFOrientation(plan.probe.orientation))

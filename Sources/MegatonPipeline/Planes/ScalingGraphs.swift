@@ -6,6 +6,8 @@ final class ScalingGraphs: Sendable {
     private struct State {
         var graphs: [PlaneGeometry: (graph: ScalingGraph, use: Int)] = [:]
         var uses = 0
+        /// Bytes of all.
+        var size = 0
 
         mutating func use(_ geometry: PlaneGeometry) -> ScalingGraph? {
             uses += 1
@@ -14,26 +16,49 @@ final class ScalingGraphs: Sendable {
             return graphs.values[index].graph
         }
 
-        mutating func keep(_ graph: ScalingGraph, for geometry: PlaneGeometry, _ limit: Int) {
-            if graphs.count >= limit, let oldest = graphs.min(by: { $0.value.use < $1.value.use }) {
-                graphs[oldest.key] = nil
+        mutating func keep(_ graph: ScalingGraph, for geometry: PlaneGeometry, _ limit: Int, _ sizeLimit: Int) {
+            guard geometry.graphSize <= sizeLimit else { return }
+            drop(geometry)
+            while graphs.count >= limit || size + geometry.graphSize > sizeLimit,
+                let oldest = graphs.min(by: { $0.value.use < $1.value.use })
+            {
+                drop(oldest.key)
             }
             graphs[geometry] = (graph, uses)
+            size += geometry.graphSize
+        }
+
+        private mutating func drop(_ geometry: PlaneGeometry) {
+            if graphs.removeValue(forKey: geometry) != nil { size -= geometry.graphSize }
         }
     }
 
     private let limit: Int
+    private let sizeLimit: Int
     private let state = Mutex(State())
 
-    /// - Parameter limit: how many are kept; each has tens of kilobytes.
-    init(limit: Int = 256) { self.limit = limit }
+    /// - Parameters:
+    ///   - limit: how many are kept.
+    ///   - sizeLimit: bytes of all that are kept, about. Thumbnails' have tens of kilobytes each.
+    init(limit: Int = 256, sizeLimit: Int = 16 << 20) {
+        self.limit = limit
+        self.sizeLimit = sizeLimit
+    }
 
     /// - Returns: nil where zimg cannot.
     func graph(_ geometry: PlaneGeometry) -> ScalingGraph? {
         if let known = state.withLock({ $0.use(geometry) }) { return known }
         // Built without the lock: two threads may build the same one, and one of them is kept.
         guard let graph = ScalingGraph(geometry) else { return nil }
-        state.withLock { $0.keep(graph, for: geometry, limit) }
+        state.withLock { $0.keep(graph, for: geometry, limit, sizeLimit) }
         return graph
+    }
+}
+
+extension PlaneGeometry {
+    /// Bytes that zimg keeps of coefficients, about: of Lanczos' kernel six for each sample of the longer side of source and
+    /// result, six bytes each, in both directions.
+    fileprivate var graphSize: Int {
+        36 * (max(source.width, size.width) + max(source.height, size.height))
     }
 }

@@ -17,6 +17,7 @@ enum WebPPlanes {
         _ options: EncodingOptions,
         _ deadline: RenderDeadline
     ) -> Data? {
+        guard picture.sampling == .s420 || picture.sampling == .grey else { return nil }
         guard let y = picture.planes[0].mapped(luma) else { return nil }
         var colours: [Plane] = []
         if picture.sampling == .grey {

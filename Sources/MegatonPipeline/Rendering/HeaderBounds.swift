@@ -10,6 +10,8 @@ internal import Foundation
 enum HeaderBounds {
     /// Segments of a JPEG, scans among them; chunks of a WebP, of which each frame is one.
     static let parts = 16_384
+    /// Scans of a JPEG: each goes over all of its coefficients. Programs write a dozen.
+    static let scans = 500
     /// Bytes that the compressed texts of a PNG may grow to, together.
     static let text = 128 << 20
     /// No text is inflated further: libpng's limit.
@@ -21,7 +23,7 @@ enum HeaderBounds {
     static func check(_ data: Data, _ type: AssetType) throws(ImagePipeline.Error) {
         let complaint: String? = data.withUnsafeBytes { bytes in
             switch type {
-            case .jpeg: partsComplaint(segments(of: bytes), "segments")
+            case .jpeg: segmentsComplaint(bytes)
             case .webp: partsComplaint(chunks(of: bytes), "chunks")
             case .png:
                 inflated(bytes) > text ? "compressed texts that may grow to more than \(text >> 20) MiB" : nil
@@ -32,25 +34,31 @@ enum HeaderBounds {
         if let complaint { throw ImagePipeline.Error(.headerTooLarge, "the header has \(complaint).") }
     }
 
+    private static func segmentsComplaint(_ bytes: UnsafeRawBufferPointer) -> String? {
+        let found = segments(of: bytes)
+        return found.scans > scans ? "more than \(scans) scans" : partsComplaint(found.parts, "segments")
+    }
+
     private static func partsComplaint(_ count: Int, _ what: String) -> String? {
         count > parts ? "more than \(parts) \(what)" : nil
     }
 
     /// Segments and scans up to the end of the picture, found as libjpeg finds them: what is no marker is passed over, the
     /// data of scans too (ITU-T T.81 annex B.1.1.2). Not counted further than to one too many.
-    private static func segments(of bytes: UnsafeRawBufferPointer) -> Int {
-        var (count, index) = (0, 2)
-        while let mark = firstMark(in: bytes, from: index), mark + 3 < bytes.count, count <= parts {
+    private static func segments(of bytes: UnsafeRawBufferPointer) -> (parts: Int, scans: Int) {
+        var (count, index, found) = (0, 2, 0)
+        while let mark = firstMark(in: bytes, from: index), mark + 3 < bytes.count, count <= parts, found <= scans {
             switch bytes[mark + 1] {
             case 0xFF: index = mark + 1
             case 0, 0x01, 0xD0...0xD8: index = mark + 2
-            case 0xD9: return count
+            case 0xD9: return (count, found)
             default:
                 count += 1
+                if bytes[mark + 1] == 0xDA { found += 1 }
                 index = mark + 2 + (Int(bytes[mark + 2]) << 8 | Int(bytes[mark + 3]))
             }
         }
-        return count
+        return (count, found)
     }
 
     /// The next 0xFF. Pictures are megabytes of what is none.

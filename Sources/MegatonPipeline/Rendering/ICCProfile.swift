@@ -25,7 +25,8 @@ struct ICCProfile {
 
     private static func hasColours(of bytes: [UInt8], _ tags: [String: Range<Int>]) -> Bool {
         // Tables come before matrices (section 8.3.1).
-        if tags["A2B0"] != nil || text(bytes, 20) != "XYZ " { return false }
+        let hasTables = tags.keys.contains { $0.hasPrefix("A2B") || $0.hasPrefix("D2B") }
+        if hasTables || text(bytes, 20) != "XYZ " { return false }
         for (tag, xyz) in primaries {
             guard let range = tags[tag], range.count >= 20, text(bytes, range.lowerBound) == "XYZ " else {
                 return false
@@ -80,7 +81,8 @@ struct ICCProfile {
             let entry = 132 + 12 * index
             let (start, length) = (number(bytes, entry + 4, 4), number(bytes, entry + 8, 4))
             guard start + length <= bytes.count else { return [:] }
-            tags[text(bytes, entry)] = start..<(start + length)
+            // Of two of one name readers take one or the other.
+            guard tags.updateValue(start..<(start + length), forKey: text(bytes, entry)) == nil else { return [:] }
         }
         return tags
     }

@@ -5,6 +5,7 @@ internal import Foundation
 struct JPEGHeader {
     /// Pixels as stored.
     let size: PixelSize
+    /// Progressive, or with a scan for each component: it is read as a whole before a sample of it is known.
     let isProgressive: Bool
     /// 1 for grey, 3 for Y, Cb and Cr.
     let components: Int
@@ -17,14 +18,15 @@ struct JPEGHeader {
     init?(_ data: Data) {
         guard let parts = data.withUnsafeBytes({ JPEGSegments($0) }), let frame = parts.frame else { return nil }
         size = frame.size
-        isProgressive = frame.isProgressive
+        isProgressive = frame.isProgressive || parts.hasSeveralScans
         components = frame.factors.count
         sampling = frame.sampling
         orientation = parts.orientation ?? 1
         if parts.profile.isEmpty {
             profile = nil
         } else {
-            guard let found = ICCProfile(parts.profile) else { return nil }
+            // Of another kind than the picture, it is libvips that knows what to do.
+            guard let found = ICCProfile(parts.profile), found.isRGB || components == 1 else { return nil }
             profile = found
         }
     }
@@ -39,7 +41,7 @@ struct JPEGHeader {
             frames: 1,
             orientation: orientation,
             isProgressive: isProgressive,
-            hasRGBProfile: profile?.isRGB ?? false,
+            hasRGBProfile: components == 3 && profile != nil,
             planes: profile?.isSRGB ?? true ? sampling : nil
         )
     }

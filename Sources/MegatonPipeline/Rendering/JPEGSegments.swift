@@ -22,6 +22,8 @@ struct JPEGSegments {
     }
 
     private(set) var frame: Frame?
+    /// Whether its first scan has fewer components than the picture, as all have of one in several scans.
+    private(set) var hasSeveralScans = false
     private(set) var orientation: Int?
     /// The bytes of the ICC profile, joined; empty without one.
     private(set) var profile: [UInt8] = []
@@ -50,7 +52,10 @@ struct JPEGSegments {
             index = end
         }
         guard index + 4 <= bytes.count, bytes[index] == 0xFF, bytes[index + 1] == 0xDA, isComplete else { return nil }
-        if !isYCbCr && frame?.factors.count != 1 { return nil }
+        // How many components a scan has stands behind its length (annex B.2.3).
+        guard index + 5 <= bytes.count, let frame else { return nil }
+        hasSeveralScans = Int(bytes[index + 4]) < frame.factors.count
+        if !isYCbCr && frame.factors.count != 1 { return nil }
     }
 
     private mutating func take(_ marker: UInt8, _ body: UnsafeRawBufferPointer) -> Bool {
@@ -89,8 +94,8 @@ struct JPEGSegments {
     }
 
     private mutating func takeEXIF(_ body: UnsafeRawBufferPointer) -> Bool {
-        guard body.starts(with: "Exif\0\0".utf8) else { return true }
-        guard orientation == nil else { return false }
+        guard body.starts(with: "Exif".utf8) else { return true }
+        guard body.starts(with: "Exif\0\0".utf8), orientation == nil else { return false }
         guard let found = EXIFOrientation.read(UnsafeRawBufferPointer(rebasing: body[6...])) else { return false }
         orientation = found
         return true

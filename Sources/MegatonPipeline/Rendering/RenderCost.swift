@@ -52,14 +52,18 @@ extension RenderPlan {
     private func bytes(of pass: Pass) -> Double {
         let page = Double(probe.width) * Double(probe.height)
         let samples = page * Double(probe.bands * probe.sampleBytes)
-        let decoding = pass.usesPlanes ? planes(of: pass, page) : samples * decodingFactor
+        // What turns out to be damaged is decoded by libvips, too.
+        let decoding = max(samples * decodingFactor, pass.usesPlanes ? planes(of: pass, page) : 0)
         let base = Double(pass.base.width) * Double(pass.base.height)
         // A picture that is passed on, or from which several are made, is in memory; so are all frames of an animation.
         let isHeld = pass.steps.count != 1 || pass.frames > 1 || steps[pass.steps[0]].needsMemory
         let held = isHeld ? base * 4 * Double(pass.frames) : 0
         let encoding = pass.steps.map { index in
             let size = steps[index].output
-            return Double(size.width) * Double(size.height) * Self.encodingFactor(steps[index].rendition)
+            let area = Double(size.width) * Double(size.height)
+            // The scaled planes, and the same turned.
+            let scaled: Double = !pass.usesPlanes ? 0 : probe.orientation == 1 ? 3 : 6
+            return area * (Self.encodingFactor(steps[index].rendition) + scaled)
         }
         return decoding + held + (encoding.max() ?? 0)
     }

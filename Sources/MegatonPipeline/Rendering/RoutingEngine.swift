@@ -27,7 +27,7 @@ struct RoutingEngine: RenderEngine {
         if pass.usesPlanes, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) {
             return images
         }
-        if isStrict && !pass.usesPlanes { throw refusal(pass, plan) }
+        if isStrict { throw refusal(pass, plan) }
         return try vips.render(pass, of: plan, from: data, deadline: deadline)
     }
 
@@ -40,6 +40,12 @@ struct RoutingEngine: RenderEngine {
     }
 
     private func refusal(_ pass: RenderPlan.Pass, _ plan: RenderPlan) -> ImagePipeline.Error {
+        if pass.usesPlanes {
+            return ImagePipeline.Error(
+                .corruptImage,
+                "the planes engine cannot decode it. The engine auto leaves what is damaged to libvips."
+            )
+        }
         let step = plan.steps[pass.steps[0]]
         let obstacle =
             plan.probe.planes == nil

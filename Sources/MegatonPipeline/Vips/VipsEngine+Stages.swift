@@ -8,6 +8,7 @@ extension VipsEngine {
         _ data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> VipsImage {
+        try VipsRuntime.start()
         let stop = VipsImage.Stop(deadline)
         do throws(ImagePipeline.Error) {
             return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in

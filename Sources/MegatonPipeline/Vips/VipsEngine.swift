@@ -31,6 +31,8 @@ struct VipsEngine: RenderEngine {
         from data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
+        // Whoever has read the header may have done without libvips.
+        try VipsRuntime.start()
         let limit = VipsImage.Stop(deadline)
         do throws(ImagePipeline.Error) {
             return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
@@ -60,6 +62,7 @@ struct VipsEngine: RenderEngine {
         orientation: Int?,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> PlatformImage {
+        try VipsRuntime.start()
         let limit = VipsImage.Stop(deadline)
         do throws(ImagePipeline.Error) {
             return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
