@@ -69,11 +69,11 @@ struct PlainJSONTests {
         metadata.vary = ["accept": "", "x-ä": "0a"]
         metadata.headers = ["cache-control": "max-age=60", "content-disposition": "inline; filename=\"a/b\""]
         for metadata in [metadata, CachedData.Metadata(lifetime: 0)] {
-            let header = CacheEntry.Header(length: 5, sha256: "ab", metadata: metadata)
+            let header = CacheEntry.Header(length: 5, checksum: "ab", metadata: metadata)
             let read = try JSONDecoder().decode(CacheEntry.Header.self, from: try #require(header.plainJSON))
-            #expect(read.length == 5 && read.sha256 == "ab" && read.metadata == metadata)
+            #expect(read.length == 5 && read.checksum == "ab" && read.metadata == metadata)
         }
         metadata.etag = "\u{1}"
-        #expect(CacheEntry.Header(length: 5, sha256: "ab", metadata: metadata).plainJSON == nil)
+        #expect(CacheEntry.Header(length: 5, checksum: "ab", metadata: metadata).plainJSON == nil)
     }
 }

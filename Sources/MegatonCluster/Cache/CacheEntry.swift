@@ -1,3 +1,4 @@
+internal import CXXHash
 internal import Crypto
 internal import Foundation
 internal import MegatonPipeline
@@ -11,49 +12,14 @@ struct CacheEntry {
     /// quarter of it.
     static let chunkSize = 262_080
 
-    /// What field `m` holds.
-    struct Header: Codable {
-        /// Bytes of the data.
-        let length: Int
-        /// SHA-256 of the data, hex.
-        let sha256: String
-        let metadata: CachedData.Metadata
-
-        /// The same JSON as the encoder's, but for the order of the fields; nil where a text in it is not plain.
-        var plainJSON: Data? {
-            var json = PlainJSON(capacity: 512)
-            json.open("{")
-            json.field("length", length)
-            json.name("metadata")
-            json.open("{")
-            json.field("age", metadata.age)
-            json.field("etag", metadata.etag)
-            json.field("headers", metadata.headers)
-            json.field("height", metadata.height)
-            json.field("lastModified", metadata.lastModified)
-            json.field("lifetime", metadata.lifetime)
-            json.field("staleIfError", metadata.staleIfError)
-            json.field("staleWhileRevalidate", metadata.staleWhileRevalidate)
-            json.field("status", metadata.status)
-            json.field("stored", metadata.stored)
-            json.field("type", metadata.type)
-            json.field("vary", metadata.vary)
-            json.field("width", metadata.width)
-            json.close("}")
-            json.field("sha256", sha256)
-            json.close("}")
-            return json.isPlain ? json.data : nil
-        }
-    }
-
     static func chunkCount(_ length: Int) -> Int { (length + chunkSize - 1) / chunkSize }
 
-    static func header(of entry: CachedData, stored: Double) throws -> Data {
+    static func header(of entry: CachedData, isRendition: Bool, stored: Double) throws -> Data {
         var metadata = entry.metadata
         metadata.stored = stored
         // Where a cache has just verified it, it need not be counted again.
-        let sum = entry.checksum ?? sha256(entry.data)
-        let header = Header(length: entry.data.count, sha256: sum, metadata: metadata)
+        let sum = entry.checksum ?? (isRendition ? sha256(entry.data) : xxh3(entry.data))
+        let header = Header(length: entry.data.count, checksum: sum, metadata: metadata)
         return try header.plainJSON ?? JSONEncoder().encode(header)
     }
 
@@ -69,16 +35,29 @@ struct CacheEntry {
     static func assemble(_ header: Header, _ chunks: [ByteBuffer]) -> CachedData? {
         var data = Data(capacity: header.length)
         for chunk in chunks { data.append(contentsOf: chunk.readableBytesView) }
-        guard data.count == header.length, sha256(data) == header.sha256 else { return nil }
-        return CachedData(data: data, metadata: header.metadata, checksum: header.sha256)
+        guard data.count == header.length, let sum = header.checksum,
+            sum == (header.sha256 == nil ? xxh3(data) : sha256(data))
+        else { return nil }
+        return CachedData(data: data, metadata: header.metadata, checksum: sum)
     }
 
-    static func sha256(_ data: Data) -> String {
+    /// Of a checksum's hex digits, which tell it from the other.
+    static let digitsOfSHA256 = 64
+
+    static func sha256(_ data: Data) -> String { hexDigits(SHA256.hash(data: data), count: SHA256.byteCount) }
+
+    /// In the order in which XXH3's canonical form has its bytes.
+    static func xxh3(_ data: Data) -> String {
+        var canonical = XXH128_canonical_t()
+        XXH128_canonicalFromHash(&canonical, data.withUnsafeBytes { XXH3_128bits($0.baseAddress, $0.count) })
+        return withUnsafeBytes(of: canonical) { hexDigits($0, count: $0.count) }
+    }
+
+    private static func hexDigits(_ bytes: some Sequence<UInt8>, count: Int) -> String {
         let digits = Array("0123456789abcdef".utf8)
-        let digest = SHA256.hash(data: data)
-        return String(unsafeUninitializedCapacity: 64) { buffer in
+        return String(unsafeUninitializedCapacity: 2 * count) { buffer in
             var index = 0
-            for byte in digest {
+            for byte in bytes {
                 buffer[index] = digits[Int(byte >> 4)]
                 buffer[index + 1] = digits[Int(byte & 15)]
                 index += 2

@@ -45,7 +45,8 @@ extension InFlightLock {
             }
             statistics?.add("bytes_in", kept.data.count)
         }
-        let header = try kept.map { try CacheEntry.header(of: $0, stored: Date().timeIntervalSince1970) } ?? Data()
+        let (isRendition, now) = (lead.key.kind == .rendition, Date().timeIntervalSince1970)
+        let header = try kept.map { try CacheEntry.header(of: $0, isRendition: isRendition, stored: now) } ?? Data()
         let count = kept.map { CacheEntry.chunkCount($0.data.count) } ?? 0
         var arguments: [RedisArgument] = [.string(owner), .int(token), keep]
         arguments += times(kept?.metadata)

@@ -98,7 +98,11 @@ public final class RedisDataCache: DataCaching {
         let temporary = "\(name):\(UInt64.random(in: .min ... .max))"
         do {
             let entry = CachedData(data: data, metadata: .init(lifetime: configuration.lifetime.inSeconds))
-            let header = try CacheEntry.header(of: entry, stored: Date().timeIntervalSince1970)
+            let header = try CacheEntry.header(
+                of: entry,
+                isRendition: false,
+                stored: Date().timeIntervalSince1970
+            )
             try await writeChunks(CacheEntry.chunks(of: data), to: temporary)
             let replies = try await redis.pipeline([
                 ["HSET", .string(temporary), "m", .buffer(ByteBuffer(bytes: header))],
@@ -127,7 +131,7 @@ public final class RedisDataCache: DataCaching {
     func read(_ name: String, header: RedisValue, first: RedisValue) async throws(RedisError) -> CachedData? {
         guard let bytes = header.buffer else { return nil }
         // One that cannot be read is dropped, which tells of it.
-        guard let header = try? JSONDecoder().decode(CacheEntry.Header.self, from: Data(bytes.readableBytesView)),
+        guard let header = CacheEntry.Header(json: bytes),
             (0...configuration.maximumEntrySize).contains(header.length)
         else { return try await drop(name, bytes, why: "its metadata cannot be read") }
         var chunks = first.buffer.map { [$0] } ?? []

@@ -89,6 +89,10 @@ extension Job {
         guard json.count <= Self.maximumSize else {
             throw JobError("a job's JSON may have \(Self.maximumSize) bytes; this one has \(json.count)")
         }
+        if let job = Self(plainJSON: json), wasValidated || job.complaint == nil {
+            self = job
+            return
+        }
         do {
             let decoder = JSONDecoder()
             decoder.userInfo[.wasValidated] = wasValidated

@@ -58,7 +58,8 @@ public struct CachedData: Sendable, Equatable {
 
     public var data: Data
     public var metadata: Metadata
-    /// SHA-256 of the data, hex, where the cache that gave it has just verified it.
+    /// What the cache that gave the data has just verified it by, hex: of a rendition its SHA-256, of an original what that
+    /// cache uses. Nil where it has not.
     public var checksum: String?
     /// Seconds since it ceased to be fresh, as told by the cache that gave it; nil where it is fresh.
     public var staleness: Double?

@@ -1,0 +1,52 @@
+internal import Foundation
+internal import MegatonPipeline
+
+/// The short way from the wire form to a job.
+extension Job {
+    /// Nil where the JSON is not plain, or where something is wrong with it: `init(from:)` says what.
+    init?(plainJSON json: Data) {
+        var job = Job(source: "")
+        let isRead = PlainJSONReader.read(json) { reader in
+            reader.object { reader, name in
+                guard let key = CodingKeys(rawValue: name) else { return false }
+                return job.read(key, &reader)
+            } ? true : nil
+        }
+        guard isRead != nil, !job.source.isEmpty else { return nil }
+        self = job
+    }
+
+    private mutating func read(_ key: CodingKeys, _ reader: inout PlainJSONReader) -> Bool {
+        switch key {
+        case .renditions:
+            renditions = reader.array().flatMap { RenditionLists.recent.list($0) }
+            return renditions != nil
+        case .attempts:
+            guard let number = reader.int() else { return false }
+            attempts = number
+            return true
+        case .id, .kind, .source, .preset, .output, .batch, .priority, .credential:
+            guard let text = reader.string() else { return false }
+            return set(key, text)
+        }
+    }
+
+    private mutating func set(_ key: CodingKeys, _ text: String) -> Bool {
+        switch key {
+        case .id: id = text
+        case .source: source = text
+        case .preset: preset = text
+        case .output: output = text
+        case .batch: batch = text
+        case .credential: credential = text
+        case .kind:
+            guard let kind = Kind(rawValue: text) else { return false }
+            self.kind = kind
+        case .priority:
+            guard let priority = Priority(rawValue: text) else { return false }
+            self.priority = priority
+        case .renditions, .attempts: return false
+        }
+        return true
+    }
+}

@@ -1,0 +1,28 @@
+internal import Foundation
+internal import MegatonPipeline
+internal import Synchronization
+
+/// Lists of renditions by their JSON: all jobs of a batch have the same one, letter by letter.
+struct RenditionLists: ~Copyable {
+    /// Those that a process met. More of them than `limit` are rare, and all are forgotten then.
+    static let recent = RenditionLists()
+
+    /// Lists that are remembered, and bytes of the JSON of one.
+    private static let (limit, maximumSize) = (64, 4096)
+
+    private let lists = Mutex<[Data: [Rendition]]>([:])
+
+    /// Nil where it cannot be read, or has a value that cannot work.
+    func list(_ json: Data) -> [Rendition]? {
+        if let list = lists.withLock({ $0[json] }) { return list }
+        // What is wrong is found again by whoever reads the whole job, and said with its place in it.
+        guard json.count <= Self.maximumSize, let list = try? JSONDecoder().decode([Rendition].self, from: json) else {
+            return nil
+        }
+        lists.withLock { lists in
+            if lists.count >= Self.limit { lists.removeAll() }
+            lists[json] = list
+        }
+        return list
+    }
+}
