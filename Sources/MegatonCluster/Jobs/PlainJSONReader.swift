@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// Reads the JSON of small values that come with each job, where it is plain: texts without escapes, no field twice.
+/// Reads the JSON of small values that come with each job, where it is plain: no `\u` in texts, no field twice.
 /// Foundation's decoder boxes every value, which takes a tenth of the time of a job that the cache answers.
 ///
 /// Each method returns nil (or false) where it finds something else, which may be right all the same: its user takes the
@@ -36,14 +36,30 @@ struct PlainJSONReader {
     mutating func string() -> String? {
         guard take("\"") else { return nil }
         let start = position
-        while position < bytes.count {
-            let byte = bytes[position]
+        while position < bytes.count, case let byte = bytes[position], byte >= 0x20 {
             if byte == UInt8(ascii: "\"") {
                 position += 1
                 return String(validating: bytes[start..<position - 1], as: UTF8.self)
             }
-            guard byte >= 0x20, byte != UInt8(ascii: "\\") else { return nil }
+            if byte == UInt8(ascii: "\\") { return escapedString(from: start) }
             position += 1
+        }
+        return nil
+    }
+
+    /// Entity tags have their quotes with them, so that most headers have a text with these.
+    private mutating func escapedString(from start: Int) -> String? {
+        var text = Array(bytes[start..<position])
+        while position < bytes.count, case let byte = bytes[position], byte >= 0x20 {
+            position += 1
+            if byte == UInt8(ascii: "\"") { return String(validating: text, as: UTF8.self) }
+            if byte == UInt8(ascii: "\\") {
+                guard position < bytes.count, "\"\\/".utf8.contains(bytes[position]) else { return nil }
+                text.append(bytes[position])
+                position += 1
+            } else {
+                text.append(byte)
+            }
         }
         return nil
     }
