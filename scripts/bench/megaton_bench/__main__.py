@@ -6,6 +6,7 @@ import argparse
 import datetime
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -21,6 +22,8 @@ CONTESTANTS = (
     "megaton", "megaton-vips", "celery", "celery-one-task", "dramatiq", "rq", "rq-simple", "img2dataset", "thumbor",
     "vipsthumbnail", "bare-loop",
 )  # fmt: skip
+#: Bytes that the outputs of a round of everything need, which are some 10 KB each: twice as much as is used.
+ROUND_ROOM = 1 << 30
 
 
 def arguments(values: list[str]) -> Settings:
@@ -68,6 +71,15 @@ def arguments(values: list[str]) -> Settings:
         json=options.json,
         chart=options.chart,
     )
+
+
+def check_room(settings: Settings, home: Path) -> None:
+    """Throws where the outputs have no room: they stay until the end."""
+    wanted = ROUND_ROOM * settings.rounds
+    if shutil.disk_usage(home).free < wanted:
+        raise BenchError(
+            f"outputs may need {wanted >> 30} GiB, which {home.parent} has not: TMPDIR names another directory"
+        )
 
 
 def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
@@ -147,6 +159,7 @@ def main() -> int:
         if not os.access(settings.program, os.X_OK):
             raise BenchError(f"there is no program at {settings.program}")
         with tempfile.TemporaryDirectory(prefix="megaton-bench-") as home:
+            check_room(settings, Path(home))
             measure(settings, Path(home), report)
     except (BenchError, PeerFailed) as error:
         print(f"bench: {error}", file=sys.stderr)

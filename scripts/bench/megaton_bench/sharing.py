@@ -12,7 +12,7 @@ from pathlib import Path
 from .batch import Photo, make_batch
 from .errors import PeerFailed
 from .peers import Megaton, Stage
-from .rounds import WARM_JOBS, Measurement, check, clear, timed
+from .rounds import WARM_JOBS, Measurement, begin, check, timed
 from .settings import REPEAT_JOBS, REPEAT_URLS, SIZE
 
 #: Workers add their counters to the cache's every five seconds.
@@ -92,10 +92,7 @@ def summary(run: Callable[[], list[Pair]]) -> dict[str, object]:
 
 def _start(stage: Stage, megaton: Megaton, photos: list[Photo]) -> Path:
     """Megaton on empty servers, warm; returns the directory for outputs."""
-    outputs = stage.home / "outputs"
-    clear(outputs)
-    stage.broker.flush()
-    stage.cache.flush()
+    outputs = begin(stage)
     megaton.start(outputs)
     kind = photos[0].path.parent.name
     jobs = stage.settings.cores * WARM_JOBS

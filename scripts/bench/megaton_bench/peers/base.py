@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 import time
@@ -100,11 +99,10 @@ class Contestant(ABC):
             last = time.monotonic()
 
     def stop(self) -> None:
-        """Ends its processes."""
+        """Ends its processes; its files stay until the end of the run, as the outputs do."""
         for child in reversed(self.children):
             child.end()
         self.children.clear()
-        shutil.rmtree(self.home, ignore_errors=True)
 
     # What contestants have in common
 
