@@ -20,7 +20,7 @@ from .settings import CASES, FOUR_SIZES, SIZE, Settings
 #: What `--only` may name; kept here, as `--help` must work before anything is installed.
 CONTESTANTS = (
     "megaton", "megaton-vips", "celery", "celery-one-task", "dramatiq", "rq", "rq-simple", "img2dataset", "thumbor",
-    "vipsthumbnail", "bare-loop",
+    "vipsthumbnail", "bare-loop", "bare-engine",
 )  # fmt: skip
 #: Bytes that the outputs of a round of everything need, which are some 10 KB each: twice as much as is used.
 ROUND_ROOM = 1 << 30

@@ -28,7 +28,7 @@ def text(report: dict[str, Any]) -> str:
     ]
     for case, rows in report["cases"].items():
         if case in TITLES:
-            lines += [f"### {TITLES[case]}", "", *table(rows), *failures(rows), ""]
+            lines += [f"### {TITLES[case]}", "", *table(rows), *whole_path(rows), *failures(rows), ""]
     again = report["cases"].get("again")
     if again and "failure" in again:
         lines += [f"again failed: {again['failure']}", ""]
@@ -63,8 +63,19 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     rule = "|" + "|".join("-" * (w + 2) if not i else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
     lines.insert(1, rule)
     if any(not row["whole_path"] for row in rows):
-        lines += ["", "\\* reads local files: no fetching, no queue. A ceiling, no competitor."]
+        lines += ["", "\\* local files: no fetching, no queue. A ceiling, no competitor."]
     return lines
+
+
+def whole_path(rows: list[dict[str, Any]]) -> list[str]:
+    """What the whole path reaches of the same engine without one."""
+    alone = {row["engine_of"]: row for row in rows if row.get("whole_path_share") is not None}
+    parts = [
+        f"{row['title']} reaches {alone[row['name']]['whole_path_share']:.2f} of {alone[row['name']]['title']}"
+        for row in rows
+        if row["name"] in alone
+    ]
+    return ["", "The whole path: " + "; ".join(parts) + "."] if parts else []
 
 
 def failures(rows: list[dict[str, Any]]) -> list[str]:
@@ -78,17 +89,18 @@ def failures(rows: list[dict[str, Any]]) -> list[str]:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     rate, quality, ratio = row["images_per_second"], row["quality"], row["ratio_to_megaton"]
+    cpu, peak, size = row["cpu_seconds_per_image"], row["peak_memory_bytes"], row["bytes_per_output"]
     return (
         row["title"] + ("" if row["whole_path"] else " *"),
         f"{rate['median']:.1f}",
         f"{rate['min']:.1f} – {rate['max']:.1f}",
         f"{ratio:.2f}" if ratio is not None else "–",
-        f"{row['cpu_seconds_per_image'] * 1000:.1f}",
-        f"{row['peak_memory_bytes'] / 2**20:.0f}",
+        f"{cpu * 1000:.1f}" if cpu is not None else "–",
+        f"{peak / 2**20:.0f}" if peak is not None else "–",
         f"{row['origin_gets'] / row['jobs']:.2f}" if row["whole_path"] else "–",
         f"{quality['psnr']:.1f}" if quality else "–",
         f"{quality['ssimulacra2']:.1f}" if quality else "–",
-        f"{row['bytes_per_output'] / 1024:.1f}",
+        f"{size / 1024:.1f}" if size is not None else "–",
     )
 
 

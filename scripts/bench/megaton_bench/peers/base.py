@@ -48,6 +48,8 @@ class Contestant(ABC):
     title: str
     #: False for what reads files beforehand or locally: a ceiling, and no competitor.
     is_whole_path = True
+    #: Whose engine this is, without a path around it: what that one does not reach of it is what its path costs.
+    engine_of: str | None = None
     #: It gets every nth job only, as it is slow; images a second stay comparable.
     divisor = 1
 
