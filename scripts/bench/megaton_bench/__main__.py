@@ -55,7 +55,11 @@ def arguments(values: list[str]) -> Settings:
         parser.error("--rounds and --jobs are at least 1")
     root = Path(__file__).resolve().parents[3]
     only = tuple(name for name in names if name in CONTESTANTS)
-    default = tuple(name for name in CASES if not (options.quick and name == "four"))
+    if options.photos and "shipped" in names:
+        parser.error("--photos has pictures as they are in `photos`: there is no `shipped`")
+    default = tuple(name for name in CASES if not (options.quick and name in ("shipped", "four")))
+    if options.photos:
+        default = tuple(name for name in default if name != "shipped")
     if only and "megaton" not in only:
         # What only Megaton has a figure for.
         default = tuple(name for name in default if name not in ("again", "repeat"))
@@ -114,16 +118,16 @@ def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
             server.start()
         for name in settings.cases:
             if name == "repeat":
-                cases[name] = sharing.summary(partial(sharing.run_repeat, stage, pictures.web, rounds))
+                cases[name] = sharing.summary(partial(sharing.run_repeat, stage, pictures.kinds["web"], rounds))
                 continue
-            jobs = settings.jobs(name, len(pictures.photos))
+            kind = name if name in pictures.kinds else "photos"
+            jobs = settings.jobs(name, len(pictures.kinds[kind]))
             if name == "again":
-                again = partial(sharing.run_again, stage, pictures.photos, jobs, rounds)
+                again = partial(sharing.run_again, stage, pictures.kinds[kind], jobs, rounds)
                 cases[name] = sharing.summary(again)
                 continue
-            kind = "web" if name == "web" else "photos"
             sizes = FOUR_SIZES if name == "four" else (SIZE,)
-            case = Case(name, kind, pictures.kind(kind), sizes, jobs)
+            case = Case(name, kind, pictures.kinds[kind], sizes, jobs)
             rows = run_case(stage, case, contestants(stage, name), rounds, judge)
             cases[name] = [row.summary() for row in rows]
     finally:

@@ -6,6 +6,7 @@ from typing import Any
 
 TITLES = {
     "photos": "photos: JPEG photographs to 256 px, in images a second",
+    "shipped": "shipped: JPEG files as they come to 256 px, in images a second",
     "web": "web: the same photographs at 800 px to 256 px, in images a second",
     "four": "four: 1280, 640, 320 and 128 px of each photograph, in photographs a second",
 }
@@ -18,12 +19,15 @@ HEADINGS = (
 def text(report: dict[str, Any]) -> str:
     """The whole report as Markdown whose columns are aligned in a terminal too."""
     machine = report["machine"]
-    pictures = report["pictures"]
     lines = [
         f"{report['date']}, {machine['cpu']}, {machine['cores']} cores, {machine['system']}, {machine['kernel']};",
         ", ".join(f"{name} {version}" for name, version in report["versions"].items()) + ".",
-        f"{pictures['count']} pictures, {pictures['progressive']} progressive, "
-        f"median {pictures['megapixels_median']} MP; rounds: {report['rounds']}.",
+        "; ".join(
+            f"{kind}: {pictures['count']} pictures, {pictures['progressive']} progressive, "
+            f"median {pictures['megapixels_median']} MP"
+            for kind, pictures in report["pictures"].items()
+        )
+        + f"; rounds: {report['rounds']}.",
         "",
     ]
     for case, rows in report["cases"].items():

@@ -11,6 +11,11 @@ SIZE = 256
 QUALITY = 80
 #: The renditions of the case `four`.
 FOUR_SIZES = (1280, 640, 320, 128)
+#: The pictures of the case `photos`: the longer side at most, the quality, and the least and most megapixels, of which
+#: the most are reached by scaling.
+PHOTO_SIZE = 4000
+PHOTO_QUALITY = 88
+PHOTO_MEGAPIXELS = (2.0, 10.0)
 #: The longer side and the quality of the pictures of the case `web`.
 WEB_SIZE = 800
 WEB_QUALITY = 85
@@ -18,7 +23,7 @@ WEB_QUALITY = 85
 REPEAT_JOBS = 10_000
 REPEAT_URLS = 100
 
-CASES = ("photos", "web", "four", "again", "repeat")
+CASES = ("photos", "shipped", "web", "four", "again", "repeat")
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,8 @@ class Settings:
 
     def jobs(self, case: str, pictures: int) -> int:
         """The jobs of a batch: enough for seconds of work, and each picture equally often."""
-        wanted = {"photos": 240, "web": 960, "four": 120, "again": 240}[case]
+        wanted = {"photos": 240, "shipped": 240, "web": 960, "four": 120, "again": 240}[case]
         if self.quick:
-            wanted = {"photos": 96, "web": 480, "four": 48, "again": 96}[case]
+            wanted = {"photos": 96, "shipped": 96, "web": 480, "four": 48, "again": 96}[case]
         wanted = self.batch or wanted
         return max(1, round(wanted / pictures)) * pictures

@@ -16,6 +16,8 @@ ALL: tuple[type[Contestant], ...] = (
 )  # fmt: skip
 #: Those of `--quick`.
 QUICK: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, BareLoop, BareEngine)
+#: Those of `shipped`, which is the second look, unless others are named.
+SHIPPED: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, BareLoop)
 #: Who makes several sizes of a picture without a batch for each of them.
 FOUR: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, CeleryOneTask, BareLoop)
 
@@ -26,6 +28,8 @@ def contestants(stage: Stage, case: str) -> list[type[Contestant]]:
     """Who takes part in a case of this run."""
     found = FOUR if case == "four" else tuple(one for one in ALL if one is not CeleryOneTask)
     settings = stage.settings
+    if case == "shipped" and not settings.only:
+        found = SHIPPED
     if settings.quick:
         found = tuple(one for one in found if one in QUICK)
     if settings.only:
@@ -35,4 +39,4 @@ def contestants(stage: Stage, case: str) -> list[type[Contestant]]:
     return list(found)
 
 
-__all__ = ["ALL", "FOUR", "NAMES", "QUICK", "BareEngine", "Contestant", "Megaton", "Stage", "contestants"]
+__all__ = ["ALL", "FOUR", "NAMES", "QUICK", "SHIPPED", "BareEngine", "Contestant", "Megaton", "Stage", "contestants"]
