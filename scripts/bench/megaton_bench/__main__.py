@@ -10,7 +10,6 @@ import shutil
 import signal
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,23 +111,21 @@ def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
         "cases": cases,
     }
     judge = Judge()
-    rounds = settings.rounds
     try:
         for server in (broker, cache, origin):
             server.start()
         for name in settings.cases:
             if name == "repeat":
-                cases[name] = sharing.summary(partial(sharing.run_repeat, stage, pictures.kinds["web"], rounds))
+                cases[name] = sharing.repeat(stage, pictures.kinds["web"], settings.lone_rounds)
                 continue
             kind = name if name in pictures.kinds else "photos"
             jobs = settings.jobs(name, len(pictures.kinds[kind]))
             if name == "again":
-                again = partial(sharing.run_again, stage, pictures.kinds[kind], jobs, rounds)
-                cases[name] = sharing.summary(again)
+                cases[name] = sharing.again(stage, pictures.kinds[kind], jobs, settings.lone_rounds)
                 continue
             sizes = FOUR_SIZES if name == "four" else (SIZE,)
             case = Case(name, kind, pictures.kinds[kind], sizes, jobs)
-            rows = run_case(stage, case, contestants(stage, name), rounds, judge)
+            rows = run_case(stage, case, contestants(stage, name), settings.rounds, judge)
             cases[name] = [row.summary() for row in rows]
     finally:
         for server in (origin, cache, broker):

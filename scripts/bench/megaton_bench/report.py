@@ -40,7 +40,7 @@ def text(report: dict[str, Any]) -> str:
         lines += [
             "### again: the same batch a second time, cache kept",
             "",
-            f"{again['jobs'][0]} jobs: {again['first_seconds']:.2f} s, then {again['second_seconds']:.2f} s: "
+            f"{again['jobs']} jobs: {again['first_seconds']:.2f} s, then {again['second_seconds']:.2f} s: "
             f"{again['first_over_second']:.1f} times faster, {_span(again['second_gets'])} GETs.",
             "",
         ]
@@ -51,9 +51,11 @@ def text(report: dict[str, Any]) -> str:
         lines += [
             "### repeat: many jobs over few URLs",
             "",
-            f"{repeat['jobs'][0]} jobs over as many URLs: {repeat['first_seconds']:.2f} s. {repeat['jobs'][1]} jobs "
-            f"over as many other URLs: {repeat['second_seconds']:.2f} s, {_span(repeat['second_gets'])} GETs, "
-            f"{_span(repeat['second_renders'])} renders.",
+            f"{repeat['urls']} jobs over as many URLs: {repeat['few_seconds']:.2f} s. {repeat['jobs']} jobs over as "
+            f"many other URLs: {repeat['first_seconds']:.2f} s, {_span(repeat['first_gets'])} GETs, "
+            f"{_span(repeat['first_renders'])} renders. The same again, hits only: {repeat['hits_seconds']:.2f} s, "
+            f"{_span(repeat['hits_gets'])} GETs, {_span(repeat['hits_renders'])} renders. "
+            f"(first − hits only) / ({repeat['urls']} jobs) = {repeat['first_less_hits_over_few']:.2f}.",
             "",
         ]
     return "\n".join(lines)
