@@ -6,10 +6,10 @@ import argparse
 import datetime
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ from .settings import CASES, FOUR_SIZES, SIZE, Settings
 #: What `--only` may name; kept here, as `--help` must work before anything is installed.
 CONTESTANTS = (
     "megaton", "megaton-vips", "celery", "celery-one-task", "dramatiq", "rq", "rq-simple", "img2dataset", "thumbor",
-    "vipsthumbnail", "bare-loop",
+    "vipsthumbnail", "bare-loop", "bare-engine",
 )  # fmt: skip
+#: Bytes that the outputs of a round of everything need, which are some 10 KB each: twice as much as is used.
+ROUND_ROOM = 1 << 30
 
 
 def arguments(values: list[str]) -> Settings:
@@ -52,7 +54,11 @@ def arguments(values: list[str]) -> Settings:
         parser.error("--rounds and --jobs are at least 1")
     root = Path(__file__).resolve().parents[3]
     only = tuple(name for name in names if name in CONTESTANTS)
-    default = tuple(name for name in CASES if not (options.quick and name == "four"))
+    if options.photos and "shipped" in names:
+        parser.error("--photos has pictures as they are in `photos`: there is no `shipped`")
+    default = tuple(name for name in CASES if not (options.quick and name in ("shipped", "four")))
+    if options.photos:
+        default = tuple(name for name in default if name != "shipped")
     if only and "megaton" not in only:
         # What only Megaton has a figure for.
         default = tuple(name for name in default if name not in ("again", "repeat"))
@@ -68,6 +74,15 @@ def arguments(values: list[str]) -> Settings:
         json=options.json,
         chart=options.chart,
     )
+
+
+def check_room(settings: Settings, home: Path) -> None:
+    """Throws where the outputs have no room: they stay until the end."""
+    wanted = ROUND_ROOM * settings.rounds
+    if shutil.disk_usage(home).free < wanted:
+        raise BenchError(
+            f"outputs may need {wanted >> 30} GiB, which {home.parent} has not: TMPDIR names another directory"
+        )
 
 
 def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
@@ -96,23 +111,21 @@ def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
         "cases": cases,
     }
     judge = Judge()
-    rounds = settings.rounds
     try:
         for server in (broker, cache, origin):
             server.start()
         for name in settings.cases:
             if name == "repeat":
-                cases[name] = sharing.summary(partial(sharing.run_repeat, stage, pictures.web, rounds))
+                cases[name] = sharing.repeat(stage, pictures.kinds["web"], settings.lone_rounds)
                 continue
-            jobs = settings.jobs(name, len(pictures.photos))
+            kind = name if name in pictures.kinds else "photos"
+            jobs = settings.jobs(name, len(pictures.kinds[kind]))
             if name == "again":
-                again = partial(sharing.run_again, stage, pictures.photos, jobs, rounds)
-                cases[name] = sharing.summary(again)
+                cases[name] = sharing.again(stage, pictures.kinds[kind], jobs, settings.lone_rounds)
                 continue
-            kind = "web" if name == "web" else "photos"
             sizes = FOUR_SIZES if name == "four" else (SIZE,)
-            case = Case(name, kind, pictures.kind(kind), sizes, jobs)
-            rows = run_case(stage, case, contestants(stage, name), rounds, judge)
+            case = Case(name, kind, pictures.kinds[kind], sizes, jobs)
+            rows = run_case(stage, case, contestants(stage, name), settings.rounds, judge)
             cases[name] = [row.summary() for row in rows]
     finally:
         for server in (origin, cache, broker):
@@ -147,6 +160,7 @@ def main() -> int:
         if not os.access(settings.program, os.X_OK):
             raise BenchError(f"there is no program at {settings.program}")
         with tempfile.TemporaryDirectory(prefix="megaton-bench-") as home:
+            check_room(settings, Path(home))
             measure(settings, Path(home), report)
     except (BenchError, PeerFailed) as error:
         print(f"bench: {error}", file=sys.stderr)

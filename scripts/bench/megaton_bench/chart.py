@@ -32,7 +32,7 @@ def svg(report: dict[str, Any], titles: dict[str, str]) -> str:
             y = _block(parts, y, title, rows)
     machine = report["machine"]
     foot = f"{report['date']}, {machine['cpu']}, {machine['cores']} cores, medians, rounds: {report['rounds']}; "
-    foot += "pale bars read local files: no fetching, no queue"
+    foot += "pale bars have local files: no fetching, no queue"
     parts.append(f'<text class="small" x="10" y="{y + 12}">{escape(foot)}</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y + 24}" '

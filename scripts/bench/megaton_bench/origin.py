@@ -35,14 +35,14 @@ http {{
         listen 127.0.0.1:{port};
         expires 1h;
         # One file under as many URLs as there are jobs.
-        location ~ ^/[a-z0-9-]+/(photos|web)/(.+)$ {{ alias {root}/$1/$2; }}
+        location ~ ^/[a-z0-9-]+/(photos|shipped|web)/(.+)$ {{ alias {root}/$1/$2; }}
     }}
 }}
 """
 
 
 class Origin:
-    """nginx with the pictures beneath `root`, in the directories `photos` and `web`."""
+    """nginx with the pictures beneath `root`, in a directory for each set."""
 
     def __init__(self, root: Path, home: Path) -> None:
         self.root = root
@@ -79,7 +79,7 @@ class Origin:
             self._child = None
 
     def url(self, kind: str) -> Callable[[Photo, str], str]:
-        """Gives the URLs of photos or web pictures, distinct by a number."""
+        """Gives the URLs of the pictures of a set, distinct by a number."""
         return lambda photo, number: f"http://127.0.0.1:{self.port}/{number}/{kind}/{photo.path.name}"
 
     def mark(self) -> int:

@@ -7,18 +7,20 @@ their `usr/share/doc/*/copyright`; scripts/bench/README.md has a list.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyvips
 
 from .batch import Photo
 from .errors import BenchError
-from .settings import WEB_QUALITY, WEB_SIZE
+from .settings import PHOTO_MEGAPIXELS, PHOTO_QUALITY, PHOTO_SIZE, WEB_QUALITY, WEB_SIZE
 
 PACKAGES = (
     "lomiri-wallpapers-16.04",
@@ -27,33 +29,34 @@ PACKAGES = (
     "plasma-workspace-wallpapers",
     "ukui-wallpapers",
 )
-#: Megapixels that a picture must have: neither thumbnails nor what no camera of a visitor makes.
+#: Megapixels of files that are taken as they come: neither thumbnails nor what no camera of a visitor makes.
 MEGAPIXELS = (1.0, 10.0)
+#: How a file of a set is made of its source; part of the set's name, so that another recipe makes it anew.
+RECIPE = f"photos {PHOTO_SIZE} px {PHOTO_MEGAPIXELS} MP Q{PHOTO_QUALITY}, web {WEB_SIZE} px Q{WEB_QUALITY}, 4:2:0"
 
 
 class Photos:
-    """The pictures as they are (`photos`), and as a web site has them (`web`), beneath one directory."""
+    """The sets beneath one directory, by name: `photos`, `web`, and `shipped` where the packages are the source."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.photos: list[Photo] = []
-        self.web: list[Photo] = []
+        self.kinds: dict[str, list[Photo]] = {}
 
-    def kind(self, name: str) -> list[Photo]:
-        return self.web if name == "web" else self.photos
+    def summary(self) -> dict[str, dict[str, object]]:
+        """For the report: how many, how large, by set."""
+        return {kind: _summary(photos) for kind, photos in self.kinds.items()}
 
-    def summary(self) -> dict[str, object]:
-        """For the report: how many, how large."""
-        sizes = sorted(photo.width * photo.height / 1e6 for photo in self.photos)
-        size = sum(photo.path.stat().st_size for photo in self.photos)
-        return {
-            "count": len(self.photos),
-            # Decoding these is most of the work, whoever does it.
-            "progressive": sum(_is_progressive(photo.path) for photo in self.photos),
-            "megapixels_median": round(sizes[len(sizes) // 2], 1),
-            "megapixels_max": round(sizes[-1], 1),
-            "megabytes": round(size / 1e6, 1),
-        }
+
+def _summary(photos: list[Photo]) -> dict[str, object]:
+    sizes = sorted(photo.width * photo.height / 1e6 for photo in photos)
+    return {
+        "count": len(photos),
+        # Decoding these is most of the work, whoever does it.
+        "progressive": sum(_is_progressive(photo.path) for photo in photos),
+        "megapixels_median": round(sizes[len(sizes) // 2], 1),
+        "megapixels_max": round(sizes[-1], 1),
+        "megabytes": round(sum(photo.path.stat().st_size for photo in photos) / 1e6, 1),
+    }
 
 
 def _is_progressive(path: Path) -> bool:
@@ -61,56 +64,96 @@ def _is_progressive(path: Path) -> bool:
     return "jpeg-multiscan" in image.get_fields() and bool(image.get("jpeg-multiscan"))
 
 
+@dataclass(frozen=True)
+class Source:
+    """A JPEG as it was found; width and height as it is shown."""
+
+    path: Path
+    width: int
+    height: int
+
+    @property
+    def megapixels(self) -> float:
+        return self.width * self.height / 1e6
+
+
 def prepare(build: Path, directory: Path | None, quick: bool) -> Photos:
-    """Fetches what is not there yet; `quick` takes every fifth picture."""
-    sources = list(_of_directory(directory)) if directory else list(_of_packages(build))
-    found = [(source, image) for source in sources if (image := _opened(source))]
-    if not found:
+    """Fetches and makes what is not there yet; `quick` takes every fifth picture of a set."""
+    paths = _of_directory(directory) if directory else _of_packages(build)
+    found = [source for path in paths if (source := _opened(path))]
+    usual = [source for source in found if MEGAPIXELS[0] <= source.megapixels <= MEGAPIXELS[1]]
+    if directory:
+        # Somebody's own are the question, as they are.
+        sets = {"photos": (usual, _copy), "web": (usual, _web)}
+    else:
+        large = [source for source in found if source.megapixels >= PHOTO_MEGAPIXELS[0]]
+        sets = {"photos": (large, _photo), "shipped": (usual, _copy), "web": (large, _web)}
+    if not all(sources for sources, _ in sets.values()):
         where = str(directory) if directory else "the wallpaper packages"
         raise BenchError(f"no JPEG of {MEGAPIXELS[0]:.0f} to {MEGAPIXELS[1]:.0f} megapixels in {where}")
     if quick:
-        # Every fifth by size: small and large ones as in the whole.
-        found = sorted(found, key=lambda one: one[1][0] * one[1][1])[2::5]
-    # Named by what is in it: another choice of pictures does not find the old one's files.
-    names = "\n".join(f"{source} {source.stat().st_size}" for source, _ in found)
-    result = Photos(build / "pictures" / hashlib.sha256(names.encode()).hexdigest()[:12])
-    for kind in ("photos", "web"):
+        # Every fifth by size: small and large ones as in the whole, and the one in the middle of a few.
+        sets = {
+            kind: (sorted(sources, key=lambda one: one.megapixels)[min(2, len(sources) // 2) :: 5], make)
+            for kind, (sources, make) in sets.items()
+        }
+    # Named by what is in it and how it is made: another choice of pictures does not find the old one's files.
+    names = [f"{kind} {one.path} {one.path.stat().st_size}" for kind, (sources, _) in sets.items() for one in sources]
+    name = hashlib.sha256("\n".join([RECIPE, *names]).encode()).hexdigest()[:12]
+    result = Photos(build / "pictures" / name)
+    for kind, (sources, make) in sets.items():
         (result.root / kind).mkdir(parents=True, exist_ok=True)
-    for index, (source, size) in enumerate(found):
-        name = f"{index:03d}-{re.sub('[^A-Za-z0-9_-]+', '-', source.stem)[:40]}.jpg"
-        photo = Photo(result.root / "photos" / name, *size)
-        if not photo.path.exists():
-            shutil.copyfile(source, photo.path)
-        result.photos.append(photo)
-        result.web.append(_web(photo, result.root / "web" / name))
+        result.kinds[kind] = [_made(source, result.root / kind, index, make) for index, source in enumerate(sources)]
     return result
 
 
-def _web(photo: Photo, path: Path) -> Photo:
-    """The same picture with a longer side of 800 pixels."""
+def _made(source: Source, directory: Path, index: int, make: Callable[[Source], bytes]) -> Photo:
+    """A picture of a set, whole or not at all."""
+    path = directory / f"{index:03d}-{re.sub('[^A-Za-z0-9_-]+', '-', source.path.stem)[:40]}.jpg"
     if not path.exists():
-        profile = "icc-profile-data" in pyvips.Image.new_from_file(str(photo.path)).get_fields()
-        colours = {"export_profile": "srgb"} if profile else {}
-        image = pyvips.Image.thumbnail(str(photo.path), WEB_SIZE, height=WEB_SIZE, size="down", **colours)
         partial = path.with_suffix(".part")
-        partial.write_bytes(image.jpegsave_buffer(Q=WEB_QUALITY, strip=True, subsample_mode="on"))
+        partial.write_bytes(make(source))
         partial.rename(path)
-    image = pyvips.Image.new_from_file(str(path))
-    return Photo(path, image.width, image.height)
+    made = _opened(path)
+    if not made:
+        raise BenchError(f"{path} is no JPEG: remove it, and it is made anew")
+    return Photo(path, made.width, made.height)
 
 
-def _opened(path: Path) -> tuple[int, int] | None:
-    """Width and height as it is shown, or None for what is no JPEG of the sizes that are wanted."""
+def _copy(source: Source) -> bytes:
+    return source.path.read_bytes()
+
+
+def _photo(source: Source) -> bytes:
+    """The picture as a camera's user uploads it: no side and no area beyond the limits, never enlarged."""
+    longer = max(source.width, source.height)
+    box = min(PHOTO_SIZE, int(longer * math.sqrt(PHOTO_MEGAPIXELS[1] / source.megapixels)))
+    return _scaled(source, box, PHOTO_QUALITY)
+
+
+def _web(source: Source) -> bytes:
+    """The picture as a web site has it."""
+    return _scaled(source, WEB_SIZE, WEB_QUALITY)
+
+
+def _scaled(source: Source, box: int, quality: int) -> bytes:
+    """Within a square box, as a baseline JPEG of 4:2:0 in sRGB, without metadata and profile."""
+    profile = "icc-profile-data" in pyvips.Image.new_from_file(str(source.path)).get_fields()
+    colours = {"export_profile": "srgb"} if profile else {}
+    image = pyvips.Image.thumbnail(str(source.path), box, height=box, size="down", **colours)
+    return bytes(image.jpegsave_buffer(Q=quality, strip=True, subsample_mode="on"))
+
+
+def _opened(path: Path) -> Source | None:
+    """A file with its width and height as it is shown, or None for what is no JPEG."""
     try:
         if path.read_bytes()[:3] != b"\xff\xd8\xff":
             return None
         image = pyvips.Image.new_from_file(str(path))
     except (OSError, pyvips.Error):
         return None
-    if not MEGAPIXELS[0] <= image.width * image.height / 1e6 <= MEGAPIXELS[1]:
-        return None
     turned = "orientation" in image.get_fields() and image.get("orientation") >= 5
-    return (image.height, image.width) if turned else (image.width, image.height)
+    return Source(path, image.height, image.width) if turned else Source(path, image.width, image.height)
 
 
 def _of_directory(directory: Path) -> Iterable[Path]:

@@ -6,6 +6,7 @@ from typing import Any
 
 TITLES = {
     "photos": "photos: JPEG photographs to 256 px, in images a second",
+    "shipped": "shipped: JPEG files as they come to 256 px, in images a second",
     "web": "web: the same photographs at 800 px to 256 px, in images a second",
     "four": "four: 1280, 640, 320 and 128 px of each photograph, in photographs a second",
 }
@@ -18,17 +19,20 @@ HEADINGS = (
 def text(report: dict[str, Any]) -> str:
     """The whole report as Markdown whose columns are aligned in a terminal too."""
     machine = report["machine"]
-    pictures = report["pictures"]
     lines = [
         f"{report['date']}, {machine['cpu']}, {machine['cores']} cores, {machine['system']}, {machine['kernel']};",
         ", ".join(f"{name} {version}" for name, version in report["versions"].items()) + ".",
-        f"{pictures['count']} pictures, {pictures['progressive']} progressive, "
-        f"median {pictures['megapixels_median']} MP; rounds: {report['rounds']}.",
+        "; ".join(
+            f"{kind}: {pictures['count']} pictures, {pictures['progressive']} progressive, "
+            f"median {pictures['megapixels_median']} MP"
+            for kind, pictures in report["pictures"].items()
+        )
+        + f"; rounds: {report['rounds']}.",
         "",
     ]
     for case, rows in report["cases"].items():
         if case in TITLES:
-            lines += [f"### {TITLES[case]}", "", *table(rows), *failures(rows), ""]
+            lines += [f"### {TITLES[case]}", "", *table(rows), *whole_path(rows), *failures(rows), ""]
     again = report["cases"].get("again")
     if again and "failure" in again:
         lines += [f"again failed: {again['failure']}", ""]
@@ -36,7 +40,7 @@ def text(report: dict[str, Any]) -> str:
         lines += [
             "### again: the same batch a second time, cache kept",
             "",
-            f"{again['jobs'][0]} jobs: {again['first_seconds']:.2f} s, then {again['second_seconds']:.2f} s: "
+            f"{again['jobs']} jobs: {again['first_seconds']:.2f} s, then {again['second_seconds']:.2f} s: "
             f"{again['first_over_second']:.1f} times faster, {_span(again['second_gets'])} GETs.",
             "",
         ]
@@ -47,9 +51,11 @@ def text(report: dict[str, Any]) -> str:
         lines += [
             "### repeat: many jobs over few URLs",
             "",
-            f"{repeat['jobs'][0]} jobs over as many URLs: {repeat['first_seconds']:.2f} s. {repeat['jobs'][1]} jobs "
-            f"over as many other URLs: {repeat['second_seconds']:.2f} s, {_span(repeat['second_gets'])} GETs, "
-            f"{_span(repeat['second_renders'])} renders.",
+            f"{repeat['urls']} jobs over as many URLs: {repeat['few_seconds']:.2f} s. {repeat['jobs']} jobs over as "
+            f"many other URLs: {repeat['first_seconds']:.2f} s, {_span(repeat['first_gets'])} GETs, "
+            f"{_span(repeat['first_renders'])} renders. The same again, hits only: {repeat['hits_seconds']:.2f} s, "
+            f"{_span(repeat['hits_gets'])} GETs, {_span(repeat['hits_renders'])} renders. "
+            f"(first − hits only) / ({repeat['urls']} jobs) = {repeat['first_less_hits_over_few']:.2f}.",
             "",
         ]
     return "\n".join(lines)
@@ -63,8 +69,19 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     rule = "|" + "|".join("-" * (w + 2) if not i else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
     lines.insert(1, rule)
     if any(not row["whole_path"] for row in rows):
-        lines += ["", "\\* reads local files: no fetching, no queue. A ceiling, no competitor."]
+        lines += ["", "\\* local files: no fetching, no queue. A ceiling, no competitor."]
     return lines
+
+
+def whole_path(rows: list[dict[str, Any]]) -> list[str]:
+    """What the whole path reaches of the same engine without one."""
+    alone = {row["engine_of"]: row for row in rows if row.get("whole_path_share") is not None}
+    parts = [
+        f"{row['title']} reaches {alone[row['name']]['whole_path_share']:.2f} of {alone[row['name']]['title']}"
+        for row in rows
+        if row["name"] in alone
+    ]
+    return ["", "The whole path: " + "; ".join(parts) + "."] if parts else []
 
 
 def failures(rows: list[dict[str, Any]]) -> list[str]:
@@ -78,17 +95,18 @@ def failures(rows: list[dict[str, Any]]) -> list[str]:
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     rate, quality, ratio = row["images_per_second"], row["quality"], row["ratio_to_megaton"]
+    cpu, peak, size = row["cpu_seconds_per_image"], row["peak_memory_bytes"], row["bytes_per_output"]
     return (
         row["title"] + ("" if row["whole_path"] else " *"),
         f"{rate['median']:.1f}",
         f"{rate['min']:.1f} – {rate['max']:.1f}",
         f"{ratio:.2f}" if ratio is not None else "–",
-        f"{row['cpu_seconds_per_image'] * 1000:.1f}",
-        f"{row['peak_memory_bytes'] / 2**20:.0f}",
+        f"{cpu * 1000:.1f}" if cpu is not None else "–",
+        f"{peak / 2**20:.0f}" if peak is not None else "–",
         f"{row['origin_gets'] / row['jobs']:.2f}" if row["whole_path"] else "–",
         f"{quality['psnr']:.1f}" if quality else "–",
         f"{quality['ssimulacra2']:.1f}" if quality else "–",
-        f"{row['bytes_per_output'] / 1024:.1f}",
+        f"{size / 1024:.1f}" if size is not None else "–",
     )
 
 

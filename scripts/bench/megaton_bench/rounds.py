@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import statistics
 import sys
-import time
+import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from .batch import Batch, Photo, make_batch
 from .errors import PeerFailed
 from .measuring import MemorySampler, cpu_seconds
-from .peers.base import Contestant, Stage
+from .peers import BareEngine, Contestant, Stage
 from .quality import Judge, Quality, wrong_size
 
 #: Jobs of the round that makes everybody warm, for each processor.
@@ -26,10 +26,11 @@ class Measurement:
 
     jobs: int
     seconds: float
-    cpu: float
-    peak: int
-    gets: int
-    bytes: float
+    #: None where it is not known, as all that follow.
+    cpu: float | None
+    peak: int | None
+    gets: int | None
+    bytes: float | None
 
     @property
     def rate(self) -> float:
@@ -44,14 +45,19 @@ class Row:
     name: str
     title: str
     is_whole_path: bool
+    engine_of: str | None = None
     rounds: list[Measurement] = field(default_factory=list)
     #: By round what it reached of Megaton's rate in the same round.
     ratios: list[float] = field(default_factory=list)
+    #: By round what the contestant whose engine it is reached of its rate in the same round.
+    shares: list[float] = field(default_factory=list)
     quality: Quality | None = None
     failure: str | None = None
 
-    def median(self, value: Callable[[Measurement], float]) -> float:
-        return statistics.median(value(one) for one in self.rounds)
+    def median(self, value: Callable[[Measurement], float | None]) -> float | None:
+        """None where it is not known."""
+        known = [number for one in self.rounds if (number := value(one)) is not None]
+        return statistics.median(known) if known else None
 
     def summary(self) -> dict[str, object]:
         """For the JSON report."""
@@ -60,10 +66,12 @@ class Row:
             return {**result, "failure": self.failure}
         rates = [one.rate for one in self.rounds]
         result |= {
+            "engine_of": self.engine_of,
             "jobs": self.rounds[0].jobs,
             "images_per_second": {"median": statistics.median(rates), "min": min(rates), "max": max(rates)},
             "ratio_to_megaton": statistics.median(self.ratios) if self.ratios else None,
-            "cpu_seconds_per_image": self.median(lambda one: one.cpu / one.jobs),
+            "whole_path_share": statistics.median(self.shares) if self.shares else None,
+            "cpu_seconds_per_image": self.median(lambda one: None if one.cpu is None else one.cpu / one.jobs),
             "peak_memory_bytes": self.median(lambda one: one.peak),
             "origin_gets": self.median(lambda one: one.gets),
             "bytes_per_output": self.median(lambda one: one.bytes),
@@ -86,7 +94,7 @@ class Case:
 
 def run_case(stage: Stage, case: Case, contestants: list[type[Contestant]], rounds: int, judge: Judge) -> list[Row]:
     """All contestants in turn, so many rounds; who has failed is not tried again."""
-    rows = [Row(one.name, one.title, one.is_whole_path) for one in contestants]
+    rows = [Row(one.name, one.title, one.is_whole_path, one.engine_of) for one in contestants]
     for number in range(rounds):
         rates: dict[str, float] = {}
         for contestant, row in zip(contestants, rows, strict=True):
@@ -105,15 +113,16 @@ def run_case(stage: Stage, case: Case, contestants: list[type[Contestant]], roun
         for row in rows:
             if row.name in rates and "megaton" in rates:
                 row.ratios.append(rates[row.name] / rates["megaton"])
+            if row.name in rates and row.engine_of in rates:
+                row.shares.append(rates[row.engine_of] / rates[row.name])
     return rows
 
 
 def measure(stage: Stage, case: Case, contestant: Contestant, row: Row, judge: Judge) -> Measurement:
     """Starts a contestant on an empty Redis, warms it, measures one batch, checks the outputs, stops it."""
-    outputs = stage.home / "outputs"
-    clear(outputs)
-    stage.broker.flush()
-    stage.cache.flush()
+    outputs = begin(stage)
+    if isinstance(contestant, BareEngine):
+        return alone(contestant, case)
     url = stage.origin.url(case.kind)
     cores = stage.settings.cores
     try:
@@ -130,7 +139,16 @@ def measure(stage: Stage, case: Case, contestant: Contestant, row: Row, judge: J
         return result
     finally:
         contestant.stop()
-        clear(outputs)
+
+
+def alone(engine: BareEngine, case: Case) -> Measurement:
+    """An engine without jobs and outputs."""
+    try:
+        rate, seconds = engine.rate(case.photos, case.sizes[0])
+    finally:
+        engine.stop()
+    jobs = max(1, round(rate * seconds))
+    return Measurement(jobs, jobs / rate, None, None, None, None)
 
 
 def timed(stage: Stage, contestant: Contestant, batch: Batch) -> Measurement:
@@ -165,12 +183,18 @@ def _judged(contestant: Contestant, batch: Batch, case: Case) -> list[tuple[Phot
     return [(job.photo, contestant.output(batch, job, size)) for job in batch.jobs[: len(case.photos)]]
 
 
-def clear(directory: Path) -> None:
-    """An empty directory in its place."""
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    # What was deleted is written back before the next clock starts, and not while it runs.
-    time.sleep(0.2)
+def begin(stage: Stage) -> Path:
+    """Empties both Redis, and gives a new directory for outputs.
+
+    Outputs stay until the end of the run. ext4 without a journal uses no inode again that was deleted within the
+    last minute, or six while that is not on disk (fs/ext4/ialloc.c, `recently_deleted`), and at each new file it
+    looks through those: that was 13 % of all processor time where each contestant's outputs were deleted after it.
+    """
+    stage.broker.flush()
+    stage.cache.flush()
+    # What others have written is on disk before the next clock starts, and not written while it runs.
+    os.sync()
+    return Path(tempfile.mkdtemp(prefix="outputs-", dir=stage.home))
 
 
 def _say(text: str) -> None:

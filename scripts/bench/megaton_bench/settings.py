@@ -11,14 +11,21 @@ SIZE = 256
 QUALITY = 80
 #: The renditions of the case `four`.
 FOUR_SIZES = (1280, 640, 320, 128)
+#: The pictures of the case `photos`: the longer side at most, the quality, and the least and most megapixels, of which
+#: the most are reached by scaling.
+PHOTO_SIZE = 4000
+PHOTO_QUALITY = 88
+PHOTO_MEGAPIXELS = (2.0, 10.0)
 #: The longer side and the quality of the pictures of the case `web`.
 WEB_SIZE = 800
 WEB_QUALITY = 85
 #: The case `repeat`: so many jobs over so many URLs.
 REPEAT_JOBS = 10_000
 REPEAT_URLS = 100
+#: Rounds of `again` and `repeat` at most: they are long, and compare with nobody.
+LONE_ROUNDS = 3
 
-CASES = ("photos", "web", "four", "again", "repeat")
+CASES = ("photos", "shipped", "web", "four", "again", "repeat")
 
 
 @dataclass(frozen=True)
@@ -37,14 +44,19 @@ class Settings:
     chart: Path | None
 
     @property
+    def lone_rounds(self) -> int:
+        """Rounds of a case that only Megaton has."""
+        return min(self.rounds, LONE_ROUNDS)
+
+    @property
     def cores(self) -> int:
         """Processes or threads of every contestant: the processors this process may use."""
         return len(os.sched_getaffinity(0))
 
     def jobs(self, case: str, pictures: int) -> int:
         """The jobs of a batch: enough for seconds of work, and each picture equally often."""
-        wanted = {"photos": 240, "web": 960, "four": 120, "again": 240}[case]
+        wanted = {"photos": 340, "shipped": 300, "web": 1920, "four": 120, "again": 1100}[case]
         if self.quick:
-            wanted = {"photos": 96, "web": 480, "four": 48, "again": 96}[case]
+            wanted = {"photos": 96, "shipped": 96, "web": 960, "four": 48, "again": 1000}[case]
         wanted = self.batch or wanted
         return max(1, round(wanted / pictures)) * pictures

@@ -8,94 +8,134 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from .batch import Photo, make_batch
 from .errors import PeerFailed
 from .peers import Megaton, Stage
-from .rounds import WARM_JOBS, Measurement, check, clear, timed
+from .rounds import WARM_JOBS, Measurement, begin, check, timed
 from .settings import REPEAT_JOBS, REPEAT_URLS, SIZE
 
 #: Workers add their counters to the cache's every five seconds.
 COUNTERS_SECONDS = 6
 
+Round = TypeVar("Round")
+
+
+def again(stage: Stage, photos: list[Photo], jobs: int, rounds: int) -> dict[str, object]:
+    """The same batch twice, into two directories, with the cache kept between."""
+
+    def once(megaton: Megaton, outputs: Path) -> tuple[Measurement, Measurement]:
+        url = stage.origin.url(photos[0].path.parent.name)
+        batches = [make_batch(photos, jobs, (SIZE,), outputs / name, url, "again") for name in ("first", "second")]
+        first, second = (timed(stage, megaton, batch) for batch in batches)
+        check(megaton, batches[1])
+        _say(f"{jobs} jobs in {first.seconds:.2f} s, then in {second.seconds:.2f} s")
+        return first, second
+
+    def summary(pairs: list[tuple[Measurement, Measurement]]) -> dict[str, object]:
+        return {
+            "jobs": jobs,
+            "first_seconds": statistics.median(first.seconds for first, _ in pairs),
+            "second_seconds": statistics.median(second.seconds for _, second in pairs),
+            "first_over_second": statistics.median(first.seconds / second.seconds for first, second in pairs),
+            "second_gets": [second.gets for _, second in pairs],
+            "rounds": [{"first": asdict(first), "second": asdict(second)} for first, second in pairs],
+        }
+
+    return _rounds("again", stage, photos, rounds, once, summary)
+
 
 @dataclass(frozen=True)
-class Pair:
-    """Two batches of one run, and what the shared cache counted for the second."""
+class Repeat:
+    """A round of `repeat`."""
 
+    few: Measurement
     first: Measurement
-    second: Measurement
-    renders: int | None = None
-    distinct: int | None = None
+    #: The same jobs again: what so many cost without any fetch and render.
+    hits: Measurement
+    #: As the shared cache counted them.
+    first_renders: int
+    hits_renders: int
+
+    @property
+    def ratio(self) -> float:
+        """What many jobs cost beyond what is every job's own, in times of the few that do the same work."""
+        return (self.first.seconds - self.hits.seconds) / self.few.seconds
 
 
-def run_again(stage: Stage, photos: list[Photo], jobs: int, rounds: int) -> list[Pair]:
-    """The same batch twice, into two directories, with the cache kept between."""
-    pairs = []
-    for number in range(rounds):
-        megaton = Megaton(stage)
-        try:
-            outputs, url = _start(stage, megaton, photos), stage.origin.url("photos")
-            batches = [make_batch(photos, jobs, (SIZE,), outputs / name, url, "again") for name in ("first", "second")]
-            first, second = (timed(stage, megaton, batch) for batch in batches)
-            check(megaton, batches[1])
-            pairs.append(Pair(first, second))
-            _say(f"again: round {number + 1} of {rounds}: {first.seconds:.2f} s, then {second.seconds:.2f} s")
-        finally:
-            megaton.stop()
-    return pairs
+def repeat(stage: Stage, web: list[Photo], rounds: int) -> dict[str, object]:
+    """As many jobs as there are URLs, a hundred times as many over as many others, and those again."""
+
+    def once(megaton: Megaton, outputs: Path) -> Repeat:
+        url = stage.origin.url(web[0].path.parent.name)
+        few = timed(stage, megaton, make_batch(web, REPEAT_URLS, (SIZE,), outputs / "few", url, "few"))
+        renders = [_renders(megaton)]
+        many = []
+        for name in ("first", "hits"):
+            batch = make_batch(web, REPEAT_JOBS, (SIZE,), outputs / name, url, "many", distinct=REPEAT_URLS)
+            many.append(timed(stage, megaton, batch))
+            check(megaton, batch)
+            renders.append(_renders(megaton))
+        one = Repeat(few, *many, renders[1] - renders[0], renders[2] - renders[1])
+        _say(
+            f"{REPEAT_JOBS} jobs in {one.first.seconds:.2f} s, {one.first.gets} GETs, {one.first_renders} renders; "
+            f"again in {one.hits.seconds:.2f} s; {REPEAT_URLS} jobs in {few.seconds:.2f} s"
+        )
+        return one
+
+    def summary(all: list[Repeat]) -> dict[str, object]:
+        return {
+            "jobs": REPEAT_JOBS,
+            "urls": REPEAT_URLS,
+            "few_seconds": statistics.median(one.few.seconds for one in all),
+            "first_seconds": statistics.median(one.first.seconds for one in all),
+            "hits_seconds": statistics.median(one.hits.seconds for one in all),
+            "first_less_hits_over_few": statistics.median(one.ratio for one in all),
+            "first_gets": [one.first.gets for one in all],
+            "first_renders": [one.first_renders for one in all],
+            "hits_gets": [one.hits.gets for one in all],
+            "hits_renders": [one.hits_renders for one in all],
+            "rounds": [asdict(one) for one in all],
+        }
+
+    return _rounds("repeat", stage, web, rounds, once, summary)
 
 
-def run_repeat(stage: Stage, web: list[Photo], rounds: int) -> list[Pair]:
-    """As many jobs as there are URLs, then a hundred times as many over as many others."""
-    pairs = []
-    for number in range(rounds):
-        megaton = Megaton(stage)
-        try:
-            outputs, url = _start(stage, megaton, web), stage.origin.url("web")
-            few = make_batch(web, REPEAT_URLS, (SIZE,), outputs / "few", url, "few")
-            first = timed(stage, megaton, few)
-            time.sleep(COUNTERS_SECONDS)
-            before = megaton.counters()
-            many = make_batch(web, REPEAT_JOBS, (SIZE,), outputs / "many", url, "many", distinct=REPEAT_URLS)
-            second = timed(stage, megaton, many)
-            check(megaton, many)
-            after = megaton.statistics()
-            renders = int(str(after["renders"])) - int(str(before["renders"]))
-            pairs.append(Pair(first, second, renders, REPEAT_URLS))
-            _say(
-                f"repeat: round {number + 1} of {rounds}: {REPEAT_JOBS} jobs in {second.seconds:.2f} s, "
-                f"{second.gets} GETs, {renders} renders"
-            )
-        finally:
-            megaton.stop()
-    return pairs
-
-
-def summary(run: Callable[[], list[Pair]]) -> dict[str, object]:
-    """Runs, and gives medians for the report and all rounds; or why there are none."""
+def _rounds(
+    case: str,
+    stage: Stage,
+    photos: list[Photo],
+    count: int,
+    once: Callable[[Megaton, Path], Round],
+    summary: Callable[[list[Round]], dict[str, object]],
+) -> dict[str, object]:
+    """So many rounds, each of a Megaton that is started anew, as they are summed up; or why there are none."""
+    done = []
     try:
-        pairs = run()
+        for number in range(count):
+            megaton = Megaton(stage)
+            try:
+                outputs = _start(stage, megaton, photos)
+                print(f"{case}: round {number + 1} of {count}: ", end="", file=sys.stderr, flush=True)
+                done.append(once(megaton, outputs))
+            finally:
+                megaton.stop()
     except PeerFailed as error:
         _say(f"failed: {error}")
         return {"failure": str(error)}
-    return {
-        "first_seconds": statistics.median(pair.first.seconds for pair in pairs),
-        "second_seconds": statistics.median(pair.second.seconds for pair in pairs),
-        "first_over_second": statistics.median(pair.first.seconds / pair.second.seconds for pair in pairs),
-        "jobs": [pairs[0].first.jobs, pairs[0].second.jobs],
-        "second_gets": [pair.second.gets for pair in pairs],
-        "second_renders": [pair.renders for pair in pairs],
-        "rounds": [asdict(pair) for pair in pairs],
-    }
+    return summary(done)
+
+
+def _renders(megaton: Megaton) -> int:
+    """How often it has rendered, all workers' counters included."""
+    time.sleep(COUNTERS_SECONDS)
+    return int(str(megaton.counters()["renders"]))
 
 
 def _start(stage: Stage, megaton: Megaton, photos: list[Photo]) -> Path:
     """Megaton on empty servers, warm; returns the directory for outputs."""
-    outputs = stage.home / "outputs"
-    clear(outputs)
-    stage.broker.flush()
-    stage.cache.flush()
+    outputs = begin(stage)
     megaton.start(outputs)
     kind = photos[0].path.parent.name
     jobs = stage.settings.cores * WARM_JOBS

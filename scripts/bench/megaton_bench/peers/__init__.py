@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .base import Contestant, Stage
 from .img2dataset_peer import Img2dataset
-from .local import BareLoop, Vipsthumbnail
+from .local import BareEngine, BareLoop, Vipsthumbnail
 from .megaton import Megaton, MegatonVips, has_engines
 from .queues import CeleryOneTask, CeleryPyvips, DramatiqPyvips, RqPyvips, RqSimplePyvips
 from .thumbor_peer import Thumbor
@@ -12,10 +12,12 @@ from .thumbor_peer import Thumbor
 #: In the order of the tables.
 ALL: tuple[type[Contestant], ...] = (
     Megaton, MegatonVips, CeleryPyvips, CeleryOneTask, DramatiqPyvips, RqPyvips, RqSimplePyvips, Img2dataset,
-    Thumbor, Vipsthumbnail, BareLoop,
+    Thumbor, Vipsthumbnail, BareLoop, BareEngine,
 )  # fmt: skip
 #: Those of `--quick`.
-QUICK: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, BareLoop)
+QUICK: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, BareLoop, BareEngine)
+#: Those of `shipped`, which is the second look, unless others are named.
+SHIPPED: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, BareLoop)
 #: Who makes several sizes of a picture without a batch for each of them.
 FOUR: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, CeleryOneTask, BareLoop)
 
@@ -26,6 +28,8 @@ def contestants(stage: Stage, case: str) -> list[type[Contestant]]:
     """Who takes part in a case of this run."""
     found = FOUR if case == "four" else tuple(one for one in ALL if one is not CeleryOneTask)
     settings = stage.settings
+    if case == "shipped" and not settings.only:
+        found = SHIPPED
     if settings.quick:
         found = tuple(one for one in found if one in QUICK)
     if settings.only:
@@ -35,4 +39,4 @@ def contestants(stage: Stage, case: str) -> list[type[Contestant]]:
     return list(found)
 
 
-__all__ = ["ALL", "FOUR", "NAMES", "QUICK", "Contestant", "Megaton", "Stage", "contestants"]
+__all__ = ["ALL", "FOUR", "NAMES", "QUICK", "SHIPPED", "BareEngine", "Contestant", "Megaton", "Stage", "contestants"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import tempfile
 import time
@@ -49,6 +48,8 @@ class Contestant(ABC):
     title: str
     #: False for what reads files beforehand or locally: a ceiling, and no competitor.
     is_whole_path = True
+    #: Whose engine this is, without a path around it: what that one does not reach of it is what its path costs.
+    engine_of: str | None = None
     #: It gets every nth job only, as it is slow; images a second stay comparable.
     divisor = 1
 
@@ -100,11 +101,10 @@ class Contestant(ABC):
             last = time.monotonic()
 
     def stop(self) -> None:
-        """Ends its processes."""
+        """Ends its processes; its files stay until the end of the run, as the outputs do."""
         for child in reversed(self.children):
             child.end()
         self.children.clear()
-        shutil.rmtree(self.home, ignore_errors=True)
 
     # What contestants have in common
 

@@ -20,6 +20,7 @@ class Img2dataset(Contestant):
 
     name = "img2dataset"
     title = "img2dataset"
+    divisor = 2
 
     def start(self, outputs: Path) -> None:
         self._batches = 0

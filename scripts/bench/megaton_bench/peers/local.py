@@ -1,17 +1,24 @@
-"""libvips without a pipeline around it: what there is to be won by one. Both read local files."""
+"""Engines without a path around them: what there is to be won by one. All read local files."""
 
 from __future__ import annotations
 
+import json
+import random
 import shutil
 from pathlib import Path
 
-from ..batch import Batch
+from ..batch import Batch, Photo
 from ..errors import PeerFailed
 from ..settings import QUALITY
 from .base import Contestant, Mark, python_environment
 
 #: Files that one vipsthumbnail gets: enough to make its start cheap, few enough to share the batch evenly.
 FILES_EACH = 8
+#: Seconds of an engine alone: several times through the set.
+ALONE_SECONDS = 6
+QUICK_ALONE_SECONDS = 3
+#: Pictures that `megaton bench pipeline` takes at most.
+PICTURES = 1000
 
 
 class Vipsthumbnail(Contestant):
@@ -55,6 +62,7 @@ class BareLoop(Contestant):
     name = "bare-loop"
     title = "bare libvips loop, files in memory"
     is_whole_path = False
+    engine_of = "megaton-vips"
 
     def start(self, outputs: Path) -> None:
         self._batches = 0
@@ -74,3 +82,47 @@ class BareLoop(Contestant):
         mark = self.mark()
         child.ask("go", "done")
         return mark
+
+
+class BareEngine(Contestant):
+    """`megaton bench pipeline`: the engine that Megaton chooses, from memory to memory, in one process.
+
+    It takes time and not jobs, keeps no outputs, and tells its rate itself. Of CPU and memory nothing is told: it
+    measures stages too.
+    """
+
+    name = "bare-engine"
+    title = "Megaton's engine alone, from memory"
+    is_whole_path = False
+    engine_of = "megaton"
+
+    def start(self, outputs: Path) -> None:
+        pass
+
+    def submit(self, batch: Batch) -> Mark:
+        raise PeerFailed("it does no batches")
+
+    def rate(self, photos: list[Photo], size: int) -> tuple[float, float]:
+        """Pictures a second, and for how many seconds it was measured."""
+        paths = [str(photo.path) for photo in photos]
+        # The time ends somewhere within the set: in their order, those of the first packages would weigh more.
+        random.Random(0).shuffle(paths)
+        pictures = self.home / "pictures.txt"
+        pictures.write_text("\n".join(paths) + "\n")
+        seconds = QUICK_ALONE_SECONDS if self.stage.settings.quick else ALONE_SECONDS
+        command = [str(self.stage.settings.program), "bench", "pipeline", str(pictures), "--json"]
+        command += ["--engine", "auto", "--format", "jpeg", "--size", str(size)]
+        command += ["--threads", str(self.cores), "--seconds", str(seconds)]
+        child = self.spawn("run", command, talks=True)
+        if child.poll(wait=True) != 0:
+            child.check()
+        assert child.process.stdout
+        try:
+            # A pipe holds more than the report has.
+            report = json.loads(child.process.stdout.read())
+            rate, count = float(report["all"][0]["images_per_second"]), int(report["images"])
+        except (ValueError, LookupError) as error:
+            raise PeerFailed(f"it told no rate: {error!r}\n{child.tail()}") from error
+        if count < min(len(paths), PICTURES):
+            raise PeerFailed(f"it rendered {count} of {len(paths)} pictures\n{child.tail()}")
+        return rate, seconds

@@ -82,7 +82,7 @@ class RqPyvips(PythonQueue):
     name = "rq"
     title = "RQ + pyvips"
     module = "rq_app"
-    divisor = 4
+    divisor = 8
     simple = False
 
     def start_workers(self) -> None:
@@ -98,5 +98,5 @@ class RqSimplePyvips(RqPyvips):
 
     name = "rq-simple"
     title = "RQ SimpleWorker + pyvips"
-    divisor = 1
+    divisor = 2
     simple = True

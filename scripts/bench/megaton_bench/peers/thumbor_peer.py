@@ -28,6 +28,7 @@ class Thumbor(Contestant):
 
     name = "thumbor"
     title = "Thumbor (Pillow)"
+    divisor = 2
 
     def start(self, outputs: Path) -> None:
         self._batches = 0
