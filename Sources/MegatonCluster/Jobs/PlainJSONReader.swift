@@ -71,8 +71,8 @@ struct PlainJSONReader {
         let start = position
         var value = 0
         while let digit = digit() {
-            value = value * 10 + digit
             guard position - start <= 18 else { return nil }
+            value = value * 10 + digit
         }
         let isNumber = position - start == 1 || (position > start && bytes[start] != UInt8(ascii: "0"))
         guard isNumber, !isFraction else { return nil }
