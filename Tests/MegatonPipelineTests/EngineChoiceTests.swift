@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import MegatonTestSupport
 import Testing
 
@@ -79,6 +80,27 @@ import Testing
         #expect {
             try RoutingEngine(isStrict: false).execute(plan, cut, deadline: deadline)
         } throws: { ($0 as? ImagePipeline.Error)?.code == .corruptImage }
+    }
+
+    /// Bytes before the end that belong to nothing: damage to planes, and a warning to libvips.
+    @Test func whatPlanesDeclineIsToldAndCounted() async throws {
+        let log = LogRecorder()
+        let pipeline = ImagePipeline { $0.logger = Logger(label: "test") { _ in log } }
+        let wanted = [
+            Rendition(name: "a", width: 50), Rendition(name: "b", width: 40, format: .png),
+            Rendition(name: "c", width: 30, format: .webp),
+        ]
+        let sound = try Self.jpeg.get()
+        let damaged = sound.dropLast(2) + Data(repeating: 0x12, count: 40) + sound.suffix(2)
+        for (data, made, left) in [(sound, 2, 0), (damaged, 0, 2)] {
+            let url = URL(string: "data:image/jpeg;base64,\(data.base64EncodedString())")
+            let metrics = PipelineMetrics()
+            _ = try await pipeline.renditions(wanted, for: ImageRequest(url: url), metrics: metrics)
+            let counts = metrics.counts
+            #expect(counts.renders == 3 && counts.rendersByPlanes == made && counts.rendersLeftByPlanes == left)
+            let lines = log.recorded.filter { $0.contains("planes left a picture to libvips") }
+            #expect(lines.count == (left > 0 ? 1 : 0) && lines.allSatisfy { $0.contains("renditions=2") }, "\(lines)")
+        }
     }
 
     // Fault: a decompressor keeps the tables of the picture before, and takes them for one that has none.

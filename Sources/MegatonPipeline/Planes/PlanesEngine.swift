@@ -33,7 +33,7 @@ final class PlanesEngine: Sendable {
                     if let error = deadline.error { throw error }
                     return nil
                 }
-                images[index] = EncodedImage(data: bytes, size: step.output)
+                images[index] = EncodedImage(data: bytes, size: step.output, maker: .planes)
             }
             return pass.steps.compactMap { images[$0] }
         }
