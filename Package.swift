@@ -143,7 +143,8 @@ let package = Package(
         .testTarget(
             name: "MegatonPipelineTests",
             dependencies: [
-                "CVips", "MegatonCacheWriter", "MegatonPipeline", "MegatonPipelineTesting", "MegatonTestSupport",
+                "CTurboJPEG", "CVips", "MegatonCacheWriter", "MegatonPipeline", "MegatonPipelineTesting",
+                "MegatonTestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             exclude: ["Golden"],

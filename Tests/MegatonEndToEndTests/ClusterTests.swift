@@ -76,8 +76,8 @@ import Testing
     }
 
     @Test func aBatchIsWaitedForAndItsCacheIsCounted() async throws {
-        let image = TestImage.quarters(width: 100, height: 100)
-        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+        let (png, jpeg) = (TestImage.quarters(width: 100, height: 100), try TestImage.jpeg(width: 100, height: 100))
+        try await OriginServer.run(answer: { .image($0 == "/0.png" ? jpeg : png) }) { (origin) async throws in
             try await withCluster(workers: 2) { (server, directory, workers) async throws in
                 let urls = (0..<30).map { origin.url("/\($0 % 3).png").absoluteString }
                 let list = try directory.write(Data(urls.joined(separator: "\n").utf8), to: "list.txt")
@@ -105,11 +105,13 @@ import Testing
                     try JSONSerialization.jsonObject(with: Data(stats.output.utf8)) as? [String: Any]
                 )
                 #expect(numbers["origin_fetches"] as? Int == 3 && numbers["renders"] as? Int == 3)
+                #expect(numbers["renders_by_planes"] as? Int == 1 && numbers["renders_left_by_planes"] as? Int == 0)
                 #expect(numbers["distinct_originals"] as? Int == 3)
                 let table = try await megaton(["stats"], server)
                 #expect(table.output.contains("127.0.0.1") && table.output.contains("fetches per original    1.00"))
                 let prometheus = try await megaton(["stats", "--prometheus"], server)
                 #expect(prometheus.output.contains("megaton_cache_origin_fetches_total 3"))
+                #expect(prometheus.output.contains("megaton_cache_renders_by_planes_total 1"))
             }
         }
     }

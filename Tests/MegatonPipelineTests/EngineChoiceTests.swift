@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import MegatonTestSupport
 import Testing
 
@@ -13,10 +14,18 @@ import Testing
         return try RenderPlan(probing: data, .jpeg, renditions, RoutingEngine(isStrict: false), RenderLimits())
     }
 
+    private func render(_ renditions: [Rendition], _ data: Data, isStrict: Bool) throws -> [EncodedImage] {
+        let engine = RoutingEngine(isStrict: isStrict)
+        return try engine.execute(plan(renditions, data), data, deadline: RenderDeadline(.now + .seconds(60)))
+    }
+
     @Test(arguments: [
         Rendition(width: 50), Rendition(width: 50, quality: 100), Rendition(width: 50, format: .webp),
         Rendition(width: 50, height: 50, fit: .cover, gravity: .east), Rendition(width: 500, enlarge: true),
         Rendition(width: 50, height: 60, fit: .fill), Rendition(width: 50, height: 50, fit: .outside),
+        Rendition(width: 500, height: 500, fit: .outside, enlarge: true),
+        Rendition(width: 500, height: 300, fit: .cover, enlarge: true),
+        Rendition(width: 500, height: 300, fit: .fill, enlarge: true),
         Rendition(width: 50, progressive: true), Rendition(width: 50, profile: .keep),
         Rendition(width: 50, qualityProfile: .fast),
     ])
@@ -41,6 +50,34 @@ import Testing
         )
         let image = try await ImagePipeline().renditions([rendition], for: request)[0]
         #expect(AssetType(image.data)?.description == rendition.format.rawValue)
+    }
+
+    /// The reason is told to who insists on planes.
+    @Test(arguments: [
+        (Rendition(width: 500, height: 500, fit: .contain, enlarge: true), "canvas"),
+        (Rendition(width: 500, height: 300, fit: .cover, gravity: .entropy, enlarge: true), "looking at pixels"),
+        (Rendition(width: 500, format: .png, enlarge: true), "made of pixels"),
+    ])
+    func whatIsLeftToLibvipsHasAReason(_ rendition: Rendition, _ reason: String) throws {
+        #expect {
+            try render([rendition], Self.jpeg.get(), isStrict: true)
+        } throws: {
+            let error = $0 as? ImagePipeline.Error
+            return error?.code == .unsupportedFormat && error?.message.contains(reason) == true
+        }
+    }
+
+    @Test(arguments: [TestSampling.s440, .s411]) func rareSamplingsAreLibvips(_ sampling: TestSampling) throws {
+        let data = try sampling.jpeg(93, 71) { x, y in (UInt8(2 * x), UInt8(3 * y), 90) }
+        #expect(try plan([Rendition(width: 50)], data).passes.map(\.usesPlanes) == [false])
+        let made = try render([Rendition(width: 50)], data, isStrict: false)
+        #expect(made.map(\.size) == [PixelSize(width: 50, height: 38)])
+        #expect {
+            try render([Rendition(width: 50)], data, isStrict: true)
+        } throws: {
+            let error = $0 as? ImagePipeline.Error
+            return error?.code == .unsupportedFormat && error?.message.contains("usual sampling") == true
+        }
     }
 
     @Test func otherSourcesAreLibvips() throws {
@@ -79,6 +116,27 @@ import Testing
         #expect {
             try RoutingEngine(isStrict: false).execute(plan, cut, deadline: deadline)
         } throws: { ($0 as? ImagePipeline.Error)?.code == .corruptImage }
+    }
+
+    /// Bytes before the end that belong to nothing: damage to planes, and a warning to libvips.
+    @Test func whatPlanesDeclineIsToldAndCounted() async throws {
+        let log = LogRecorder()
+        let pipeline = ImagePipeline { $0.logger = Logger(label: "test") { _ in log } }
+        let wanted = [
+            Rendition(name: "a", width: 50), Rendition(name: "b", width: 40, format: .png),
+            Rendition(name: "c", width: 30, format: .webp),
+        ]
+        let sound = try Self.jpeg.get()
+        let damaged = sound.dropLast(2) + Data(repeating: 0x12, count: 40) + sound.suffix(2)
+        for (data, made, left) in [(sound, 2, 0), (damaged, 0, 2)] {
+            let url = URL(string: "data:image/jpeg;base64,\(data.base64EncodedString())")
+            let metrics = PipelineMetrics()
+            _ = try await pipeline.renditions(wanted, for: ImageRequest(url: url), metrics: metrics)
+            let counts = metrics.counts
+            #expect(counts.renders == 3 && counts.rendersByPlanes == made && counts.rendersLeftByPlanes == left)
+            let lines = log.recorded.filter { $0.contains("planes left a picture to libvips") }
+            #expect(lines.count == (left > 0 ? 1 : 0) && lines.allSatisfy { $0.contains("renditions=2") }, "\(lines)")
+        }
     }
 
     // Fault: a decompressor keeps the tables of the picture before, and takes them for one that has none.

@@ -48,6 +48,20 @@ import Testing
         try expectAgreement(data, "\(progressive)")
     }
 
+    @Test(arguments: TestSampling.allCases, [(24, 16), (23, 15), (1, 1)])
+    func samplingsAreRead(_ sampling: TestSampling, _ size: (Int, Int)) throws {
+        let data = try sampling.jpeg(size.0, size.1) { _, _ in (200, 90, 30) }
+        let expected: ChromaSampling? =
+            switch sampling {
+            case .s444: .s444
+            case .s422: .s422
+            case .s420: .s420
+            case .s440, .s411: nil
+            }
+        #expect(try probe(data).planes == expected)
+        try expectAgreement(data, "\(sampling)")
+    }
+
     /// Libvips is asked then.
     @Test func whatIsUnusualIsLeftAlone() throws {
         let jpeg = try Self.jpeg.get()

@@ -64,6 +64,8 @@ struct StatsCommand: AsyncParsableCommand {
             ("waits", statistics.waits), ("negatives", statistics.negatives), ("stale_hits", statistics.staleHits),
             ("revalidations", statistics.revalidations), ("throttled", statistics.throttled),
             ("broken_off", statistics.brokenOff), ("renders", statistics.renders),
+            ("renders_by_planes", statistics.rendersByPlanes),
+            ("renders_left_by_planes", statistics.rendersLeftByPlanes),
             ("origin_fetches", statistics.originFetches), ("bytes_in", statistics.bytesIn),
             ("bytes_out", statistics.bytesOut), ("evictions", statistics.evictions),
             ("fail_open", statistics.failOpen), ("stale_writes_refused", statistics.staleWritesRefused),

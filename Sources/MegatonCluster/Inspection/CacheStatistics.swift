@@ -40,6 +40,10 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
     public var distinctOriginals = 0
     /// Renditions that were made.
     public var renders: Int
+    /// Of these, renditions that the planes engine made; libvips made the others.
+    public var rendersByPlanes: Int
+    /// Of the renders, renditions of damaged pictures that planes left to libvips.
+    public var rendersLeftByPlanes: Int
     /// Looks that went on without a cache, as it was away.
     public var failOpen: Int
     /// Writes that came after their flight had been taken over.
@@ -71,6 +75,8 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
         bytesOut = counters["bytes_out"] ?? 0
         originFetches = counters["origin_fetches"] ?? 0
         renders = counters["renders"] ?? 0
+        rendersByPlanes = counters["renders_by_planes"] ?? 0
+        rendersLeftByPlanes = counters["renders_left_by_planes"] ?? 0
         failOpen = counters["fail_open"] ?? 0
         staleWritesRefused = counters["stale_writes_refused"] ?? 0
         damaged = counters["damaged"] ?? 0

@@ -26,6 +26,8 @@ final class StatisticsRecorder: Sendable {
             addFetches(cost.originFetches, host: url.host() ?? "", original: url.absoluteString)
         }
         add("renders", cost.renders)
+        add("renders_by_planes", cost.rendersByPlanes)
+        add("renders_left_by_planes", cost.rendersLeftByPlanes)
         add("renditions_cached", cost.cacheHits)
         add("bytes_fetched", cost.bytesIn)
     }

@@ -12,6 +12,11 @@ public final class PipelineMetrics: Sendable {
         public var bytesIn = 0
         /// Renditions that were made.
         public var renders = 0
+        /// Of these, renditions that the planes engine made; libvips made the others.
+        public var rendersByPlanes = 0
+        /// Of the renders, renditions that planes were to make and left to libvips: the picture is damaged, though not so that
+        /// libvips refuses it.
+        public var rendersLeftByPlanes = 0
         /// Renditions that a cache, or somebody else's work, had.
         public var cacheHits = 0
         /// Originals that a cache, or somebody else's fetch, had.
@@ -25,6 +30,12 @@ public final class PipelineMetrics: Sendable {
         public var dropped = 0
         /// The hits of both kinds by the ``DataCaching/layerName`` of the cache that had them, where it is known.
         public var layers: [String: Int] = [:]
+
+        mutating func addRenders(_ images: [EncodedImage]) {
+            renders += images.count
+            rendersByPlanes += images.count { $0.maker == .planes }
+            rendersLeftByPlanes += images.count { $0.maker == .libvipsForPlanes }
+        }
 
         mutating func addHit(in layer: String?) {
             if let layer { layers[layer, default: 0] += 1 }

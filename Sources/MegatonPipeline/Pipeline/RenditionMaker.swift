@@ -116,12 +116,23 @@ final class RenditionMaker: Sendable {
             }
             // It went to the cache while we rendered: whoever waits for it is woken by the end of that.
             await original.isStored()
-            order.metrics.update { $0.renders += images.count }
+            note(images, order)
             let old = led.filter { original.isSource(of: $0.lead.stale) }
             return await finish(Array(zip(new, images)), old, original, order)
         } catch {
             return await fail(led, error, order)
         }
+    }
+
+    /// Counts who made what. A picture that planes could not decode was decoded twice, which is told once for each.
+    private func note(_ images: [EncodedImage], _ order: Order) {
+        order.metrics.update { $0.addRenders(images) }
+        let left = images.count { $0.maker == .libvipsForPlanes }
+        if left == 0 { return }
+        configuration.logger.debug(
+            "planes left a picture to libvips",
+            metadata: ["source": "\(order.source)", "renditions": "\(left)"]
+        )
     }
 
     private func fail(_ led: [Led], _ error: Error, _ order: Order) async -> Settled {

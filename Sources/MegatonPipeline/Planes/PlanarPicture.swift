@@ -6,4 +6,7 @@ struct PlanarPicture {
     let height: Double
     let sampling: ChromaSampling
     let planes: [Plane]
+
+    /// Pixels. What was scaled has no parts of samples.
+    var size: PixelSize { PixelSize(width: Int(width), height: Int(height)) }
 }

@@ -70,25 +70,23 @@ final class PlaneCodec: @unchecked Sendable {
         )
     }
 
-    /// - Parameters:
-    ///   - picture: upright.
-    ///   - size: pixels; planes may have more.
+    /// - Parameter picture: upright.
     /// - Returns: nil where TurboJPEG cannot.
-    func encode(_ picture: PlanarPicture, _ size: PixelSize, _ options: EncodingOptions) -> Data? {
-        guard options.progressive else { return Self.encode(picture, size, options, compressor) }
+    func encode(_ picture: PlanarPicture, _ options: EncodingOptions) -> Data? {
+        guard options.progressive else { return Self.encode(picture, options, compressor) }
         // One of its own: the tables of a progressive picture stay with the compressor, and do not fit the next one
         // (seen in libjpeg-turbo 2.1.5).
         guard let compressor = tjInitCompress() else { return nil }
         defer { tjDestroy(compressor) }
-        return Self.encode(picture, size, options, compressor)
+        return Self.encode(picture, options, compressor)
     }
 
     private static func encode(
         _ picture: PlanarPicture,
-        _ size: PixelSize,
         _ options: EncodingOptions,
         _ compressor: tjhandle
     ) -> Data? {
+        let size = picture.size
         var pointers: [UnsafePointer<UInt8>?] = picture.planes.map { UnsafePointer($0.bytes) }
         var strides = picture.planes.map { Int32($0.stride) }
         var bytes: UnsafeMutablePointer<UInt8>?

@@ -15,12 +15,7 @@ extension PlanesEngine {
         return ladder.make(plan.steps[0], graphs)
     }
 
-    func encode(
-        _ picture: PlanarPicture,
-        _ size: PixelSize,
-        _ options: EncodingOptions,
-        _ deadline: RenderDeadline
-    ) -> Data? {
-        codecs.withCodec { encode(picture, size, options, $0, deadline) }
+    func encode(_ picture: PlanarPicture, _ options: EncodingOptions, _ deadline: RenderDeadline) -> Data? {
+        codecs.withCodec { encode(picture, options, $0, deadline) }
     }
 }

@@ -29,11 +29,11 @@ final class PlanesEngine: Sendable {
                 let step = plan.steps[index]
                 if deadline.mustEnd, let error = deadline.error { throw error }
                 guard let picture = ladder.make(step, graphs) else { return nil }
-                guard let bytes = encode(picture, step.output, step.rendition.encoding, codec, deadline) else {
+                guard let bytes = encode(picture, step.rendition.encoding, codec, deadline) else {
                     if let error = deadline.error { throw error }
                     return nil
                 }
-                images[index] = EncodedImage(data: bytes, size: step.output)
+                images[index] = EncodedImage(data: bytes, size: picture.size, maker: .planes)
             }
             return pass.steps.compactMap { images[$0] }
         }
@@ -42,12 +42,11 @@ final class PlanesEngine: Sendable {
     /// - Parameter picture: upright.
     func encode(
         _ picture: PlanarPicture,
-        _ size: PixelSize,
         _ options: EncodingOptions,
         _ codec: PlaneCodec,
         _ deadline: RenderDeadline
     ) -> Data? {
         options.format == .webp
-            ? WebPPlanes.encode(picture, size, options, deadline) : codec.encode(picture, size, options)
+            ? WebPPlanes.encode(picture, options, deadline) : codec.encode(picture, options)
     }
 }

@@ -7,16 +7,10 @@ enum WebPPlanes {
     private static let luma = (0...255).map { UInt8((16 + Double($0) * 219 / 255).rounded()) }
     private static let colour = (0...255).map { UInt8((128 + (Double($0) - 128) * 224 / 255).rounded()) }
 
-    /// - Parameters:
-    ///   - picture: of 4:2:0 or grey, upright.
-    ///   - size: pixels; planes may have more.
+    /// - Parameter picture: of 4:2:0 or grey, upright.
     /// - Returns: nil where libwebp cannot, or was told to end.
-    static func encode(
-        _ picture: PlanarPicture,
-        _ size: PixelSize,
-        _ options: EncodingOptions,
-        _ deadline: RenderDeadline
-    ) -> Data? {
+    static func encode(_ picture: PlanarPicture, _ options: EncodingOptions, _ deadline: RenderDeadline) -> Data? {
+        let size = picture.size
         guard picture.sampling == .s420 || picture.sampling == .grey else { return nil }
         guard let y = picture.planes[0].mapped(luma) else { return nil }
         var colours: [Plane] = []

@@ -96,7 +96,7 @@ struct JPEGSegments {
     private mutating func takeEXIF(_ body: UnsafeRawBufferPointer) -> Bool {
         guard body.starts(with: "Exif".utf8) else { return true }
         guard body.starts(with: "Exif\0\0".utf8), orientation == nil else { return false }
-        guard let found = EXIFOrientation.read(UnsafeRawBufferPointer(rebasing: body[6...])) else { return false }
+        guard let found = EXIFReader.orientation(UnsafeRawBufferPointer(rebasing: body[6...])) else { return false }
         orientation = found
         return true
     }

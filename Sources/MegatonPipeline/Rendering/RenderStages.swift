@@ -29,14 +29,13 @@ package struct RenderStages: Sendable {
 
         package struct Planes {
             let picture: PlanarPicture
-            let step: RenderPlan.Step
         }
 
         /// Pixels.
         package var size: PixelSize {
             switch self {
             case .pixels(let image): image.size
-            case .planes(let planes): planes.step.output
+            case .planes(let planes): planes.picture.size
             }
         }
     }
@@ -73,7 +72,7 @@ package struct RenderStages: Sendable {
         case .pixels(let image): return .pixels(try vips.scale(image, picture.plan, deadline: deadline))
         case .planes(let source):
             guard let scaled = planes.scale(source, picture.plan) else { throw Self.failure }
-            return .planes(Result.Planes(picture: scaled, step: picture.plan.steps[0]))
+            return .planes(Result.Planes(picture: scaled))
         }
     }
 
@@ -86,7 +85,7 @@ package struct RenderStages: Sendable {
             return try vips.encode(image, rendition.encoding, rendition.background, deadline)
         case .planes(let planes):
             guard format == .jpeg || format == .webp,
-                let data = self.planes.encode(planes.picture, planes.step.output, rendition.encoding, deadline)
+                let data = self.planes.encode(planes.picture, rendition.encoding, deadline)
             else { throw Self.failure }
             return data
         }

@@ -28,7 +28,9 @@ struct RoutingEngine: RenderEngine {
             return images
         }
         if isStrict { throw refusal(pass, plan) }
-        return try vips.render(pass, of: plan, from: data, deadline: deadline)
+        var images = try vips.render(pass, of: plan, from: data, deadline: deadline)
+        if pass.usesPlanes { for index in images.indices { images[index].maker = .libvipsForPlanes } }
+        return images
     }
 
     func picture(

@@ -8,17 +8,8 @@ extension VipsEngine {
         _ data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> VipsImage {
-        try VipsRuntime.start()
-        let stop = VipsImage.Stop(deadline)
-        do throws(ImagePipeline.Error) {
-            return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
-                try withExtendedLifetime(stop) { () throws(VipsError) in
-                    try VipsImage.open(bytes, options: Self.loadOptions(plan, plan.passes[0]))
-                        .inMemory(stop: stop)
-                }
-            }
-        } catch {
-            throw deadline.error ?? error
+        try Self.decoding(data, until: deadline) { bytes, stop throws(VipsError) in
+            try VipsImage.open(bytes, options: Self.loadOptions(plan, plan.passes[0])).inMemory(stop: stop)
         }
     }
 

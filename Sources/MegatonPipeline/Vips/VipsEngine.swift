@@ -31,16 +31,8 @@ struct VipsEngine: RenderEngine {
         from data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
-        // Whoever has read the header may have done without libvips.
-        try VipsRuntime.start()
-        let limit = VipsImage.Stop(deadline)
-        do throws(ImagePipeline.Error) {
-            return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
-                // libvips opens lazily, so that the buffer must live until the last rendition is encoded.
-                try withExtendedLifetime(limit) { () throws(VipsError) in try render(pass, plan, bytes, limit) }
-            }
-        } catch {
-            throw deadline.error ?? error
+        try Self.decoding(data, until: deadline) { bytes, stop throws(VipsError) in
+            try render(pass, plan, bytes, stop)
         }
     }
 
@@ -62,24 +54,15 @@ struct VipsEngine: RenderEngine {
         orientation: Int?,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> PlatformImage {
-        try VipsRuntime.start()
-        let limit = VipsImage.Stop(deadline)
-        do throws(ImagePipeline.Error) {
-            return try Self.withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
-                try withExtendedLifetime(limit) { () throws(VipsError) in
-                    let pass = plan.passes[0]
-                    let options = Self.loadOptions(plan, pass)
-                    var image = try VipsImage.open(bytes, options: options, isWhole: isWhole)
-                    if let orientation { image = try image.oriented(orientation) }
-                    image = try image.thumbnail(pass.base)
-                    return PlatformImage(
-                        inMemory: try image.eightBit().keeping([]).inMemory(stop: limit),
-                        isAsDecoded: pass.base == plan.probe.uprightSize
-                    )
-                }
-            }
-        } catch {
-            throw deadline.error ?? error
+        try Self.decoding(data, until: deadline) { bytes, stop throws(VipsError) in
+            let pass = plan.passes[0]
+            var image = try VipsImage.open(bytes, options: Self.loadOptions(plan, pass), isWhole: isWhole)
+            if let orientation { image = try image.oriented(orientation) }
+            image = try image.thumbnail(pass.base)
+            return PlatformImage(
+                inMemory: try image.eightBit().keeping([]).inMemory(stop: stop),
+                isAsDecoded: pass.base == plan.probe.uprightSize
+            )
         }
     }
 
@@ -169,7 +152,29 @@ struct VipsEngine: RenderEngine {
         }
     }
 
-    static func withBytes<Value>(
+    /// Runs what decodes a picture. libvips opens it lazily: its bytes, and what tells libvips to stop, live until the body
+    /// has returned.
+    ///
+    /// - Throws: `.corruptImage`; `.renderTimedOut` or `.cancelled` where that is what ended it; `.renderFailed` where libvips
+    ///   is too old.
+    static func decoding<Value>(
+        _ data: Data,
+        until deadline: RenderDeadline,
+        _ body: (UnsafeRawBufferPointer, VipsImage.Stop) throws(VipsError) -> Value
+    ) throws(ImagePipeline.Error) -> Value {
+        // Whoever has read the header may have done without libvips.
+        try VipsRuntime.start()
+        let stop = VipsImage.Stop(deadline)
+        do throws(ImagePipeline.Error) {
+            return try withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
+                try withExtendedLifetime(stop) { () throws(VipsError) in try body(bytes, stop) }
+            }
+        } catch {
+            throw deadline.error ?? error
+        }
+    }
+
+    private static func withBytes<Value>(
         of data: Data,
         _ what: String,
         _ body: (UnsafeRawBufferPointer) throws(VipsError) -> Value

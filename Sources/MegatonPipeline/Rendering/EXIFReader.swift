@@ -1,0 +1,38 @@
+/// Reads what EXIF says of a picture: the one field that changes how it is rendered.
+enum EXIFReader {
+    private static let orientationTag = 0x0112
+    /// Entries of a directory that are looked through. Cameras write a dozen.
+    private static let entryLimit = 256
+
+    /// EXIF's orientation, 1 to 8, as a TIFF header and its first directory say (TIFF 6.0 section 2); 1 without that field.
+    ///
+    /// - Returns: nil for what is damaged or unusual.
+    static func orientation(_ bytes: UnsafeRawBufferPointer) -> Int? {
+        guard bytes.count >= 8 else { return nil }
+        let isLittle: Bool
+        switch (bytes[0], bytes[1]) {
+        case (0x49, 0x49): isLittle = true
+        case (0x4D, 0x4D): isLittle = false
+        default: return nil
+        }
+        func number(_ index: Int, bytes count: Int) -> Int? {
+            guard index >= 0, index + count <= bytes.count else { return nil }
+            return (0..<count).reduce(0) { $0 << 8 | Int(bytes[index + (isLittle ? count - 1 - $1 : $1)]) }
+        }
+        guard number(2, bytes: 2) == 42, let start = number(4, bytes: 4), let count = number(start, bytes: 2),
+            count <= entryLimit
+        else { return nil }
+        var found: Int?
+        for index in 0..<count {
+            let entry = start + 2 + 12 * index
+            guard let name = number(entry, bytes: 2), let kind = number(entry + 2, bytes: 2),
+                let values = number(entry + 4, bytes: 4), let value = number(entry + 8, bytes: 2)
+            else { return nil }
+            if name != orientationTag { continue }
+            // One short number, once.
+            guard kind == 3, values == 1, (1...8).contains(value), found == nil else { return nil }
+            found = value
+        }
+        return found ?? 1
+    }
+}
