@@ -54,6 +54,11 @@ public struct JobQueue: Sendable {
     /// - Parameter ends: no more than `maximumEnds`.
     /// - Returns: what Redis says of each, in order.
     func settle(_ ends: [JobEnd], worker: String) async throws(RedisError) -> [Verdict] {
+        try await settle(ends.map(EncodedEnd.init), worker: worker)
+    }
+
+    /// The same for what is encoded already.
+    func settle(_ ends: [EncodedEnd], worker: String) async throws(RedisError) -> [Verdict] {
         if ends.isEmpty { return [] }
         precondition(ends.count <= Self.maximumEnds, "Lua's stack has room for some thousands")
         let batches = Array(Set(ends.map(\.job.batch).filter { !$0.isEmpty })).sorted()
@@ -63,15 +68,7 @@ public struct JobQueue: Sendable {
             keys: [keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo]
                 + batches.flatMap { [keys.batch($0), keys.results($0), keys.seen($0)] },
             arguments: ends.reduce(into: [.string(worker), .int(ends.count)]) { arguments, end in
-                let (job, pairs) = (end.job, Self.pairs(end.counters))
-                arguments += [
-                    .string(job.id), .int(job.attempt), .string(end.outcome.status.rawValue),
-                    .int(number[job.batch] ?? 0),
-                    .buffer(ByteBuffer(bytes: job.batch.isEmpty ? Data() : end.outcome.json())),
-                    .buffer(ByteBuffer(bytes: end.dead.map { WireJSON.data($0) } ?? Data())),
-                    .int(pairs.count / 2),
-                ]
-                arguments += pairs
+                arguments += end.arguments(batch: number[end.job.batch] ?? 0)
             }
         )
         guard let verdicts = reply.array, verdicts.count == ends.count else { throw Self.unexpected("settle") }
@@ -175,7 +172,7 @@ public struct JobQueue: Sendable {
         RedisError(.unexpectedReply, "The script \(script) gave an answer that its contract does not have.")
     }
 
-    private static func pairs(_ counters: [String: Int]) -> [RedisArgument] {
+    static func pairs(_ counters: [String: Int]) -> [RedisArgument] {
         counters.filter { $0.value != 0 }.flatMap { [.string($0.key), .int($0.value)] }
     }
 }
