@@ -81,11 +81,16 @@ public final class Coordinator: Sendable {
 
     /// Works until the task is cancelled, then gives the lead up.
     public func run() async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.watch.run() }
-            await work()
-            group.cancelAll()
-            watch.close()
+        await withTaskCancellationHandler {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { await self.watch.run() }
+                await work()
+                group.cancelAll()
+                watch.close()
+            }
+        } onCancel: {
+            // What it leads runs out by itself.
+            queue.redis.hurry()
         }
         queue.redis.close()
     }
