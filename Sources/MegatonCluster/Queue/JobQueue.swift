@@ -141,23 +141,45 @@ public struct JobQueue: Sendable {
 
     /// Makes jobs ready whose lease has run out.
     ///
+    /// - Parameter leads: sweeps in any case, and so often that nobody else has to.
     /// - Returns: how many; nil where somebody else did it a moment ago.
     @discardableResult
-    func sweep() async throws(RedisError) -> Int? {
+    func sweep(leads: Bool = false) async throws(RedisError) -> Int? {
+        let gate = leads ? Self.leadersGate : Self.sweepGate
         let reply = try await redis.run(
             QueueScripts.sweep,
             keys: [keys.lease, keys.meta] + keys.ready + [
                 keys.wake, keys.sweepGate, keys.stat, keys.workers, keys.workerInfo,
             ],
-            arguments: [.int(Self.sweptAtOnce), .int(Self.sweepGate), .int(Self.workerSilence)]
+            arguments: [
+                .int(Self.sweptAtOnce), .int(gate.wholeMilliseconds), .int(Self.workerSilence), leads ? "1" : "0",
+            ]
         )
         guard let swept = reply.int else { throw Self.unexpected("sweep") }
         return swept < 0 ? nil : swept
     }
 
+    /// Sweeps where neither a leader nor anybody else has done so a moment ago: with a leader it is one cheap look.
+    ///
+    /// - Parameter interval: between two sweeps of this worker, where it is the only one.
+    /// - Returns: how many, and how soon to look again.
+    func sweepInTurn(every interval: Duration) async throws(RedisError) -> (swept: Int, pause: Duration) {
+        let left = try await redis.send(["PTTL", .string(keys.sweepGate)]).int ?? 0
+        // Not all of a large fleet at once, and soon after it opens: the leader may have died.
+        let look = max(Self.shortestLook, .milliseconds(left) * Double.random(in: 0.8...1))
+        if left > 0 { return (0, min(interval, look)) }
+        let swept = try await sweep()
+        return (swept ?? 0, swept == nil ? interval / 2 : interval)
+    }
+
+    /// How often the leader sweeps.
+    static let leadersSweep: Duration = .milliseconds(250)
+    /// Less than a second from the last sweep of a leader that dies to the first one in its place.
+    private static let leadersGate: Duration = .milliseconds(900)
+    private static let shortestLook: Duration = .milliseconds(20)
     private static let sweptAtOnce = 1000
-    /// Less than half of the second at which everybody tries, ms: with several workers somebody sweeps twice a second.
-    private static let sweepGate = 450
+    /// Less than half of the second at which everybody tries: with several workers somebody sweeps twice a second.
+    private static let sweepGate: Duration = .milliseconds(450)
     /// A worker that has not renewed for so long is no longer shown, ms.
     private static let workerSilence = 60_000
 

@@ -152,10 +152,9 @@ public final class Worker: Sendable {
         while !Task.isCancelled {
             var pause = configuration.sweepInterval
             do {
-                let swept = try await queue.sweep()
-                // Somebody swept just before us, and perhaps just before a lease ran out: the next look comes sooner.
-                if swept == nil { pause = configuration.sweepInterval / 2 }
-                if let swept, swept > 0 {
+                let (swept, next) = try await queue.sweepInTurn(every: configuration.sweepInterval)
+                pause = next
+                if swept > 0 {
                     logger.warning("leases ran out; the jobs are ready again", metadata: [LogKey.count: "\(swept)"])
                 }
             } catch {
