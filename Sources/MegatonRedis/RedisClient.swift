@@ -20,14 +20,15 @@ public final class RedisClient: Sendable {
         var backoff = Backoff()
         /// Why the last attempt at a connection failed; nil after one that did not.
         var failure: (any Error)?
+        var isPatient: Bool
+        var isHurried = false
     }
 
     public let configuration: RedisConfiguration
     private let connector: RedisConnector
     private let group: any EventLoopGroup
     private let logger: Logger
-    private let isPatient: Bool
-    private let shared = Mutex(Shared())
+    private let shared: Mutex<Shared>
 
     /// - Parameters:
     ///   - role: what the connection is for: `control`, `lease`, `wake`, `cache`. Shown by CLIENT LIST.
@@ -42,7 +43,7 @@ public final class RedisClient: Sendable {
         logger: Logger,
         isPatient: Bool = true
     ) {
-        self.isPatient = isPatient
+        shared = Mutex(Shared(isPatient: isPatient))
         self.configuration = configuration
         connector = RedisConnector(configuration, name: "megaton:\(role)", group: group)
         self.group = group
@@ -86,12 +87,28 @@ public final class RedisClient: Sendable {
         do throws(RedisError) {
             replies = try await connection.send(commands, deadline: deadline)
         } catch {
-            drop(connection)
+            drop(connection, error)
             throw error
         }
         // A replica that took over's place, or a master that lost it: the next command must resolve the name anew.
-        for case .error(let text) in replies where RedisError(reply: text).endsConnection { drop(connection) }
+        for case .error(let text) in replies {
+            let error = RedisError(reply: text)
+            if error.endsConnection { drop(connection, error) }
+        }
         return replies
+    }
+
+    /// From now on nobody waits for a Redis that is away, as with a client that was never patient; who waits is told at once.
+    /// For the last words of a process: what cannot be said then is not worth staying for.
+    package func hurry() {
+        let attempt = shared.withLock { shared -> Task<Void, Never>? in
+            shared.isPatient = false
+            shared.isHurried = true
+            // One that follows no failure may succeed.
+            guard shared.failure != nil, case .connecting(let task, _) = shared.state else { return nil }
+            return task
+        }
+        attempt?.cancel()
     }
 
     /// Ends the connection. Commands under way fail, later ones with `.closed`.
@@ -147,13 +164,14 @@ public final class RedisClient: Sendable {
         while true {
             do throws(RedisError) {
                 let attempt = try attempt()
-                if !isPatient, case .running = attempt, shared.withLock({ $0.failure != nil }) {
+                if case .running = attempt, shared.withLock({ !$0.isPatient && $0.failure != nil }) {
                     throw RedisError(.unreachable, "Redis was away a moment ago; it is being tried again meanwhile.")
                 }
                 return try await attempt.connection(before: deadline)
             } catch {
                 let isHopeless = [.closed, .authentication, .invalidConfiguration].contains(error.code)
-                if isHopeless || !isPatient || NIODeadline.now() >= deadline || Task.isCancelled {
+                if isHopeless || !shared.withLock({ $0.isPatient }) || NIODeadline.now() >= deadline || Task.isCancelled
+                {
                     throw error == Attempt.late ? cause ?? error : error
                 }
                 cause = error
@@ -215,14 +233,19 @@ public final class RedisClient: Sendable {
                 return shared.failure == nil
             }
             let isClosed = shared.withLock { if case .closed = $0.state { true } else { false } }
-            if isFirst && !isClosed { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }
+            if isClosed { throw error }
+            // By `hurry`: who waits may try again.
+            if error is CancellationError { throw RedisError(.unreachable, "Redis is away, and nobody waits for it.") }
+            if isFirst { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }
             throw error
         }
     }
 
-    private func drop(_ connection: RedisConnection) {
+    private func drop(_ connection: RedisConnection, _ error: RedisError) {
         connection.close()
         shared.withLock { shared in
+            // One that hangs is away too.
+            if shared.isHurried { shared.failure = error }
             if case .connected(let current) = shared.state, current === connection { shared.state = .idle }
         }
     }

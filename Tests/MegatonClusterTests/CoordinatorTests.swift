@@ -297,4 +297,54 @@ import Testing
             #expect(try await client.send(["LLEN", .string(keys.jobs)]).int == 0)
         }
     }
+
+    /// A worker that is idle asks for nothing else: one look, and no script.
+    @Test func whereALeaderSweepsAWorkerOnlyLooks() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admit()
+            let job = try await fixture.claim()[0]
+            #expect(try await fixture.queue.sweep(leads: true) == 0)
+            #expect(try await fixture.queue.sweep(leads: true) == 0, "its own gate is none to it")
+            #expect(try await fixture.queue.sweep() == nil)
+            try await fixture.redis.send(["PEXPIRE", .string(fixture.keys.sweepGate), "600000"])
+            try await fixture.expire(job)
+            let before = try await fixture.redis.calls("evalsha")
+            let look = try await fixture.queue.sweepInTurn(every: .seconds(1))
+            #expect(look.swept == 0 && look.pause <= .seconds(1))
+            #expect(try await fixture.redis.calls("evalsha") == before)
+            try await fixture.redis.send(["DEL", .string(fixture.keys.sweepGate)])
+            let sweep = try await fixture.queue.sweepInTurn(every: .seconds(1))
+            #expect(sweep.swept == 1 && sweep.pause == .seconds(1))
+            #expect(try await fixture.places("a") == ["ready"])
+        }
+    }
+
+    @Test func aLeaderSweepsSoOftenThatNobodyElseHasTo() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a"))
+            try await fixture.admit()
+            try await fixture.expire(try await fixture.claim()[0])
+            try await fixture.leadership.resign()
+            var configuration = Coordinator.Configuration()
+            configuration.keys = fixture.keys
+            let coordinator = Coordinator(
+                configuration,
+                redis: fixture.server.configuration,
+                group: MultiThreadedEventLoopGroup.singleton,
+                name: "c",
+                logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            )
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { await coordinator.run() }
+                while try await fixture.places("a") != ["ready"] { await Task.yield() }
+                // Longer than a worker's gate: it is the leader's, again and again, while there is nothing to admit.
+                for _ in 0..<5 {
+                    while try await fixture.count("PTTL", fixture.keys.sweepGate) <= 850 { await Task.yield() }
+                    while try await fixture.count("PTTL", fixture.keys.sweepGate) > 850 { await Task.yield() }
+                }
+                group.cancelAll()
+            }
+        }
+    }
 }

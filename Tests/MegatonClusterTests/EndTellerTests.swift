@@ -48,6 +48,29 @@ import Testing
         }
     }
 
+    /// Fault: the size was guessed from the job's, so that a call of long messages was many times larger than it may be.
+    @Test func aCallTakesNoMoreThanItsBytes() async throws {
+        try await withJobs(9) { (fixture, proxy, queue, jobs) async throws in
+            let ends = EndTeller(queue, worker: "w1", gathering: .zero)
+            #expect(try await ends.tell(end(jobs[0])) == .ok)
+            let before = try await fixture.redis.calls("evalsha")
+            proxy.blackHole(true)
+            try await withThrowingTaskGroup(of: Verdict.self) { group in
+                for job in jobs.dropFirst() {
+                    var long = end(job)
+                    long.outcome.source = String(repeating: "a", count: EndTeller.limit / 2 - 2048)
+                    group.addTask { [long] in try await ends.tell(long) }
+                }
+                while ends.waitingCount < jobs.count - 2 { await Task.yield() }
+                proxy.blackHole(false)
+                for try await verdict in group { #expect(verdict == .ok) }
+            }
+            // Two have room in a call.
+            #expect(try await fixture.redis.calls("evalsha") - before >= 4)
+            #expect(try await fixture.batch("b")["done"] == 9)
+        }
+    }
+
     @Test func eachIsToldWhatRedisSaysOfIts() async throws {
         try await withJobs(4) { (fixture, proxy, queue, jobs) async throws in
             let ends = EndTeller(queue, worker: "w1", gathering: .zero)

@@ -257,6 +257,29 @@ import Testing
         }
     }
 
+    /// Fault: they were dropped, and took places at their host until Redis forgot them.
+    @Test func passesThatCouldNotGoBackGoBackLater() async throws {
+        try await running(HostLimits()) { (gate, fixture) async throws in
+            let (rate, aside) = (RedisArgument.string(fixture.keys.rate), RedisArgument("aside"))
+            await gate.leave(try await gate.enter(url), .none)
+            let pass = try await gate.enter(url)
+            // From now on Redis refuses both who asks and who gives back.
+            try await fixture.redis.send(["RENAME", rate, aside])
+            try await fixture.redis.send(["SET", rate, "no hash"])
+            try await fixture.redis.send(["PERSIST", .string(fixture.keys.fetching(host))])
+            try await fixture.redis.send(["CONFIG", "RESETSTAT"])
+            await gate.leave(pass, .answered)
+            let other = try #require(URL(string: "https://other.org/"))
+            var asked = 0
+            repeat {
+                #expect(try await gate.enter(other).token == nil)
+                asked += 1
+            } while try await fixture.refusals() == asked
+            try await fixture.redis.send(["RENAME", aside, rate])
+            while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0 { await Task.yield() }
+        }
+    }
+
     /// Half of the places, so that a busy host's go round among the workers.
     @Test func aHostNearItsLimitGivesEachPassForOneRequest() async throws {
         var limits = HostLimits()

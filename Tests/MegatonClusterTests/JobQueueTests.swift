@@ -83,6 +83,46 @@ import Testing
         }
     }
 
+    /// Fault: what ended beside a job of such a batch was gone, and counted nowhere.
+    @Test(arguments: ["batch", "counter", "results"]) func aDamagedBatchTakesNoOtherWithIt(_ what: String) async throws
+    {
+        try await QueueFixture.run { (fixture) async throws in
+            let names = ["one", "two", "three", "four"]
+            for name in names {
+                try await fixture.submit(
+                    [QueueFixture.job("\(name)-1"), QueueFixture.job("\(name)-2")],
+                    to: name,
+                    policy: BatchPolicy(keepsLedger: true)
+                )
+            }
+            while case .admitted = try await fixture.admit() {}
+            let ends = try await fixture.claim(8).map { job in
+                JobEnd(job: job, outcome: JobOutcome(id: job.id, source: job.id, status: .done))
+            }
+            try #require(ends.count == 8)
+            let (batch, results) = (RedisArgument.string(fixture.keys.batch("two")), fixture.keys.results("two"))
+            switch what {
+            case "batch": try await fixture.redis.send(["SET", batch, "no hash"])
+            case "counter": try await fixture.redis.send(["HSET", batch, "done", "no number"])
+            default: try await fixture.redis.send(["SET", .string(results), "no list"])
+            }
+            let verdicts = try await fixture.queue.settle(ends, worker: "w1")
+            #expect(verdicts == ends.map { $0.job.batch == "two" ? .damaged : .ok })
+            for name in names where name != "two" {
+                let counters = try await fixture.batch(name)
+                #expect(counters["done"] == 2 && counters.isFinished, "\(name): \(counters)")
+                #expect(try await fixture.count("LLEN", fixture.keys.results(name)) == 2)
+            }
+            if what == "results" { #expect(try await fixture.batch("two").isFinished, "only its ledger is damaged") }
+            for end in ends { #expect(try await fixture.places(end.job.id).isEmpty, "each of them has ended") }
+            let stat = try await fixture.redis.send([
+                "HMGET", .string(fixture.keys.stat), "done", "damaged_batch_ends",
+            ])
+            #expect(stat.array?.map(\.int) == [8, 2])
+            #expect(try await fixture.queue.settle(ends, worker: "w1") == Array(repeating: .gone, count: 8))
+        }
+    }
+
     @Test func theSameWorkerIsFencedByItsOldAttempt() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a"))

@@ -94,6 +94,13 @@ struct QueueFixture: Sendable {
         try await redis.send([.string(command), .string(key)]).int ?? -1
     }
 
+    /// How many commands met a key of another type, those in scripts not counted beside their script.
+    func refusals() async throws -> Int {
+        let info = try await redis.send(["INFO", "errorstats"]).string ?? ""
+        let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("errorstat_WRONGTYPE:count=") }
+        return line?.split(separator: "=").last.flatMap { Int($0) } ?? 0
+    }
+
     /// Where an id is: a job must be in one place at a time.
     func places(_ id: String) async throws -> Set<String> {
         var places: Set<String> = []

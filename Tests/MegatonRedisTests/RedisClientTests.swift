@@ -143,6 +143,52 @@ import Testing
         }
     }
 
+    /// An hour of patience: they end within this test because they are told.
+    @Test func whoHurriesNobodyWaitsForAndItComesBackWithItsServer() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = client(server.configuration)
+            defer { client.close() }
+            #expect(try await client.send(["PING"]) == .status("PONG"))
+            await server.crash()
+            await withTaskGroup(of: RedisError.Code?.self) { group in
+                for _ in 0..<20 {
+                    group.addTask {
+                        do throws(RedisError) {
+                            try await client.send(["PING"], timeout: .seconds(3600))
+                            return nil
+                        } catch {
+                            return error.code
+                        }
+                    }
+                }
+                client.hurry()
+                for await code in group { #expect(code == .unreachable || code == .connectionClosed) }
+            }
+            try await server.startAgain()
+            while (try? await client.send(["PING"])) == nil { await Task.yield() }  // Refused until it is tried again.
+        }
+    }
+
+    /// The greeting would take an hour.
+    @Test func whoHurriesWaitsForOneThatHangsOnlyOnce() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            var configuration = server.configuration
+            configuration.connectTimeout = .seconds(3600)
+            let client = client(configuration)
+            defer { client.close() }
+            #expect(try await client.send(["PING"]) == .status("PONG"))
+            client.hurry()
+            kill(server.pid, SIGSTOP)
+            await #expect { try await client.send(["PING"], timeout: .milliseconds(100)) } throws: {
+                ($0 as? RedisError)?.code == .timeout
+            }
+            await #expect { try await client.send(["PING"], timeout: .seconds(3600)) } throws: {
+                ($0 as? RedisError)?.code == .unreachable
+            }
+            kill(server.pid, SIGCONT)
+        }
+    }
+
     @Test func comesBackAfterTheServerDid() async throws {
         let directory = try TestDirectory()
         let socket = directory.path + "/s.sock"

@@ -71,6 +71,13 @@ struct BatchOptions: ParsableArguments {
         for (option, path) in [("--ledger", ledger), ("--retry-failed", retryFailed)] where path?.isEmpty == true {
             throw ValidationError("\(option) is empty; it names a file.")
         }
+        // Beside inputs they are for these.
+        if inputs.isEmpty, retryFailed != nil, let option = renditions.given {
+            throw ValidationError(
+                "\(option) does not go with --retry-failed alone: what failed is done again as it was asked for then. For other "
+                    + "renditions name the inputs."
+            )
+        }
         if inputs.filter({ $0 == "-" }).count > 1 { throw ValidationError("Standard input can be read once only.") }
     }
 

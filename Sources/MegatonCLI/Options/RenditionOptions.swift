@@ -21,20 +21,24 @@ struct RenditionOptions: ParsableArguments {
     )
     var rendition: [String] = []
 
-    @Option(name: .long, help: "jpeg, png, webp, avif, gif or jxl, which workers only write with --allow-type jxl.")
-    var format = Rendition.Format.jpeg.rawValue
+    @Option(
+        name: .long,
+        help: "jpeg by default, png, webp, avif, gif or jxl, which workers only write with --allow-type jxl."
+    )
+    var format: String?
 
-    @Option(name: .long, help: "1 to 100.")
-    var quality = 80
+    @Option(name: .long, help: "1 to 100; 80 by default.")
+    var quality: Int?
 
-    @Option(name: .long, help: "How it fits: inside, cover, contain, fill or outside.")
-    var fit = Rendition.Fit.inside.rawValue
+    @Option(name: .long, help: "How it fits: inside by default, cover, contain, fill or outside.")
+    var fit: String?
 
     @Option(
         name: .long,
-        help: "What stays where cover cuts: centre, north, northeast, east, …, northwest, attention or entropy."
+        help:
+            "What stays where cover cuts: centre by default, north, northeast, east, …, northwest, attention or entropy."
     )
-    var gravity = Rendition.Gravity.centre.rawValue
+    var gravity: String?
 
     @Option(
         name: .long,
@@ -42,8 +46,8 @@ struct RenditionOptions: ParsableArguments {
     )
     var focus: String?
 
-    @Option(name: .long, help: "Pixels of the screen for one of the page, 1 to 4: multiplies the sizes.")
-    var dpr = 1.0
+    @Option(name: .long, help: "Pixels of the screen for one of the page, 1 to 4: multiplies the sizes; 1 by default.")
+    var dpr: Double?
 
     @Flag(name: .long, help: "Enlarge what is too small.")
     var enlarge = false
@@ -63,21 +67,21 @@ struct RenditionOptions: ParsableArguments {
     @Flag(name: .long, help: "Keep the frames of animations: gif and webp.")
     var animated = false
 
-    @Option(name: .customLong("keep-metadata"), help: "none, or copyright: EXIF's Copyright and Artist.")
-    var keepMetadata = Rendition.KeptMetadata.none.rawValue
+    @Option(name: .customLong("keep-metadata"), help: "none by default, or copyright: EXIF's Copyright and Artist.")
+    var keepMetadata: String?
 
-    @Option(name: .long, help: "srgb, or keep: the source's own colours and profile.")
-    var profile = Rendition.ColorProfile.srgb.rawValue
+    @Option(name: .long, help: "srgb by default, or keep: the source's own colours and profile.")
+    var profile: String?
 
     @Option(
         name: .customLong("quality-profile"),
         help: ArgumentHelp(
             "How much larger than the result a JPEG or WebP is at the least when it has been decoded: fast is 1, balanced 2, "
-                + "faithful all of it.",
+                + "faithful all of it; balanced by default.",
             valueName: "fast|balanced|faithful"
         )
     )
-    var qualityProfile = Rendition.QualityProfile.balanced.rawValue
+    var qualityProfile: String?
 
     mutating func validate() throws { _ = try renditions() }
 
@@ -99,25 +103,39 @@ struct RenditionOptions: ParsableArguments {
     /// All but name and size.
     private func template() throws -> Rendition {
         let rendition = Rendition(
-            quality: quality,
-            dpr: dpr,
+            quality: quality ?? 80,
+            dpr: dpr ?? 1,
             enlarge: enlarge,
             progressive: progressive,
             effort: effort,
             lossless: lossless,
             animated: animated
         )
-        let texts = [
-            ("--format", "format", format), ("--fit", "fit", fit), ("--gravity", "gravity", gravity),
-            ("--keep-metadata", "keepMetadata", keepMetadata), ("--profile", "profile", profile),
-            ("--quality-profile", "qualityProfile", qualityProfile),
-        ]
-        let all = texts + (focus.map { [("--focus", "focus", $0)] } ?? [])
-        return try all.reduce(rendition) { rendition, text in
-            var fields = RenditionFields(rendition, of: text.0)
-            try fields.set(text.1, to: text.2)
+        return try texts.reduce(rendition) { rendition, text in
+            guard let value = text.value else { return rendition }
+            var fields = RenditionFields(rendition, of: text.option)
+            try fields.set(text.field, to: value)
             return fields.rendition
         }
+    }
+
+    /// Options whose value is a word, and the fields that they set.
+    private var texts: [(option: String, field: String, value: String?)] {
+        [
+            ("--format", "format", format), ("--fit", "fit", fit), ("--gravity", "gravity", gravity),
+            ("--keep-metadata", "keepMetadata", keepMetadata), ("--profile", "profile", profile),
+            ("--quality-profile", "qualityProfile", qualityProfile), ("--focus", "focus", focus),
+        ]
+    }
+
+    /// The first of the options that was given; nil where none was.
+    var given: String? {
+        let others = [
+            ("--size", !size.isEmpty), ("--rendition", !rendition.isEmpty), ("--quality", quality != nil),
+            ("--dpr", dpr != nil), ("--effort", effort != nil), ("--enlarge", enlarge),
+            ("--progressive", progressive), ("--lossless", lossless), ("--animated", animated),
+        ]
+        return (others + texts.map { ($0.option, $0.value != nil) }).first { $0.1 }?.0
     }
 
     private static func sized(_ text: String, _ template: Rendition) throws -> Rendition {

@@ -104,12 +104,13 @@ public final class RedisDataCache: DataCaching {
                 stored: Date().timeIntervalSince1970
             )
             try await writeChunks(CacheEntry.chunks(of: data), to: temporary)
-            let replies = try await redis.pipeline([
-                ["HSET", .string(temporary), "m", .buffer(ByteBuffer(bytes: header))],
-                ["PEXPIRE", .string(temporary), .int(configuration.lifetime.wholeMilliseconds)],
-                ["RENAME", .string(temporary), .string(name)],
-            ])
-            for case .error(let text) in replies { throw RedisError(reply: text) }
+            try await run(
+                Self.transaction([
+                    ["HSET", .string(temporary), "m", .buffer(ByteBuffer(bytes: header))],
+                    ["PEXPIRE", .string(temporary), .int(configuration.lifetime.wholeMilliseconds)],
+                    ["RENAME", .string(temporary), .string(name)],
+                ])
+            )
         } catch {
             missed(error)
         }
@@ -167,19 +168,30 @@ public final class RedisDataCache: DataCaching {
     func writeChunks(_ chunks: [ByteBuffer], to name: String) async throws(RedisError) {
         for start in stride(from: 0, to: max(1, chunks.count), by: Self.chunksAtOnce) {
             let some = chunks[start..<min(chunks.count, start + Self.chunksAtOnce)]
-            let replies = try await redis.pipeline(Self.writing(some, to: name))
-            for case .error(let text) in replies { throw RedisError(reply: text) }
+            try await run(Self.writing(some, to: name))
         }
     }
 
-    /// What puts some of an entry's chunks under a temporary name, where they are forgotten unless the entry gets finished.
+    private func run(_ transaction: [RedisCommand]) async throws(RedisError) {
+        let replies = try await redis.pipeline(transaction)
+        // Those that were refused at once come before what the transaction says of them.
+        for case .error(let text) in replies { throw RedisError(reply: text) }
+        for case .error(let text) in replies.last?.array ?? [] { throw RedisError(reply: text) }
+    }
+
+    /// What puts some of an entry's chunks under a temporary name, where they are forgotten unless the entry gets finished:
+    /// a transaction, as of two commands the first one alone may arrive, and nobody would ever forget them.
     static func writing(_ chunks: ArraySlice<ByteBuffer>, to name: String) -> [RedisCommand] {
         var fields = chunks.indices.flatMap { [RedisArgument.int($0), .buffer(chunks[$0])] }
         if fields.isEmpty { fields = ["0", .buffer(ByteBuffer())] }
-        return [
-            RedisCommand(["HSET", .string(name)] + fields),
-            ["PEXPIRE", .string(name), .int(temporaryLifetime)],
-        ]
+        return transaction([
+            RedisCommand(["HSET", .string(name)] + fields), ["PEXPIRE", .string(name), .int(temporaryLifetime)],
+        ])
+    }
+
+    /// All of them or none, also where the connection breaks among them.
+    private static func transaction(_ commands: [RedisCommand]) -> [RedisCommand] {
+        [RedisCommand(["MULTI"])] + commands + [RedisCommand(["EXEC"])]
     }
 
     /// Where the beginning of an original is kept whose download was interrupted.

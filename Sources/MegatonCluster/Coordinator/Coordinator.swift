@@ -81,11 +81,16 @@ public final class Coordinator: Sendable {
 
     /// Works until the task is cancelled, then gives the lead up.
     public func run() async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.watch.run() }
-            await work()
-            group.cancelAll()
-            watch.close()
+        await withTaskCancellationHandler {
+            await withTaskGroup(of: Void.self) { group in
+                group.addTask { await self.watch.run() }
+                await work()
+                group.cancelAll()
+                watch.close()
+            }
+        } onCancel: {
+            // What it leads runs out by itself.
+            queue.redis.hurry()
         }
         queue.redis.close()
     }
@@ -98,7 +103,13 @@ public final class Coordinator: Sendable {
                 let wait = isReserve ? Self.lookInterval : configuration.renewInterval
                 if try await isWanted() {
                     switch try await leadership.attempt() {
-                    case .leads(let epoch): try await lead(epoch)
+                    case .leads(let epoch):
+                        try await withThrowingTaskGroup(of: Void.self) { group in
+                            // Beside the rounds, as some of them wait: as long as it leads nobody else has to sweep.
+                            group.addTask { await self.sweep() }
+                            try await lead(epoch)
+                            group.cancelAll()
+                        }
                     // Not longer than the other's lease lasts.
                     case .waits(let left): try await Task.sleep(for: min(wait, left + Self.fullWait))
                     }
@@ -118,6 +129,20 @@ public final class Coordinator: Sendable {
         // The task is cancelled by now, and Redis' client does not mind.
         await resign()
         if !isReserve { logger.info("coordinator stopped") }
+    }
+
+    private func sweep() async {
+        while !Task.isCancelled {
+            do {
+                let swept = try await queue.sweep(leads: true) ?? 0
+                if swept > 0 {
+                    logger.warning("leases ran out; the jobs are ready again", metadata: [LogKey.count: "\(swept)"])
+                }
+            } catch {
+                logger.debug("cannot sweep", metadata: [LogKey.error: "\(error)"])
+            }
+            try? await Task.sleep(for: JobQueue.leadersSweep)  // Cancelled: the loop's condition ends it.
+        }
     }
 
     /// A lead that is not given up runs out.
@@ -176,7 +201,6 @@ public final class Coordinator: Sendable {
                     logger.warning("somebody else leads now", metadata: [LogKey.epoch: "\(epoch)"])
                     return
                 }
-                try await queue.sweep()
             }
             if look.isDue(at: .now) { window.observe(slots: try await intake.slots()) }
             if trim.isDue(at: .now) {

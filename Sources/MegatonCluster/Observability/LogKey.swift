@@ -1,5 +1,6 @@
 /// The keys of all log metadata.
 enum LogKey {
+    static let batch = "batch"
     static let coordinator = "coordinator.id"
     static let count = "count"
     static let epoch = "leader.epoch"

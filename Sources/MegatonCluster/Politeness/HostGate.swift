@@ -38,7 +38,7 @@ public final class HostGate: OriginGating {
     }
 
     /// A pass of somebody who died is forgotten after so long: until then it takes a place at its host.
-    private static let passLifetime: Duration = .seconds(15)
+    static let passLifetime: Duration = .seconds(15)
     private static let renewInterval: Duration = .seconds(5)
     /// Breaks in a row that cost a job no attempt: 5, 10 and 20 s with the usual limits.
     private static let freeBreaks = 3
@@ -72,7 +72,7 @@ public final class HostGate: OriginGating {
     public func enter(_ url: URL) async throws(ImagePipeline.Error) -> OriginPass {
         let host = Self.name(of: url)
         let asked = ContinuousClock.now
-        let (spare, unused) = spare(host, at: asked)
+        var (spare, unused) = spare(host, at: asked)
         if let spare {
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             return spare
@@ -87,18 +87,20 @@ public final class HostGate: OriginGating {
             // What this process has no more use for goes back on the way.
             let replies = try await redis.run(
                 HostScripts.enter,
-                after: unused.map { pass in
-                    let (keys, arguments) = ending(of: pass, Self.earlier)
+                after: unused.map { leaving in
+                    let (keys, arguments) = ending(of: leaving)
                     return HostScripts.leave.call(keys: keys, arguments: arguments)
                 },
                 calls: [([keys.rate, keys.fetching(host)], arguments)]
             )
-            if case .error(let text) = replies.calls[0] { throw RedisError(reply: text) }
-            reply = replies.calls[0]
             // Redis has been restarted and does not know the script, say.
             let refused = zip(unused, replies.commands).filter { if case .error = $1 { true } else { false } }
-            if !refused.isEmpty { await giveBack(refused.map(\.0), nil) }
+            if !refused.isEmpty { await giveBack(unused: refused.map(\.0)) }
+            unused = []
+            if case .error(let text) = replies.calls[0] { throw RedisError(reply: text) }
+            reply = replies.calls[0]
         } catch {
+            keep(unused)
             statistics?.add("gate_open", 1)
             logger.debug("no politeness: Redis is away", metadata: [LogKey.error: "\(error)"])
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
@@ -134,7 +136,8 @@ public final class HostGate: OriginGating {
     }
 
     /// One that has served and may serve again; else what is to go back.
-    private func spare(_ host: String, at now: ContinuousClock.Instant) -> (OriginPass?, unused: [OriginPass]) {
+    private func spare(_ host: String, at now: ContinuousClock.Instant) -> (OriginPass?, unused: [SparePasses.Leaving])
+    {
         state.withLock { state in
             guard let (pass, given) = state.spares.take(host, at: now) else {
                 return (nil, state.spares.unused(at: now))
@@ -163,8 +166,20 @@ public final class HostGate: OriginGating {
     /// What spare passes are given back with: their answers came a while ago, and others may know more of the host by now.
     private static let earlier: RedisArgument = "earlier"
 
-    /// In one round trip.
-    ///
+    private func giveBack(unused: [SparePasses.Leaving]) async {
+        if await !tell(unused.map { ending(of: $0) }) { keep(unused) }
+    }
+
+    /// Tries again a moment later. Until they are back, or forgotten, they take places at their hosts.
+    private func keep(_ unused: [SparePasses.Leaving]) {
+        let isKept = state.withLock { state in
+            guard state.isRunning, !unused.isEmpty else { return false }
+            state.spares.keep(unused)
+            return true
+        }
+        if isKept { hasSpares.fire() }
+    }
+
     /// - Parameter outcome: nil for spare ones.
     private func giveBack(_ passes: [OriginPass], _ outcome: OriginOutcome?, took: Duration = .zero) async {
         let (word, pause): (RedisArgument, Duration) =
@@ -176,16 +191,25 @@ public final class HostGate: OriginGating {
             case .throttled(let seconds):
                 ("throttled", min(seconds.map { .seconds($0) } ?? Self.defaultPause, Self.longestPause))
             }
+        _ = await tell(passes.map { ending(of: $0, word, pause: pause, took: took) })  // Passes run out by themselves.
+    }
+
+    /// In one round trip.
+    ///
+    /// - Returns: whether Redis has heard all of it.
+    private func tell(_ endings: [(keys: [String], arguments: [RedisArgument])]) async -> Bool {
         do {
-            let replies = try await redis.run(
-                HostScripts.leave,
-                calls: passes.map { ending(of: $0, word, pause: pause, took: took) }
-            )
+            let replies = try await redis.run(HostScripts.leave, calls: endings)
             for case .error(let text) in replies { throw RedisError(reply: text) }
+            return true
         } catch {
-            // Passes run out by themselves.
             logger.debug("passes were not given back", metadata: [LogKey.error: "\(error)"])
+            return false
         }
+    }
+
+    private func ending(of leaving: SparePasses.Leaving) -> (keys: [String], arguments: [RedisArgument]) {
+        ending(of: leaving.pass, leaving.isLate ? "none" : Self.earlier)
     }
 
     /// What the script `leave` is called with.
@@ -230,7 +254,7 @@ public final class HostGate: OriginGating {
             if state.withLock({ $0.spares.isEmpty }) { await hasSpares.wait() }
             try? await Task.sleep(for: SparePasses.rest)  // Cancelled: the loop's condition ends it.
             let unused = state.withLock { $0.spares.unused(at: .now) }
-            if !unused.isEmpty { await giveBack(unused, nil) }
+            if !unused.isEmpty { await giveBack(unused: unused) }
         }
     }
 

@@ -17,14 +17,25 @@ struct SparePasses: Sendable {
         let since: ContinuousClock.Instant
     }
 
+    /// One that is to go back.
+    struct Leaving: Equatable {
+        let pass: OriginPass
+        /// Redis has forgotten it by then, and there is nothing left to give.
+        let until: ContinuousClock.Instant
+        /// It could not go back before: by now its answer says nothing of the host.
+        var isLate = false
+    }
+
     private var spares: [String: [Spare]] = [:]
     /// Hosts with which something was wrong, and when: what was given before is used no more.
     private var distrusted: [String: ContinuousClock.Instant] = [:]
     /// Hosts whose answers Redis has not been told of, and when the last one came: failures count in a row, with no answer
     /// between them.
     private var untold: [String: ContinuousClock.Instant] = [:]
+    /// Those that could not go back.
+    private var stuck: [Leaving] = []
 
-    var isEmpty: Bool { spares.isEmpty }
+    var isEmpty: Bool { spares.isEmpty && stuck.isEmpty }
 
     /// - Parameter given: when Redis gave it.
     /// - Returns: whether it is kept; else it is to go back now.
@@ -60,25 +71,33 @@ struct SparePasses: Sendable {
     }
 
     /// - Returns: those that are not used any more, which are to go back now.
-    mutating func unused(at now: ContinuousClock.Instant) -> [OriginPass] {
+    mutating func unused(at now: ContinuousClock.Instant) -> [Leaving] {
         distrusted = distrusted.filter { $0.value.duration(to: now) < Self.lifetime }
         untold = untold.filter { $0.value.duration(to: now) < Self.lifetime }
-        var unused: [OriginPass] = []
+        var unused = stuck.filter { $0.until > now }
+        stuck = []
         for (host, kept) in spares {
             let left = kept.filter { spare in
                 spare.since.duration(to: now) < Self.rest && spare.given.duration(to: now) < Self.lifetime
             }
             if left.count == kept.count { continue }
             let usable = Set(left.map(\.pass))
-            unused += kept.map(\.pass).filter { !usable.contains($0) }
+            unused += kept.map(\.pass).filter { !usable.contains($0) }.map { pass in
+                Leaving(pass: pass, until: now + HostGate.passLifetime)
+            }
             untold[host] = nil
             spares[host] = left.isEmpty ? nil : left
         }
         return unused
     }
 
+    /// Keeps what could not go back, to be tried again with the next that are unused: it would take a place at its host.
+    mutating func keep(_ leaving: [Leaving]) {
+        stuck += leaving.map { Leaving(pass: $0.pass, until: $0.until, isLate: true) }
+    }
+
     mutating func removeAll() -> [OriginPass] {
-        defer { (spares, untold) = ([:], [:]) }
-        return spares.values.flatMap { $0.map(\.pass) }
+        defer { (spares, untold, stuck) = ([:], [:], []) }
+        return stuck.map(\.pass) + spares.values.flatMap { $0.map(\.pass) }
     }
 }

@@ -54,6 +54,11 @@ public struct JobQueue: Sendable {
     /// - Parameter ends: no more than `maximumEnds`.
     /// - Returns: what Redis says of each, in order.
     func settle(_ ends: [JobEnd], worker: String) async throws(RedisError) -> [Verdict] {
+        try await settle(ends.map(EncodedEnd.init), worker: worker)
+    }
+
+    /// The same for what is encoded already.
+    func settle(_ ends: [EncodedEnd], worker: String) async throws(RedisError) -> [Verdict] {
         if ends.isEmpty { return [] }
         precondition(ends.count <= Self.maximumEnds, "Lua's stack has room for some thousands")
         let batches = Array(Set(ends.map(\.job.batch).filter { !$0.isEmpty })).sorted()
@@ -63,15 +68,7 @@ public struct JobQueue: Sendable {
             keys: [keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo]
                 + batches.flatMap { [keys.batch($0), keys.results($0), keys.seen($0)] },
             arguments: ends.reduce(into: [.string(worker), .int(ends.count)]) { arguments, end in
-                let (job, pairs) = (end.job, Self.pairs(end.counters))
-                arguments += [
-                    .string(job.id), .int(job.attempt), .string(end.outcome.status.rawValue),
-                    .int(number[job.batch] ?? 0),
-                    .buffer(ByteBuffer(bytes: job.batch.isEmpty ? Data() : end.outcome.json())),
-                    .buffer(ByteBuffer(bytes: end.dead.map { WireJSON.data($0) } ?? Data())),
-                    .int(pairs.count / 2),
-                ]
-                arguments += pairs
+                arguments += end.arguments(batch: number[end.job.batch] ?? 0)
             }
         )
         guard let verdicts = reply.array, verdicts.count == ends.count else { throw Self.unexpected("settle") }
@@ -144,23 +141,45 @@ public struct JobQueue: Sendable {
 
     /// Makes jobs ready whose lease has run out.
     ///
+    /// - Parameter leads: sweeps in any case, and so often that nobody else has to.
     /// - Returns: how many; nil where somebody else did it a moment ago.
     @discardableResult
-    func sweep() async throws(RedisError) -> Int? {
+    func sweep(leads: Bool = false) async throws(RedisError) -> Int? {
+        let gate = leads ? Self.leadersGate : Self.sweepGate
         let reply = try await redis.run(
             QueueScripts.sweep,
             keys: [keys.lease, keys.meta] + keys.ready + [
                 keys.wake, keys.sweepGate, keys.stat, keys.workers, keys.workerInfo,
             ],
-            arguments: [.int(Self.sweptAtOnce), .int(Self.sweepGate), .int(Self.workerSilence)]
+            arguments: [
+                .int(Self.sweptAtOnce), .int(gate.wholeMilliseconds), .int(Self.workerSilence), leads ? "1" : "0",
+            ]
         )
         guard let swept = reply.int else { throw Self.unexpected("sweep") }
         return swept < 0 ? nil : swept
     }
 
+    /// Sweeps where neither a leader nor anybody else has done so a moment ago: with a leader it is one cheap look.
+    ///
+    /// - Parameter interval: between two sweeps of this worker, where it is the only one.
+    /// - Returns: how many, and how soon to look again.
+    func sweepInTurn(every interval: Duration) async throws(RedisError) -> (swept: Int, pause: Duration) {
+        let left = try await redis.send(["PTTL", .string(keys.sweepGate)]).int ?? 0
+        // Not all of a large fleet at once, and soon after it opens: the leader may have died.
+        let look = max(Self.shortestLook, .milliseconds(left) * Double.random(in: 0.8...1))
+        if left > 0 { return (0, min(interval, look)) }
+        let swept = try await sweep()
+        return (swept ?? 0, swept == nil ? interval / 2 : interval)
+    }
+
+    /// How often the leader sweeps.
+    static let leadersSweep: Duration = .milliseconds(250)
+    /// Less than a second from the last sweep of a leader that dies to the first one in its place.
+    private static let leadersGate: Duration = .milliseconds(900)
+    private static let shortestLook: Duration = .milliseconds(20)
     private static let sweptAtOnce = 1000
-    /// Less than half of the second at which everybody tries, ms: with several workers somebody sweeps twice a second.
-    private static let sweepGate = 450
+    /// Less than half of the second at which everybody tries: with several workers somebody sweeps twice a second.
+    private static let sweepGate: Duration = .milliseconds(450)
     /// A worker that has not renewed for so long is no longer shown, ms.
     private static let workerSilence = 60_000
 
@@ -175,7 +194,7 @@ public struct JobQueue: Sendable {
         RedisError(.unexpectedReply, "The script \(script) gave an answer that its contract does not have.")
     }
 
-    private static func pairs(_ counters: [String: Int]) -> [RedisArgument] {
+    static func pairs(_ counters: [String: Int]) -> [RedisArgument] {
         counters.filter { $0.value != 0 }.flatMap { [.string($0.key), .int($0.value)] }
     }
 }

@@ -14,7 +14,7 @@ final class EndTeller: Sendable {
     private let state = Mutex(State())
 
     private struct Waiting {
-        let end: JobEnd
+        let end: EncodedEnd
         let turn: CheckedContinuation<Turn, Never>
     }
 
@@ -33,8 +33,8 @@ final class EndTeller: Sendable {
         case told(Result<Verdict, RedisError>)
     }
 
-    /// Bytes of one call beyond which it takes no more ends.
-    private static let limit = 1024 * 1024
+    /// Bytes of one call beyond which it takes no more ends: the script holds them all, and nobody else is served meanwhile.
+    static let limit = 1024 * 1024
 
     /// How many wait for somebody else's call.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
@@ -49,6 +49,7 @@ final class EndTeller: Sendable {
     /// - Returns: what Redis says of this end.
     /// - Throws: where it is not known whether Redis has heard of it. It may be told again.
     func tell(_ end: JobEnd) async throws(RedisError) -> Verdict {
+        let end = EncodedEnd(end)
         let turn = await withCheckedContinuation { (continuation: CheckedContinuation<Turn, Never>) in
             let isFirst = state.withLock { state in
                 if state.isTelling {
@@ -66,7 +67,7 @@ final class EndTeller: Sendable {
         }
     }
 
-    private func tellAll(with end: JobEnd) async -> Result<Verdict, RedisError> {
+    private func tellAll(with end: EncodedEnd) async -> Result<Verdict, RedisError> {
         if let next = state.withLock({ $0.last })?.advanced(by: gathering), next > .now {
             try? await Task.sleep(until: next, clock: .continuous)  // Cancelled: it is told at once.
         }
@@ -84,7 +85,7 @@ final class EndTeller: Sendable {
     }
 
     /// What goes in the same call.
-    private func take(with end: JobEnd) -> [Waiting] {
+    private func take(with end: EncodedEnd) -> [Waiting] {
         state.withLock { state in
             state.last = .now
             var bytes = end.size
@@ -110,9 +111,4 @@ final class EndTeller: Sendable {
         }
         next?.turn.resume(returning: .tell)
     }
-}
-
-extension JobEnd {
-    /// About how many bytes it takes to tell.
-    fileprivate var size: Int { dead == nil ? 512 : 2 * job.json.count }
 }

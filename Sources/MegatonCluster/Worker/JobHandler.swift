@@ -47,7 +47,13 @@ struct JobHandler: Sendable {
         await history.note(
             HistoryEvent(.settle, id: job.id, attempt: job.attempt, result: "\(told.what)/\(verdict)")
         )
-        if told.verdict == .ok { return }
+        if told.verdict == .damaged {
+            logger.error(
+                "the job has ended, but its batch could not count it: a key of the batch is damaged",
+                metadata: [LogKey.jobID: "\(job.id)", LogKey.batch: "\(job.batch)"]
+            )
+        }
+        if told.verdict.isHeard { return }
         statistics.add("late_\(verdict)", 1)
         logger.info(
             "the job was no longer ours",
@@ -68,7 +74,7 @@ struct JobHandler: Sendable {
                 let told = try await tell()
                 // Refused when it was told again: the first telling was heard, or the lease has run out since. Nobody can
                 // tell the two apart, and in both nothing is left to say.
-                return isRepeated && told?.verdict != .ok ? nil : told
+                return isRepeated && told?.verdict.isHeard != true ? nil : told
             } catch {
                 guard error.isTransient, ContinuousClock.now < entry.validUntil, !Task.isCancelled else { throw error }
                 isRepeated = true

@@ -90,7 +90,7 @@ struct SimulatedWorker: Sendable {
 
     private func sweep() async {
         await regularly { () async throws(RedisError) -> Duration in
-            try await queue.sweep() == nil ? configuration.sweepInterval / 2 : configuration.sweepInterval
+            try await queue.sweepInTurn(every: configuration.sweepInterval).pause
         }
     }
 

@@ -133,6 +133,12 @@ public final class Worker: Sendable {
             if let lock { group.addTask { await lock.run() } }
             group.addTask { await self.gate.run() }
             if let reserve { group.addTask { await reserve.run() } }
+            group.addTask {
+                await signal.wait(for: .drain)
+                // Who ends does not wait for a Redis that is away: leases run out by themselves, and ends are tried again.
+                self.queue.redis.hurry()
+                self.leases.hurry()
+            }
             await claims.run(until: signal)
             group.cancelAll()
         }
@@ -146,10 +152,9 @@ public final class Worker: Sendable {
         while !Task.isCancelled {
             var pause = configuration.sweepInterval
             do {
-                let swept = try await queue.sweep()
-                // Somebody swept just before us, and perhaps just before a lease ran out: the next look comes sooner.
-                if swept == nil { pause = configuration.sweepInterval / 2 }
-                if let swept, swept > 0 {
+                let (swept, next) = try await queue.sweepInTurn(every: configuration.sweepInterval)
+                pause = next
+                if swept > 0 {
                     logger.warning("leases ran out; the jobs are ready again", metadata: [LogKey.count: "\(swept)"])
                 }
             } catch {
@@ -175,20 +180,26 @@ public final class Worker: Sendable {
     }
 
     private func signOff() async {
-        do {
-            try await statistics.flush(to: queue)
-        } catch {
-            logger.warning("the last statistics were not added", metadata: [LogKey.error: "\(error)"])
-        }
+        // Beside each other: one that hangs takes no longer than one.
+        async let isCounted: Void = addLastStatistics()
         do {
             try await queue.release([], worker: name, leaves: true)
         } catch {
             logger.warning("the worker could not sign off", metadata: [LogKey.error: "\(error)"])
         }
+        await isCounted
         queue.redis.close()
         leases.close()
         wake.close()
         cacheClient?.close()
         files.stop()
+    }
+
+    private func addLastStatistics() async {
+        do {
+            try await statistics.flush(to: queue)
+        } catch {
+            logger.warning("the last statistics were not added", metadata: [LogKey.error: "\(error)"])
+        }
     }
 }

@@ -24,8 +24,8 @@ extension QueueScripts {
           end
         end
         local taken = {}
-        if redis.call('HGET', KEYS[8], 'paused') == '1' then return taken end
         local ready = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
+        if ready == 0 or redis.call('HGET', KEYS[8], 'paused') == '1' then return taken end
         local alive = math.max(1, redis.call('ZCOUNT', KEYS[10], t - tonumber(ARGV[2]), '+inf'))
         local ends = string.format('%.0f', t + tonumber(ARGV[2]))
         local share = math.ceil((ready + redis.call('ZCARD', KEYS[4])) / alive) - tonumber(ARGV[4])
@@ -122,14 +122,18 @@ extension QueueScripts {
     /// Makes jobs ready again whose lease has run out, and forgets workers that have been silent for long.
     ///
     /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo
-    /// ARGV 1 how many at the most · 2 gate, ms · 3 a worker's silence, ms
+    /// ARGV 1 how many at the most · 2 gate, ms · 3 a worker's silence, ms · 4 `1`: whoever has swept before
     /// Returns how many were swept, -1 where somebody else swept a moment ago.
     /// After: each has one stall more and goes first. Whoever claims one with too many stalls buries it: its batch is
     /// known there.
     static let sweep = script(
         "sweep",
         """
-        if not redis.call('SET', KEYS[7], '1', 'NX', 'PX', ARGV[2]) then return -1 end
+        if ARGV[4] == '1' then
+          redis.call('SET', KEYS[7], '1', 'PX', ARGV[2])
+        elseif not redis.call('SET', KEYS[7], '1', 'NX', 'PX', ARGV[2]) then
+          return -1
+        end
         local t = now()
         local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', t, 'LIMIT', 0, tonumber(ARGV[1]))
         for _, id in ipairs(ids) do

@@ -7,9 +7,10 @@ extension QueueScripts {
     ///      its batch, 0 for none · the outcome, JSON, where it has a batch · the `DeadJob`, JSON, of a failed one · how many
     ///      pairs follow · pairs of counter and number, added to the batch
     /// Returns for each job, in order, `ok`, or why the caller has no say any more: `gone` (ended already), `fenced`
-    /// (another attempt runs), `nolease` (the lease ran out; another attempt will run).
-    /// After `ok`: the job is nowhere but, failed, in dead; its batch counts it, once. After anything else: nothing about
-    /// it has changed.
+    /// (another attempt runs), `nolease` (the lease ran out; another attempt will run), `damaged` (it has ended as after `ok`,
+    /// but a key or a counter of its batch is no longer what it was, so that the batch may lack it).
+    /// After `ok`: the job is nowhere but, failed, in dead; its batch counts it, once. After `damaged`: the same, but for
+    /// the batch; those of other batches end as if it were not there. After anything else: nothing about it has changed.
     static let settle = script(
         "settle",
         """
@@ -41,8 +42,9 @@ extension QueueScripts {
             stats[status] = (stats[status] or 0) + 1
             if status == 'failed' then bury(KEYS[5], KEYS[6], id, ARGV[at + 5]) end
             if number > 0 then
-              local batch = batches[number] or {counts = {}, outcomes = {}}
+              local batch = batches[number] or {counts = {}, outcomes = {}, ends = {}}
               batches[number] = batch
+              batch.ends[#batch.ends + 1] = i
               batch.counts[status] = (batch.counts[status] or 0) + 1
               for pair = at + 7, at + 5 + 2 * tonumber(ARGV[at + 6]), 2 do
                 batch.counts[ARGV[pair]] = (batch.counts[ARGV[pair]] or 0) + tonumber(ARGV[pair + 1])
@@ -57,7 +59,11 @@ extension QueueScripts {
         for status, count in pairs(stats) do redis.call('HINCRBY', KEYS[4], status, count) end
         for number, batch in pairs(batches) do
           local key = 4 + 3 * number
-          finish(KEYS[key], KEYS[key + 1], KEYS[key + 2], batch.counts, batch.outcomes)
+          -- By now the jobs have ended: a batch that cannot count must not keep the others from it.
+          if not pcall(finish, KEYS[key], KEYS[key + 1], KEYS[key + 2], batch.counts, batch.outcomes) then
+            for _, i in ipairs(batch.ends) do verdicts[i] = 'damaged' end
+            redis.call('HINCRBY', KEYS[4], 'damaged_batch_ends', #batch.ends)
+          end
         end
         return verdicts
         """

@@ -13,8 +13,8 @@ enum QueueScripts {
     /// - `close(batch, seen)`: marks a batch as finished that is: it is closed, all that its submitter pushed was
     ///   admitted (`own`), and all of its jobs (`total`, with those of the public list) have ended. Returns 1 once, and
     ///   forgets then what the batch has seen.
-    /// - `finish(batch, results, seen, counts, outcomes)`: adds to a batch's counters what its jobs' ends add, hands their
-    ///   outcomes to the ledger if the batch keeps one, and closes.
+    /// - `finish(batch, results, seen, counts, outcomes)`: adds to a batch's counters what its jobs' ends add, closes, and
+    ///   hands their outcomes to the ledger if the batch keeps one: last, so that a damaged ledger takes no end with it.
     /// - `refused(id, json, status, code, message)`: the outcome of a job that is not admitted, as a worker would write
     ///   it.
     /// - `bury(dead, info, id, json)`: the oldest of 100,000 dead makes room.
@@ -69,13 +69,14 @@ enum QueueScripts {
         end
         local function finish(batch, results, seen, counts, outcomes)
           for field, count in pairs(counts) do redis.call('HINCRBY', batch, field, count) end
+          local closed = close(batch, seen)
           if redis.call('HGET', batch, 'ledger') == '1' then
             local room = math.max(1000000 - redis.call('LLEN', results), 0)
             if room < #outcomes then redis.call('HINCRBY', batch, 'results_dropped', #outcomes - room) end
             for i = #outcomes, room + 1, -1 do outcomes[i] = nil end
             all('RPUSH', results, outcomes)
           end
-          return close(batch, seen)
+          return closed
         end
 
         """
