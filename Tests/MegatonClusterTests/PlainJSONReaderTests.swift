@@ -17,7 +17,8 @@ struct PlainJSONReaderTests {
     private func decoded(_ json: String) -> Job? { try? JSONDecoder().decode(Job.self, from: Data(json.utf8)) }
 
     @Test func aJobIsReadAsTheDecoderReadsIt() throws {
-        for json in [Self.job, #" { "source" : "a" } "#, #"{"source":"a","kind":"fetch"}"#] {
+        let short = [#" { "source" : "a" } "#, #"{"source":"a","kind":"fetch"}"#, #"{"source":"a","preset":"web"}"#]
+        for json in [Self.job] + short {
             let read = try #require(Job(plainJSON: Data(json.utf8)))
             #expect(read == decoded(json))
         }
@@ -50,11 +51,31 @@ struct PlainJSONReaderTests {
 
     /// Bytes changed, left out and put in: whatever the short way reads, the decoder reads the same.
     @Test func damagedJobsAreReadAsTheDecoderReadsThemOrNotAtAll() {
+        let read = damage(Data(Self.job.utf8)) { json in
+            guard let job = Job(plainJSON: json), job.complaint == nil else { return false }
+            let decoded = try? JSONDecoder().decode(Job.self, from: json)
+            #expect(decoded == job, "\(String(decoding: json, as: UTF8.self))")
+            return true
+        }
+        #expect(read > 1000)
+    }
+
+    @Test func damagedHeadersAreReadAsTheDecoderReadsThemOrNotAtAll() throws {
+        let read = damage(try #require(Self.header(String(repeating: "0b", count: 16)).plainJSON)) { json in
+            guard let header = CacheEntry.Header(plainJSON: json) else { return false }
+            let decoded = try? JSONDecoder().decode(CacheEntry.Header.self, from: json)
+            #expect(decoded == header, "\(String(decoding: json, as: UTF8.self))")
+            return true
+        }
+        #expect(read > 1000)
+    }
+
+    /// - Returns: how many of 20,000 damaged texts `isRead` is true for.
+    private func damage(_ json: Data, isRead: (Data) -> Bool) -> Int {
         var random = SeededGenerator(seed: 7)
         let marks = Array(#"{}[]",:\0123456789.-+eEtrufalsn "#.utf8) + [0, 10, 127, 0x80, 0xC3, 0xFF]
-        var read = 0
-        for _ in 0..<20_000 {
-            var bytes = Array(Self.job.utf8)
+        return (0..<20_000).count { _ in
+            var bytes = Array(json)
             for _ in 0...Int.random(in: 0..<3, using: &random) {
                 let place = Int.random(in: 0..<bytes.count, using: &random)
                 let mark = marks[Int.random(in: 0..<marks.count, using: &random)]
@@ -64,29 +85,51 @@ struct PlainJSONReaderTests {
                 default: bytes.insert(mark, at: place)
                 }
             }
-            let json = Data(bytes)
-            guard let job = Job(plainJSON: json), job.complaint == nil else { continue }
-            read += 1
-            let decoded = try? JSONDecoder().decode(Job.self, from: json)
-            #expect(decoded == job, "\(String(decoding: bytes, as: UTF8.self))")
+            return isRead(Data(bytes))
         }
-        #expect(read > 1000)
+    }
+
+    /// With all that metadata may have.
+    private static func header(_ checksum: String) -> CacheEntry.Header {
+        var metadata = CachedData.Metadata(type: "image/jpeg", etag: "W/\"1\\2\"", lifetime: 60.5)
+        (metadata.width, metadata.height, metadata.status, metadata.age) = (3, 4, 200, 1e-7)
+        (metadata.stored, metadata.staleIfError, metadata.staleWhileRevalidate) = (1_795_338_000.123, 1e9, 0)
+        metadata.lastModified = "Sun, 22 Nov 2026 09:00:00 GMT"
+        (metadata.vary, metadata.headers) = (["accept": ""], ["cache-control": "max-age=60", "x-ä": "ü"])
+        return CacheEntry.Header(length: 5, checksum: checksum, metadata: metadata)
     }
 
     @Test func aHeaderIsReadAsTheDecoderReadsIt() throws {
-        var metadata = CachedData.Metadata(type: "image/jpeg", etag: "W/\"1\\2\"", lifetime: 60.5)
-        (metadata.width, metadata.height, metadata.status, metadata.age) = (3, 4, 200, 1e-7)
-        (metadata.stored, metadata.staleIfError) = (1_795_338_000.123, 1e9)
-        (metadata.vary, metadata.headers) = (["accept": ""], ["cache-control": "max-age=60", "x-ä": "ü"])
-        for metadata in [metadata, CachedData.Metadata(lifetime: 0)] {
-            for checksum in [String(repeating: "0a", count: 32), String(repeating: "0b", count: 16)] {
-                let header = CacheEntry.Header(length: 5, checksum: checksum, metadata: metadata)
+        for checksum in [String(repeating: "0a", count: 32), String(repeating: "0b", count: 16)] {
+            let full = Self.header(checksum)
+            #expect(!Mirror(reflecting: full.metadata).children.contains { "\($0.value)" == "nil" })
+            let bare = CacheEntry.Header(length: 5, checksum: checksum, metadata: CachedData.Metadata(lifetime: 0))
+            for header in [full, bare] {
                 let json = try #require(header.plainJSON)
                 #expect(CacheEntry.Header(plainJSON: json) == header)
                 #expect(try JSONDecoder().decode(CacheEntry.Header.self, from: json) == header)
                 #expect(header.checksum == checksum)
             }
         }
+    }
+
+    @Test(arguments: ["01.5", "00", "-01", "-.5", "1.e5", ".5", "1.", "1e999", "1e-999", "-", "1e", "+1", "1.5e+", "0x1", "1_0"])
+    func aNumberThatJSONDoesNotHaveIsNotRead(_ number: String) {
+        let json = Data(#"{"length":5,"metadata":{"lifetime":\#(number)},"xxh3":"0b"}"#.utf8)
+        #expect(CacheEntry.Header(plainJSON: json) == nil)
+    }
+
+    @Test(arguments: ["0", "-0", "0.5", "-1.25", "1e3", "1E-3", "1.5e+10", "123456789012345678901234567890"])
+    func aNumberIsReadAsTheDecoderReadsIt(_ number: String) throws {
+        let json = Data(#"{"length":5,"metadata":{"age":\#(number),"lifetime":1},"xxh3":"0b"}"#.utf8)
+        let header = try #require(CacheEntry.Header(plainJSON: json))
+        #expect(try JSONDecoder().decode(CacheEntry.Header.self, from: json) == header)
+    }
+
+    @Test func aChecksumThatCannotBeReadIsNone() {
+        let digits = String(repeating: "0a", count: 32)
+        let json = Data(#"{"length":5,"xxh3":"a\,"sha256":"\#(digits)","metadata":{"lifetime":1}}"#.utf8)
+        #expect(CacheEntry.Header(plainJSON: json) == nil)
     }
 
     @Test func aHeaderThatIsNotPlainIsTheDecodersPart() throws {

@@ -72,9 +72,9 @@ extension CacheEntry.Header {
                 switch name {
                 case "length": length = reader.int()
                 case "sha256", "xxh3":
-                    guard checksum == nil else { return false }
-                    checksum = reader.string()
-                    return (checksum?.utf8.count == CacheEntry.digitsOfSHA256) == (name == "sha256")
+                    guard checksum == nil, let text = reader.string() else { return false }
+                    checksum = text
+                    return (text.utf8.count == CacheEntry.digitsOfSHA256) == (name == "sha256")
                 case "metadata": metadata = CachedData.Metadata(&reader)
                 default: return false
                 }

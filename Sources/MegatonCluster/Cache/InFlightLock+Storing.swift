@@ -68,8 +68,8 @@ extension InFlightLock {
     /// Until Redis forgets an entry, until it is stale, and until it is no longer served while somebody asks; ms.
     private func times(_ metadata: CachedData.Metadata?) -> [RedisArgument] {
         guard let metadata else { return ["0", "0", "0"] }
-        let fresh = metadata.lifetime
-        let (served, onError) = (metadata.staleWhileRevalidate ?? 0, metadata.staleIfError ?? 0)
+        let fresh = Self.bounded(metadata.lifetime)
+        let (served, onError) = (Self.bounded(metadata.staleWhileRevalidate), Self.bounded(metadata.staleIfError))
         // A validator is of use as long as the origin may still know it; nobody can tell how long that is.
         let hasValidator = metadata.etag != nil || metadata.lastModified != nil
         let asked = hasValidator ? max(fresh, Self.shortestRetention) : 0
@@ -79,4 +79,6 @@ extension InFlightLock {
             .int(Duration.seconds(fresh).wholeMilliseconds), .int(Duration.seconds(fresh + served).wholeMilliseconds),
         ]
     }
+    /// Seconds that can be counted in milliseconds, whatever a cache entry says: a century at the most.
+    private static func bounded(_ seconds: Double?) -> Double { min(max(0, seconds ?? 0), 100 * 365 * 24 * 3600) }
 }

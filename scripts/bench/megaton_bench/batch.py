@@ -48,10 +48,6 @@ class Batch:
             for size in self.sizes:
                 yield job, size, self.output(job, size)
 
-    def first(self, count: int) -> Batch:
-        """The same with fewer jobs, for contestants that are slow."""
-        return Batch(self.jobs[:count], self.sizes, self.outputs)
-
 
 def make_batch(
     photos: list[Photo],

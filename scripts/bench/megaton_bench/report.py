@@ -51,11 +51,12 @@ def text(report: dict[str, Any]) -> str:
         lines += [
             "### repeat: many jobs over few URLs",
             "",
-            f"{repeat['urls']} jobs over as many URLs: {repeat['few_seconds']:.2f} s. {repeat['jobs']} jobs over as "
+            f"{repeat['urls']} jobs over as many URLs: {repeat['few_seconds']:.2f} s, again, hits only: "
+            f"{repeat['few_hits_seconds']:.2f} s. {repeat['jobs']} jobs over as "
             f"many other URLs: {repeat['first_seconds']:.2f} s, {_span(repeat['first_gets'])} GETs, "
             f"{_span(repeat['first_renders'])} renders. The same again, hits only: {repeat['hits_seconds']:.2f} s, "
             f"{_span(repeat['hits_gets'])} GETs, {_span(repeat['hits_renders'])} renders. "
-            f"(first − hits only) / ({repeat['urls']} jobs) = {repeat['first_less_hits_over_few']:.2f}.",
+            f"Fetching and rendering added {repeat['added_over_few']:.2f} times as much to the many jobs as to the few.",
             "",
         ]
     return "\n".join(lines)

@@ -93,11 +93,16 @@ class Case:
 
 
 def run_case(stage: Stage, case: Case, contestants: list[type[Contestant]], rounds: int, judge: Judge) -> list[Row]:
-    """All contestants in turn, so many rounds; who has failed is not tried again."""
-    rows = [Row(one.name, one.title, one.is_whole_path, one.engine_of) for one in contestants]
+    """All contestants in turn, so many rounds; who has failed is not tried again.
+
+    Each round begins with another one, so that nobody has always the machine as it is at the beginning.
+    """
+    rows = [Row(one.name, one.title, one.is_whole_path, _engine_of(one, case, contestants)) for one in contestants]
+    turns = _turns(list(zip(contestants, rows, strict=True)))
     for number in range(rounds):
         rates: dict[str, float] = {}
-        for contestant, row in zip(contestants, rows, strict=True):
+        first = number * max(1, len(turns) // rounds) % len(turns)
+        for contestant, row in turns[first:] + turns[:first]:
             if row.failure:
                 continue
             _say(f"{case.name}: round {number + 1} of {rounds}: {row.title} ")
@@ -118,6 +123,24 @@ def run_case(stage: Stage, case: Case, contestants: list[type[Contestant]], roun
     return rows
 
 
+def _engine_of(one: type[Contestant], case: Case, contestants: list[type[Contestant]]) -> str | None:
+    """Whose engine it is, where both do the same: with several sizes the bare loop decodes for each of them."""
+    if len(case.sizes) > 1 or one.engine_of is None:
+        return None
+    present = {other.name for other in contestants}
+    return one.engine_of if one.engine_of in present else "megaton" if one.name == "bare-loop" else None
+
+
+def _turns(all: list[tuple[type[Contestant], Row]]) -> list[tuple[type[Contestant], Row]]:
+    """Each engine right behind whose it is: what the machine does meanwhile weighs on both."""
+    engines = [turn for turn in all if turn[1].engine_of]
+    turns = [turn for turn in all if not turn[1].engine_of]
+    for engine in engines:
+        owner = next((place for place, turn in enumerate(turns) if turn[1].name == engine[1].engine_of), len(turns) - 1)
+        turns.insert(owner + 1, engine)
+    return turns
+
+
 def measure(stage: Stage, case: Case, contestant: Contestant, row: Row, judge: Judge) -> Measurement:
     """Starts a contestant on an empty Redis, warms it, measures one batch, checks the outputs, stops it."""
     outputs = begin(stage)
@@ -133,7 +156,7 @@ def measure(stage: Stage, case: Case, contestant: Contestant, row: Row, judge: J
         batch = make_batch(case.photos, count, case.sizes, outputs / "batch", url, "job")
         result = timed(stage, contestant, batch)
         check(contestant, batch)
-        contestant.verify(batch)
+        contestant.verify(len(warm.jobs) + len(batch.jobs), case.sizes)
         if row.quality is None:
             row.quality = judge.judge(_judged(contestant, batch, case))
         return result

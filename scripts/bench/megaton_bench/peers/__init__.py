@@ -21,8 +21,6 @@ SHIPPED: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, Bar
 #: Who makes several sizes of a picture without a batch for each of them.
 FOUR: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, CeleryOneTask, BareLoop)
 
-NAMES = tuple(one.name for one in ALL)
-
 
 def contestants(stage: Stage, case: str) -> list[type[Contestant]]:
     """Who takes part in a case of this run."""
@@ -39,4 +37,4 @@ def contestants(stage: Stage, case: str) -> list[type[Contestant]]:
     return list(found)
 
 
-__all__ = ["ALL", "FOUR", "NAMES", "QUICK", "SHIPPED", "BareEngine", "Contestant", "Megaton", "Stage", "contestants"]
+__all__ = ["ALL", "FOUR", "QUICK", "SHIPPED", "BareEngine", "Contestant", "Megaton", "Stage", "contestants"]

@@ -78,8 +78,8 @@ class Contestant(ABC):
         self.wait(batch)
         return mark
 
-    def verify(self, batch: Batch) -> None:  # noqa: B027 - most have nothing to say
-        """Throws when a batch that was done proves nothing; called after it was measured."""
+    def verify(self, jobs: int, sizes: tuple[int, ...]) -> None:  # noqa: B027 - most have nothing to say
+        """Throws when what was done since the start proves nothing; called after it was measured."""
 
     def wait(self, batch: Batch) -> None:
         """Waits until all outputs are there and whole.

@@ -53,11 +53,11 @@ class Megaton(Contestant):
             child.check()
         return mark
 
-    def verify(self, batch: Batch) -> None:
+    def verify(self, jobs: int, sizes: tuple[int, ...]) -> None:
         """Each job was rendered for itself: distinct URLs share no work, though their bytes are the same."""
-        renders = int(str(self.statistics()["renders"]))
-        if renders < len(batch.jobs):
-            raise PeerFailed(f"{len(batch.jobs)} jobs and {renders} renders: shared work was measured, not work")
+        renders, wanted = int(str(self.statistics()["renders"])), jobs * len(sizes)
+        if renders != wanted:
+            raise PeerFailed(f"{wanted} renditions and {renders} renders: something else was measured than work")
 
     def statistics(self) -> dict[str, object]:
         """The counters of the shared cache; workers add theirs when they end, so they are ended first."""
