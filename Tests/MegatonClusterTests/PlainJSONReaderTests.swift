@@ -113,7 +113,9 @@ struct PlainJSONReaderTests {
         }
     }
 
-    @Test(arguments: ["01.5", "00", "-01", "-.5", "1.e5", ".5", "1.", "1e999", "1e-999", "-", "1e", "+1", "1.5e+", "0x1", "1_0"])
+    @Test(arguments: [
+        "01.5", "00", "-01", "-.5", "1.e5", ".5", "1.", "1e999", "1e-999", "-", "1e", "+1", "1.5e+", "0x1", "1_0",
+    ])
     func aNumberThatJSONDoesNotHaveIsNotRead(_ number: String) {
         let json = Data(#"{"length":5,"metadata":{"lifetime":\#(number)},"xxh3":"0b"}"#.utf8)
         #expect(CacheEntry.Header(plainJSON: json) == nil)
