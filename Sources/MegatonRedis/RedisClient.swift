@@ -244,9 +244,11 @@ public final class RedisClient: Sendable {
     private func drop(_ connection: RedisConnection, _ error: RedisError) {
         connection.close()
         shared.withLock { shared in
+            // The last words of an old connection say nothing of the one that took its place.
+            guard case .connected(let current) = shared.state, current === connection else { return }
+            shared.state = .idle
             // One that hangs is away too.
             if shared.isHurried { shared.failure = error }
-            if case .connected(let current) = shared.state, current === connection { shared.state = .idle }
         }
     }
 }

@@ -141,6 +141,53 @@ import Testing
         }
     }
 
+    /// Fault: the script ended at the damaged batch, after others had counted their jobs: the next round counted them again,
+    /// and so on, and nothing was admitted any more.
+    @Test(arguments: ["batch", "counter", "seen", "results"]) func aDamagedBatchKeepsNoOthersFromBeingAdmitted(
+        _ what: String
+    ) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let names = ["one", "two", "three"]
+            for name in names {
+                try await fixture.submit(
+                    [QueueFixture.job("\(name)-1"), QueueFixture.job("\(name)-2"), Data("{".utf8)],
+                    to: name,
+                    policy: BatchPolicy(keepsLedger: true, deduplicates: true)
+                )
+            }
+            let batch = RedisArgument.string(fixture.keys.batch("two"))
+            switch what {
+            case "batch": try await fixture.redis.send(["SET", batch, "no hash"])
+            case "counter": try await fixture.redis.send(["HSET", batch, "own", "no number"])
+            case "seen": try await fixture.redis.send(["SET", .string(fixture.keys.seen("two")), "no set"])
+            default: try await fixture.redis.send(["SET", .string(fixture.keys.results("two")), "no list"])
+            }
+            var counts = Intake.Counts()
+            while case .admitted(let some) = try await fixture.admit() {
+                counts.admitted += some.admitted
+                counts.invalid += some.invalid
+            }
+            let hasLostAll = what != "results"
+            #expect(counts == Intake.Counts(admitted: hasLostAll ? 4 : 6, invalid: hasLostAll ? 5 : 3))
+            let code: String? = hasLostAll ? "damaged_batch" : nil
+            for id in ["two-1", "two-2"] {
+                #expect(try await fixture.places(id) == [hasLostAll ? "dead" : "ready"])
+                let letter = try await fixture.queue.dead(id: id)
+                #expect(letter?.job.code == code && letter?.job.batch == code.map { _ in "two" })
+            }
+            let stat = RedisArgument.string(fixture.keys.stat)
+            let told = try await fixture.redis.send(["HMGET", stat, "damaged_batch_ends", "failed"]).array?.map(\.int)
+            #expect(told == [hasLostAll ? 3 : 1, hasLostAll ? 5 : 3])
+            for job in try await fixture.claim(9) where job.batch != "two" {
+                #expect(try await fixture.finish(job) == .ok)
+            }
+            for name in names where name != "two" {
+                let counters = try await fixture.batch(name)
+                #expect(counters["total"] == 3 && counters["done"] == 2 && counters.isFinished, "\(name): \(counters)")
+            }
+        }
+    }
+
     @Test func anIdThatIsAliveIsADuplicate() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a", batch: "b"), QueueFixture.job("a", batch: "b"))

@@ -159,6 +159,18 @@ import Testing
         }
     }
 
+    @Test func batchesThatCouldNotCountAreWorthAWarning() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            #expect(try await finding("damaged batches", examine(fixture)).level == .ok)
+            try await fixture.push(QueueFixture.job("a", batch: "b"))
+            try await fixture.redis.send(["SET", .string(fixture.keys.batch("b")), "no hash"])
+            try await fixture.admit()
+            let damaged = try await finding("damaged batches", examine(fixture))
+            #expect(damaged.level == .warning && damaged.message.hasPrefix("1 jobs"))
+            #expect(damaged.message.contains("HDEL \(fixture.keys.stat) damaged_batch_ends"))
+        }
+    }
+
     @Test func silentWorkersAreNotThere() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let workers = RedisArgument.string(fixture.keys.workers)

@@ -278,6 +278,21 @@ import Testing
         }
     }
 
+    /// Fault: the script ended there, each time, and what came after it was never mended.
+    @Test func aDamagedBatchKeepsNothingFromBeingMended() async throws {
+        try await withJob { (fixture) async throws in
+            try await fixture.redis.send(["HDEL", .string(fixture.keys.body), "a"])
+            try await fixture.redis.send(["SET", .string(fixture.keys.batch("b")), "no hash"])
+            try await findAndMend([.withoutBody: 1], fixture)
+            let ends = try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "damaged_batch_ends"])
+            #expect(ends.int == 1)
+            try await fixture.submit([QueueFixture.job("c", batch: "c")], to: "c")
+            try await fixture.redis.send(["DEL", .string(fixture.keys.intakes)])
+            try await fixture.redis.send(["SET", .string(fixture.keys.batch("c")), "no hash"])
+            try await findAndMend([.lostIntake: 1], fixture)
+        }
+    }
+
     @Test func entriesOfNoJobGo() async throws {
         try await withJob { (fixture) async throws in
             try await fixture.redis.send(["LPUSH", ready(fixture), "x", "x"])

@@ -28,6 +28,17 @@ import Testing
         }
     }
 
+    @Test func whatWasRefusedAtOnceSaysMoreThanItsTransaction() {
+        let within = RedisValue.array([.integer(1), .error("WRONGTYPE it is no hash")])
+        #expect(throws: RedisError(reply: "WRONGTYPE it is no hash")) { () throws in
+            try RedisDataCache.check([.status("OK"), .status("QUEUED"), within])
+        }
+        #expect(throws: RedisError(reply: "OOM full")) { () throws in
+            try RedisDataCache.check([.status("OK"), .error("OOM full"), within])
+        }
+        #expect(throws: Never.self) { () throws in try RedisDataCache.check([.status("OK"), .array([.integer(1)])]) }
+    }
+
     /// What a transaction says of its commands is heard.
     @Test func aPieceThatIsRefusedIsToldOf() async throws {
         try await RedisServerProcess.run { (server) async throws in

@@ -41,8 +41,8 @@ struct SparePassesTests {
         let later = start + SparePasses.rest
         var spares = spares(pass("1"))
         _ = spares.put(pass("2"), given: start, at: later)
-        let (unused, rest) = (spares.unused(at: later), spares.removeAll())
-        #expect(unused.map(\.pass) == [pass("1")] && rest == [pass("2")] && spares.isEmpty)
+        let (unused, rest) = (spares.unused(at: later), spares.removeAll(at: later))
+        #expect(unused.map(\.pass) == [pass("1")] && rest.map(\.pass) == [pass("2")] && spares.isEmpty)
     }
 
     @Test func whatWasGivenBeforeAFailureServesNoMore() {
@@ -94,8 +94,20 @@ struct SparePassesTests {
         spares.keep(second)
         let third = spares.unused(at: later + HostGate.passLifetime)
         #expect(third.isEmpty && spares.isEmpty)
-        spares.keep(second)
-        let rest = spares.removeAll()
-        #expect(Set(rest) == [pass("1"), pass("2", "b:80")] && spares.isEmpty)
+    }
+
+    /// Fault: at the end of the process the late ones were told as the others, which ended failures that were newer.
+    @Test func whatIsLateIsLateAtTheEndToo() {
+        let later = start + SparePasses.rest
+        var spares = spares(pass("1"))
+        let unused = spares.unused(at: later)
+        spares.keep(unused)
+        _ = spares.put(pass("2", "b:80"), given: later, at: later)
+        let rest = spares.removeAll(at: later)
+        #expect(rest.map(\.pass) == [pass("1"), pass("2", "b:80")] && spares.isEmpty)
+        #expect(rest.map(\.isLate) == [true, false])
+        spares.keep(unused)
+        let none = spares.removeAll(at: later + HostGate.passLifetime)
+        #expect(none.isEmpty, "Redis has forgotten it")
     }
 }

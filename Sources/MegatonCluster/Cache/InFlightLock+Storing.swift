@@ -61,7 +61,8 @@ extension InFlightLock {
             calls: [(keys, arguments + pieces)]
         )
         // First that of the bytes, which says more: without them the script has ended the flight as torn.
-        for case .error(let text) in replies.commands + replies.calls { throw RedisError(reply: text) }
+        try RedisDataCache.check(replies.commands)
+        try RedisDataCache.check(replies.calls)
         return replies.calls[0].string ?? ""
     }
 

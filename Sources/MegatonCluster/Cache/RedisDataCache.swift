@@ -173,7 +173,13 @@ public final class RedisDataCache: DataCaching {
     }
 
     private func run(_ transaction: [RedisCommand]) async throws(RedisError) {
-        let replies = try await redis.pipeline(transaction)
+        try Self.check(await redis.pipeline(transaction))
+    }
+
+    /// The errors of a pipeline that may end with a transaction.
+    ///
+    /// - Throws: the first; also what EXEC answers one of its commands, which is no error of EXEC.
+    static func check(_ replies: [RedisValue]) throws(RedisError) {
         // Those that were refused at once come before what the transaction says of them.
         for case .error(let text) in replies { throw RedisError(reply: text) }
         for case .error(let text) in replies.last?.array ?? [] { throw RedisError(reply: text) }

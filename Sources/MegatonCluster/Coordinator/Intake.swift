@@ -171,7 +171,7 @@ struct Intake: Sendable {
     private func unfilled(_ weights: [String: String], limit: Int) async throws(RedisError) -> [String: String] {
         let names = weights.keys.sorted()
         let replies = try await queue.redis.pipeline(names.map { ["HGETALL", .string(queue.keys.batch($0))] })
-        for case .error(let text) in replies { throw RedisError(reply: text) }
+        try Self.checkBatches(replies)
         let full = zip(names, replies).filter { _, reply in
             let counters = BatchCounters(reply.dictionary)
             return counters["total"] - counters.ended >= limit
@@ -188,8 +188,13 @@ struct Intake: Sendable {
         let replies = try await queue.redis.pipeline(
             batches.map { ["HGET", .string(queue.keys.batch($0)), "deduplicate"] }
         )
-        for case .error(let text) in replies { throw RedisError(reply: text) }
+        try Self.checkBatches(replies)
         return Set(zip(batches, replies).filter { $1.string == "1" }.map(\.0))
+    }
+
+    /// A batch whose key is no hash must not hold the others up: `admit` refuses its jobs.
+    private static func checkBatches(_ replies: [RedisValue]) throws(RedisError) {
+        for case .error(let text) in replies where !text.hasPrefix("WRONGTYPE ") { throw RedisError(reply: text) }
     }
 
     /// Admits what was looked at.

@@ -11,6 +11,7 @@ extension Doctor {
         do {
             let status = try await Inspector(queue: JobQueue(control, keys: keys), cache: cache).status()
             var findings = [coordinator(status), silentWorkers(status), workers(status), dead(status)]
+            findings.append(try await damagedBatches())
             findings += try await brakes()
             findings.append(try await brokenOff())
             return findings
@@ -59,6 +60,22 @@ extension Doctor {
             message: status.dead == 0
                 ? "none"
                 : "\(status.dead): megaton dead list tells why, megaton dead requeue and megaton dead drop end it."
+        )
+    }
+
+    /// Whoever waits for such a batch does so for ever.
+    private func damagedBatches() async throws(RedisError) -> Finding {
+        let counter = "damaged_batch_ends"
+        let ends = try await control.send(["HGET", .string(keys.stat), .string(counter)]).int ?? 0
+        return Finding(
+            level: ends == 0 ? .ok : .warning,
+            subject: "damaged batches",
+            message: ends == 0
+                ? "none"
+                : "\(ends) jobs have ended that their batches may not have counted, as a key in Redis is no longer what "
+                    + "Megaton wrote. The workers' logs and megaton dead list (damaged_batch) name the batches. They may "
+                    + "never end: delete \(keys.batch("<b>")), \(keys.results("<b>")) and \(keys.seen("<b>")), and submit "
+                    + "under another name what is missing. HDEL \(keys.stat) \(counter) ends this warning."
         )
     }
 

@@ -244,9 +244,9 @@ public final class HostGate: OriginGating {
         }
         let left = state.withLock { state in
             state.isRunning = false
-            return state.spares.removeAll()
+            return state.spares.removeAll(at: .now)
         }
-        if !left.isEmpty { await giveBack(left, nil) }
+        if !left.isEmpty { await giveBack(unused: left) }  // What cannot go back now runs out by itself.
     }
 
     private func giveUnusedBack() async {

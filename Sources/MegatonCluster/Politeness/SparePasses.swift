@@ -96,8 +96,10 @@ struct SparePasses: Sendable {
         stuck += leaving.map { Leaving(pass: $0.pass, until: $0.until, isLate: true) }
     }
 
-    mutating func removeAll() -> [OriginPass] {
+    /// - Returns: all that are left, which are to go back now.
+    mutating func removeAll(at now: ContinuousClock.Instant) -> [Leaving] {
         defer { (spares, untold, stuck) = ([:], [:], []) }
-        return stuck.map(\.pass) + spares.values.flatMap { $0.map(\.pass) }
+        let fresh = spares.values.joined().map { Leaving(pass: $0.pass, until: now + HostGate.passLifetime) }
+        return stuck.filter { $0.until > now } + fresh
     }
 }

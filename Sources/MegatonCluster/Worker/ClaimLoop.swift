@@ -19,6 +19,8 @@ final class ClaimLoop: Sendable {
 
     /// How long an idle worker sleeps at the most before it looks by itself, seconds: a lost token costs no more.
     private static let idleSeconds = 2
+    /// How long jobs that were claimed and not begun are tried to be given back.
+    private static let longestGivingBack: Duration = .seconds(3)
 
     /// - Parameter wake: a connection that nothing else uses.
     init(
@@ -88,14 +90,26 @@ final class ClaimLoop: Sendable {
     // A job whose worker died or fell silent may be what killed it. It runs alone in its process, so that only the
     // guilty one gathers stalls and not what was in hand beside it.
 
-    /// What cannot be given back runs out with its lease: it is not renewed from here.
-    private func giveBack(_ entries: [RunningJobs.Entry]) async {
+    /// Tries for a while, as a failover takes a moment: what is not given back runs out with its lease, since it is not renewed
+    /// from here, and has a stall then. To say it twice changes nothing.
+    func giveBack(_ entries: [RunningJobs.Entry]) async {
         for entry in entries { running.remove(entry) }
-        if entries.isEmpty { return }
-        do {
-            try await queue.release(entries.map { ($0.job.id, $0.job.attempt) }, worker: handler.worker, leaves: false)
-        } catch {
-            logger.warning("jobs were not given back", metadata: [LogKey.error: "\(error)"])
+        guard let leaseEnd = entries.map(\.validUntil).min() else { return }
+        let end = min(leaseEnd, ContinuousClock.now + Self.longestGivingBack)
+        let jobs = entries.map { ($0.job.id, $0.job.attempt) }
+        var failures = Backoff()
+        while true {
+            do throws(RedisError) {
+                try await queue.release(jobs, worker: handler.worker, leaves: false)
+                return
+            } catch {
+                let pause = failures.next(after: error)
+                guard error.isTransient, ContinuousClock.now + pause < end, !Task.isCancelled else {
+                    logger.warning("jobs were not given back", metadata: [LogKey.error: "\(error)"])
+                    return
+                }
+                try? await Task.sleep(for: pause)  // Cancelled: the next failure ends it.
+            }
         }
     }
 

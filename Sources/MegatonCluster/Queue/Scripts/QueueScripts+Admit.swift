@@ -115,10 +115,12 @@ extension QueueScripts {
     ///      id · `1`-`3` its priority, or `x`: invalid · number of its batch, 0 for none · `1` if it came through its
     ///      batch's own intake · its JSON, or its `DeadJob` · what tells it from others, where its batch admits the same
     ///      only once, else ``; or the outcome of an invalid one
-    /// Returns {admitted, invalid, duplicates, cancelled}, or the error NOTLEADER or STALEROUND. The round is one more then.
+    /// Returns {admitted, invalid or of a damaged batch, duplicates, cancelled}, or the error NOTLEADER or STALEROUND. The round is one more then.
     /// Before: the jobs are the first of the stage, in order. After: they are there no more, and each is in exactly one
     /// of ready, dead and ended; its batch's `total` counts it. An id that is alive already is a duplicate, as is what a
-    /// deduplicating batch has seen.
+    /// deduplicating batch has seen. A batch whose key, counters or `seen` are no longer what they were counts nothing and is
+    /// not touched: its jobs are dead where they would be ready, and each that ends here is in `damaged_batch_ends`; those of
+    /// other batches are admitted as if it were not there. Where only its ledger is damaged, it lacks outcomes and no job.
     static let admit = script(
         "admit",
         """
@@ -128,7 +130,6 @@ extension QueueScripts {
         if (redis.call('GET', KEYS[15]) or '0') ~= ARGV[4] then
           return redis.error_reply('STALEROUND the stage is not the one that its leader knows')
         end
-        redis.call('INCR', KEYS[15])
         local first = 6 + tonumber(ARGV[5])
         local last = first + 6 * math.min((#ARGV - first + 1) / 6, redis.call('LLEN', KEYS[3])) - 1
         local batches = {}
@@ -136,9 +137,11 @@ extension QueueScripts {
           batches[number] = {
             name = ARGV[5 + number], key = KEYS[13 + 3 * number], results = KEYS[14 + 3 * number],
             seen = KEYS[15 + 3 * number], total = 0, own = 0,
+            damaged = not sound(KEYS[13 + 3 * number], KEYS[15 + 3 * number]),
             cancelled = redis.call('SISMEMBER', KEYS[14], ARGV[5 + number]) == 1
           }
         end
+        redis.call('INCR', KEYS[15])
         local ids, alive = {}, {}
         for i = first, last, 6 do
           ids[#ids + 1] = ARGV[i]
@@ -150,7 +153,7 @@ extension QueueScripts {
         end
         -- A batch counts all of its jobs before the first of them ends here: it is not to be finished in between.
         for _, batch in ipairs(batches) do
-          if batch.total > 0 then
+          if batch.total > 0 and not batch.damaged then
             redis.call('HINCRBY', batch.key, 'total', batch.total)
             redis.call('HINCRBY', batch.key, 'own', batch.own)
             if redis.call('ZADD', KEYS[13], 'NX', now(), batch.name) == 1 then
@@ -171,7 +174,11 @@ extension QueueScripts {
           fresh = {}
         end
         local function ended(batch, counter, outcome)
-          if batch then finish(batch.key, batch.results, batch.seen, {[counter] = 1}, {outcome}) end
+          if batch and batch.damaged then
+            redis.call('HINCRBY', KEYS[12], 'damaged_batch_ends', 1)
+          elseif batch then
+            tell(KEYS[12], batch.key, batch.results, batch.seen, {[counter] = 1}, {outcome})
+          end
         end
         for i = first, last, 6 do
           local id, kind, batch, json, extra = ARGV[i], ARGV[i+1], batches[tonumber(ARGV[i+2])], ARGV[i+4], ARGV[i+5]
@@ -191,6 +198,15 @@ extension QueueScripts {
             ended(batch, 'deduplicated',
                   refused(id, json, 'deduplicated', 'duplicate_id', 'A job with this id is alive already.'))
             result[3] = result[3] + 1
+          elseif batch and batch.damaged then
+            revive()
+            bury(KEYS[10], KEYS[11], id, cjson.encode({
+              attempts = 0, code = 'damaged_batch', batch = batch.name, job = json,
+              message = 'A key of the batch is damaged, so that it cannot count its jobs.'
+            }))
+            redis.call('HINCRBY', KEYS[12], 'failed', 1)
+            ended(batch)
+            result[2] = result[2] + 1
           elseif extra ~= '' and redis.call('SADD', batch.seen, extra) == 0 then
             redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
             ended(batch, 'deduplicated',

@@ -27,7 +27,8 @@ extension QueueScripts {
     /// Before: any. After mending: each id has body and meta and is in exactly one of ready, lease and delay, or is
     /// nowhere but, perhaps, in dead. A lease wins over delay, delay over ready; an orphan is ready and goes first. What
     /// cannot be done any more has failed: its batch counts it, unless it is dead and was counted then, and its JSON, where
-    /// it is left, is in dead. Such a job of another batch than the one that was given is left alone. A meta that cannot be
+    /// it is left, is in dead; a batch that cannot count any more lacks it, which `damaged_batch_ends` in stat tells. Such a
+    /// job of another batch than the one that was given is left alone. A meta that cannot be
     /// read is none: `claim` would stumble over it.
     static let audit = script(
         "audit",
@@ -81,8 +82,8 @@ extension QueueScripts {
           redis.call('HINCRBY', KEYS[11], 'failed', 1)
           local batch = KEYS[9 + 3 * number]
           if number > 0 and redis.call('EXISTS', batch) == 1 then
-            finish(batch, KEYS[10 + 3 * number], KEYS[11 + 3 * number], {failed = 1},
-                   {refused(j.id, j.json or '', 'failed', 'orphan', lost)})
+            tell(KEYS[11], batch, KEYS[10 + 3 * number], KEYS[11 + 3 * number], {failed = 1},
+                 {refused(j.id, j.json or '', 'failed', 'orphan', lost)})
           end
         end
         local function mend(j, number)
@@ -152,7 +153,8 @@ extension QueueScripts {
         """
         if redis.call('LLEN', KEYS[1]) == 0 or redis.call('ZSCORE', KEYS[3], ARGV[1]) then return 0 end
         if ARGV[2] == '1' then
-          local weight = tonumber(redis.call('HGET', KEYS[2], 'weight') or '1') or 1
+          -- A key that is no hash has none, and answers with a table.
+          local weight = tonumber(redis.pcall('HGET', KEYS[2], 'weight') or '1') or 1
           redis.call('ZADD', KEYS[3], weight, ARGV[1])
           redis.call('LPUSH', KEYS[4], '1')
           redis.call('LTRIM', KEYS[4], 0, 0)

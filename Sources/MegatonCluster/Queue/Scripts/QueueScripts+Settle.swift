@@ -60,9 +60,8 @@ extension QueueScripts {
         for number, batch in pairs(batches) do
           local key = 4 + 3 * number
           -- By now the jobs have ended: a batch that cannot count must not keep the others from it.
-          if not pcall(finish, KEYS[key], KEYS[key + 1], KEYS[key + 2], batch.counts, batch.outcomes) then
+          if not tell(KEYS[4], KEYS[key], KEYS[key + 1], KEYS[key + 2], batch.counts, batch.outcomes) then
             for _, i in ipairs(batch.ends) do verdicts[i] = 'damaged' end
-            redis.call('HINCRBY', KEYS[4], 'damaged_batch_ends', #batch.ends)
           end
         end
         return verdicts

@@ -15,6 +15,11 @@ enum QueueScripts {
     ///   forgets then what the batch has seen.
     /// - `finish(batch, results, seen, counts, outcomes)`: adds to a batch's counters what its jobs' ends add, closes, and
     ///   hands their outcomes to the ledger if the batch keeps one: last, so that a damaged ledger takes no end with it.
+    /// - `tell(stat, batch, results, seen, counts, outcomes)`: finishes, where the jobs have ended already. Returns whether that
+    ///   was possible; else counts the outcomes in `damaged_batch_ends`. Lua does not roll back: a batch that cannot count
+    ///   must not end a script between two of its writes.
+    /// - `sound(batch, seen)`: whether a batch can count: it is not there yet, or a hash whose counters are numbers far from
+    ///   their end. To be asked before the first write.
     /// - `refused(id, json, status, code, message)`: the outcome of a job that is not admitted, as a worker would write
     ///   it.
     /// - `bury(dead, info, id, json)`: the oldest of 100,000 dead makes room.
@@ -77,6 +82,24 @@ enum QueueScripts {
             all('RPUSH', results, outcomes)
           end
           return closed
+        end
+        local function tell(stat, batch, results, seen, counts, outcomes)
+          -- Before, as the ledger takes no more than it has room for.
+          local ends = #outcomes
+          if pcall(finish, batch, results, seen, counts, outcomes) then return true end
+          redis.call('HINCRBY', stat, 'damaged_batch_ends', ends)
+          return false
+        end
+        local function sound(batch, seen)
+          local kind, memory = redis.call('TYPE', batch).ok, redis.call('TYPE', seen).ok
+          if memory ~= 'none' and memory ~= 'set' then return false end
+          if kind ~= 'hash' then return kind == 'none' end
+          local counters = redis.call('HMGET', batch, 'total', 'own', 'done', 'failed', 'cancelled', 'deduplicated')
+          for _, value in ipairs(counters) do
+            -- As HINCRBY reads it, which takes no leading zero.
+            if value and value ~= '0' and (#value > 15 or not string.match(value, '^%-?[1-9]%d*$')) then return false end
+          end
+          return true
         end
 
         """
