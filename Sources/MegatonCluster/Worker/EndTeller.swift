@@ -22,6 +22,8 @@ final class EndTeller: Sendable {
         var waiting: [Waiting] = []
         /// Whether somebody tells, or gathers what to tell.
         var isTelling = false
+        /// Whether a call is under way, which takes no more ends.
+        var isCalling = false
         /// When the last call was made.
         var last: ContinuousClock.Instant?
     }
@@ -38,6 +40,9 @@ final class EndTeller: Sendable {
 
     /// How many wait for somebody else's call.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
+
+    /// Whether what ends now goes with the next call.
+    var isCalling: Bool { state.withLock { $0.isCalling } }
 
     /// - Parameter gathering: how soon after a call the next one is made.
     init(_ queue: JobQueue, worker: String, gathering: Duration = .milliseconds(20)) {
@@ -88,6 +93,7 @@ final class EndTeller: Sendable {
     private func take(with end: EncodedEnd) -> [Waiting] {
         state.withLock { state in
             state.last = .now
+            state.isCalling = true
             var bytes = end.size
             var count = 0
             for waiting in state.waiting.prefix(JobQueue.maximumEnds - 1) {
@@ -103,6 +109,7 @@ final class EndTeller: Sendable {
     /// Whoever has waited the longest makes the next call.
     private func passOn() {
         let next = state.withLock { state -> Waiting? in
+            state.isCalling = false
             guard !state.waiting.isEmpty else {
                 state.isTelling = false
                 return nil
