@@ -99,6 +99,17 @@ import Testing
         }
     }
 
+    /// libcurl gives 16 KiB at a time. What is there at once is told at once, and nothing is left over at the end.
+    @Test func aLargeBodyIsToldInFewPieces() async throws {
+        let large = Data((0..<4 << 20).map { UInt8(truncatingIfNeeded: $0 / 997) })
+        try await OriginServer.run(answer: { _ in .init(body: large) }) { (origin) async throws in
+            let probe = await LoadProbe.load(origin.url("/a"), with: DataLoader.local())
+            #expect(probe.failure == nil && probe.completions == 1 && probe.late == 0)
+            #expect(probe.data == large)
+            #expect(probe.chunks < large.count / (16 * 1024), "\(probe.chunks)")
+        }
+    }
+
     // B 41
     @Test(arguments: [false, true])
     func downloadExceedingMaximumResponseDataSize(isLengthUnknown: Bool) async throws {

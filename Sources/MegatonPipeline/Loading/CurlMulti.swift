@@ -70,6 +70,7 @@ final class CurlMulti: @unchecked Sendable {
             removeCancelled(from: multi)
             var running: Int32 = 0
             curl_multi_perform(multi, &running)
+            for transfer in transfers.values { transfer.tell() }
             collect(multi)
             // Woken by sockets, by `wakeUp`, or by curl's own timers; the bound is for the case that all three fail.
             curl_multi_poll(multi, nil, 0, 1000, nil)

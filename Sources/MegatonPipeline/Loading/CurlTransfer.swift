@@ -44,6 +44,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// What is wrong with the present answer.
     private var complaint: (any Error)?
     private var failure: (any Error)?
+    /// Of the body, what has come since the caller was last told.
+    private var untold = Data()
     /// Of a body that nobody wants: an error page, a redirect's text.
     private var ignored = 0
     /// The beginning of an error page: it may tell what is wrong.
@@ -140,6 +142,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// What the end of the present request means. Its handle is no longer with the multi handle.
     func ended(_ result: CURLcode) -> Step {
         guard let exchange else { return .finished(cancellation) }
+        tell()
         exchange.add(to: &timings)
         defer { self.exchange = nil }
         if let failure = failure ?? exchange.failure { return .finished(failure) }
@@ -185,9 +188,22 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         }
         timings.bytes += bytes.count
         guard timings.bytes <= configuration.maximumBodySize else { return refuseSize("sends more") }
-        guard let response else { return false }
-        gate.call { listener.didReceiveData(Data(bytes), response) }
+        if untold.isEmpty { untold.reserveCapacity(min(exchange.announcedLength ?? 0, Self.toldAtOnce)) }
+        untold.append(contentsOf: bytes)
+        if untold.count >= Self.toldAtOnce { tell() }
         return true
+    }
+
+    /// Bytes that are told at once.
+    private static let toldAtOnce = 256 * 1024
+
+    /// Tells the caller what has come. To be called when curl has read all there was: it gives a body in pieces of 16 KiB
+    /// (CURL_MAX_WRITE_SIZE), and to tell of each cost more than to receive it.
+    func tell() {
+        guard !untold.isEmpty, let response else { return }
+        let data = untold
+        untold = Data()
+        gate.call { listener.didReceiveData(data, response) }
     }
 
     private func ignore(_ bytes: UnsafeRawBufferPointer) -> Bool {

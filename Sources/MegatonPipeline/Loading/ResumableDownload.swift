@@ -68,6 +68,11 @@ struct ResumableDownload {
         }
         let isFirst = self.response == nil
         self.response = response
+        if isFirst, body.isEmpty, chunk.count == progress.total {
+            // All of it: nothing is copied.
+            body = chunk
+            return true
+        }
         if isFirst, let total = progress.total { body.reserveCapacity(min(total, limits.most)) }
         body.append(chunk)
         return true

@@ -55,7 +55,7 @@ class Settings:
 
     def jobs(self, case: str, pictures: int) -> int:
         """The jobs of a batch: enough for seconds of work, and each picture equally often."""
-        wanted = {"photos": 340, "shipped": 300, "web": 1920, "four": 120, "again": 1100}[case]
+        wanted = {"photos": 680, "shipped": 400, "web": 2300, "four": 170, "again": 1100}[case]
         if self.quick:
             wanted = {"photos": 96, "shipped": 96, "web": 960, "four": 48, "again": 1000}[case]
         wanted = self.batch or wanted
