@@ -337,11 +337,15 @@ import Testing
             )
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await coordinator.run() }
-                while try await fixture.places("a") != ["ready"] { await Task.yield() }
+                while try await fixture.places("a") != ["ready"], !Task.isCancelled { await Task.yield() }
                 // Longer than a worker's gate: it is the leader's, again and again, while there is nothing to admit.
                 for _ in 0..<5 {
-                    while try await fixture.count("PTTL", fixture.keys.sweepGate) <= 850 { await Task.yield() }
-                    while try await fixture.count("PTTL", fixture.keys.sweepGate) > 850 { await Task.yield() }
+                    while try await fixture.count("PTTL", fixture.keys.sweepGate) <= 850, !Task.isCancelled {
+                        await Task.yield()
+                    }
+                    while try await fixture.count("PTTL", fixture.keys.sweepGate) > 850, !Task.isCancelled {
+                        await Task.yield()
+                    }
                 }
                 group.cancelAll()
             }

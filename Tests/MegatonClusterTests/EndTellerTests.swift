@@ -37,9 +37,9 @@ import Testing
             proxy.blackHole(true)
             let verdicts = try await withThrowingTaskGroup(of: Verdict.self) { group in
                 group.addTask { try await ends.tell(end(jobs[1])) }
-                while !ends.isCalling { await Task.yield() }
+                while !ends.isCalling, !Task.isCancelled { await Task.yield() }
                 for job in jobs.dropFirst(2) { group.addTask { try await ends.tell(end(job)) } }
-                while ends.waitingCount < jobs.count - 2 { await Task.yield() }
+                while ends.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
                 proxy.blackHole(false)
                 return try await group.reduce(into: []) { $0.append($1) }
             }
@@ -63,9 +63,9 @@ import Testing
                     long.outcome.source = String(repeating: "a", count: EndTeller.limit / 2 - 2048)
                     group.addTask { [long] in try await ends.tell(long) }
                     // The first goes alone, and all others wait for it.
-                    while !ends.isCalling { await Task.yield() }
+                    while !ends.isCalling, !Task.isCancelled { await Task.yield() }
                 }
-                while ends.waitingCount < jobs.count - 2 { await Task.yield() }
+                while ends.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
                 proxy.blackHole(false)
                 for try await verdict in group { #expect(verdict == .ok) }
             }
@@ -97,8 +97,10 @@ import Testing
             let failed = await withTaskGroup(of: Bool.self) { group in
                 for job in jobs.dropFirst() {
                     group.addTask { (try? await ends.tell(end(job))) == nil }  // Told again below.
+                    // The first goes alone, and all others wait for it.
+                    while !ends.isCalling, !Task.isCancelled { await Task.yield() }
                 }
-                while ends.waitingCount < jobs.count - 2 { await Task.yield() }
+                while ends.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
                 proxy.cut()
                 proxy.blackHole(false)
                 return await group.reduce(0) { $0 + ($1 ? 1 : 0) }

@@ -208,7 +208,9 @@ import Testing
             }
             #expect(tokens.count < 50, "each of them serves for a quarter of a second")
             #expect(try await fixture.redis.calls("evalsha") - before < 100)
-            while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0 { await Task.yield() }
+            while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0, !Task.isCancelled {
+                await Task.yield()
+            }
         }
     }
 
@@ -224,7 +226,9 @@ import Testing
             let other = HostGate(redis: fixture.redis, keys: fixture.keys, limits: limits, logger: logger)
             await gate.leave(try await gate.enter(url), .answered)
             try await hear(other)
-            while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0 { await Task.yield() }
+            while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0, !Task.isCancelled {
+                await Task.yield()
+            }
             try await expect(fixture)
         }
     }
@@ -276,7 +280,9 @@ import Testing
                 asked += 1
             } while try await fixture.refusals() == asked
             try await fixture.redis.send(["RENAME", aside, rate])
-            while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0 { await Task.yield() }
+            while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0, !Task.isCancelled {
+                await Task.yield()
+            }
         }
     }
 

@@ -30,7 +30,7 @@ import Testing
             let signal = ShutdownSignal()
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await worker.run(until: signal) }
-                while !worker.isReady { await Task.yield() }
+                while !worker.isReady, !Task.isCancelled { await Task.yield() }
                 await server.crash()
                 signal.raise(to: .drain)
             }

@@ -19,7 +19,7 @@ import Testing
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) { $0.memoryBudget = budget }
         try #require(try budget.takeIfFree(cost))
         let task = pipeline.imageTask(with: TestPipeline.url)
-        while budget.counts.waiting == 0 { await Task.yield() }
+        while budget.counts.waiting == 0, !Task.isCancelled { await Task.yield() }
         #expect(task.status.result == nil)
         budget.give(cost)
         #expect(try await task.image.size == PixelSize(width: 16, height: 8))
@@ -39,14 +39,14 @@ import Testing
         }
         try #require(try budget.takeIfFree(cost))
         async let renditions = pipeline.renditions([rendition], for: ImageRequest(url: TestPipeline.url))
-        while budget.counts.waiting < 1 { await Task.yield() }
+        while budget.counts.waiting < 1, !Task.isCancelled { await Task.yield() }
         async let image = pipeline.image(for: TestPipeline.url)
-        while budget.counts.waiting < 2 { await Task.yield() }
+        while budget.counts.waiting < 2, !Task.isCancelled { await Task.yield() }
         budget.give(cost)
         #expect(try await image.size == PixelSize(width: 16, height: 8))
         #expect(try await renditions.count == 1)
         // An answer is told before its place is free again: who waits for it must not wait for that.
-        while pipeline.renders.runningCount > 0 { await Task.yield() }
+        while pipeline.renders.runningCount > 0, !Task.isCancelled { await Task.yield() }
         #expect(budget.counts.bytesInUse == 0)
     }
 
@@ -69,7 +69,7 @@ import Testing
         try #require(try budget.takeIfFree(cost))
         let cache = probe.pipeline.cache
         async let image = cache.cachedImage(for: request, caches: .disk)
-        while budget.counts.waiting == 0 { await Task.yield() }
+        while budget.counts.waiting == 0, !Task.isCancelled { await Task.yield() }
         budget.give(cost)
         #expect(await image?.image.size == PixelSize(width: 16, height: 8))
     }
@@ -85,9 +85,11 @@ import Testing
         await probe.keep(png, for: key)
         try #require(try budget.takeIfFree(cost))
         let task = probe.pipeline.imageTask(with: request)
-        while budget.counts.waiting == 0 { await Task.yield() }
+        while budget.counts.waiting == 0, !Task.isCancelled { await Task.yield() }
         task.cancel()
-        while budget.counts.waiting > 0 || probe.pipeline.renders.runningCount > 0 { await Task.yield() }
+        while budget.counts.waiting > 0 || probe.pipeline.renders.runningCount > 0, !Task.isCancelled {
+            await Task.yield()
+        }
         await probe.settle()
         #expect(probe.cache.entries[key.description] != nil)
     }

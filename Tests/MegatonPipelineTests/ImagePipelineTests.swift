@@ -113,7 +113,7 @@ import Testing
             let leader = Task { try await pipeline.renditions([small], for: .init(url: url)) }  // Awaited below.
             await origin.waitForRequests("/a", count: 1)
             let follower = Task { try await pipeline.renditions([small], for: .init(url: url)) }  // Awaited below.
-            while pipeline.groups.subscriberCount < 2 { await Task.yield() }
+            while pipeline.groups.subscriberCount < 2, !Task.isCancelled { await Task.yield() }
             leader.cancel()
             await #expect(throws: ImagePipeline.Error.self) { try await leader.value }
             origin.release()

@@ -54,7 +54,9 @@ import Testing
         prefetcher.startPrefetching(with: urls("a"))
         await loader.requests.wait(for: 1)
         let task = pipeline.imageTask(with: TestPipeline.url("a"))
-        while pipeline.originals.subscriberCount + pipeline.images.subscriberCount < 3 { await Task.yield() }
+        while pipeline.originals.subscriberCount + pipeline.images.subscriberCount < 3, !Task.isCancelled {
+            await Task.yield()
+        }
         loader.release()
         _ = try await task.response
         await completions.wait(for: 1)
@@ -189,7 +191,7 @@ import Testing
         prefetcher.startPrefetching(with: urls("a"))
         await loader.requests.wait(for: 1)
         prefetcher.priority = .veryHigh
-        while delegate.created.values[0].priority != .veryHigh { await Task.yield() }
+        while delegate.created.values[0].priority != .veryHigh, !Task.isCancelled { await Task.yield() }
         loader.release()
         await completions.wait(for: 1)
     }
@@ -253,7 +255,7 @@ import Testing
         await loader.requests.wait(for: 1)
         prefetcher = nil
         await loader.cancels.wait(for: 1)
-        while pipeline.images.count > 0 { await Task.yield() }
+        while pipeline.images.count > 0, !Task.isCancelled { await Task.yield() }
         #expect(loader.paths == ["a"])
     }
 }

@@ -143,7 +143,9 @@ import Testing
         let tasks = [first] + [request, processed, small].map { pipeline.imageTask(with: $0) }
         let data = Task { try await pipeline.data(for: request).data }  // Awaited below.
         // Four tasks, and the processed one's step: it would begin anew if the plain one had ended before it came.
-        while pipeline.images.subscriberCount < 5 || pipeline.originals.subscriberCount < 3 { await Task.yield() }
+        while pipeline.images.subscriberCount < 5 || pipeline.originals.subscriberCount < 3, !Task.isCancelled {
+            await Task.yield()
+        }
         gate.open.resolve(())
         var widths: [Int] = []
         for task in tasks { widths.append(try await task.image.size.width) }
@@ -166,7 +168,7 @@ import Testing
         )
         await gate.begun.value
         let waiting = pipeline.imageTask(with: ImageRequest(id: "waiting", data: { png }))
-        while pipeline.originals.fetches.pendingCount < 1 { await Task.yield() }
+        while pipeline.originals.fetches.pendingCount < 1, !Task.isCancelled { await Task.yield() }
         let skipping = ImageRequest(id: "skipping", data: { png }, options: .skipDataLoadingQueue)
         _ = try await pipeline.image(for: skipping)
         #expect(waiting.status.result == nil)

@@ -131,7 +131,7 @@ import Testing
             let processors = [TestProcessor(identifier: "same")]
             let request = ImageRequest(url: TestPipeline.url(name), processors: processors, priority: priority)
             waiting.append(pipeline.imageTask(with: request))
-            while pipeline.originals.fetches.pendingCount < waiting.count { await Task.yield() }
+            while pipeline.originals.fetches.pendingCount < waiting.count, !Task.isCancelled { await Task.yield() }
         }
         waiting[2].priority = .veryHigh
         #expect(waiting[2].status.priority == .veryHigh)
@@ -148,9 +148,9 @@ import Testing
         await loader.requests.wait(for: 1)
         let shared = TestPipeline.url("shared")
         let one = pipeline.imageTask(with: ImageRequest(url: shared, priority: .low))
-        while pipeline.originals.fetches.pendingCount < 1 { await Task.yield() }
+        while pipeline.originals.fetches.pendingCount < 1, !Task.isCancelled { await Task.yield() }
         let between = pipeline.imageTask(with: ImageRequest(url: TestPipeline.url("between")))
-        while pipeline.originals.fetches.pendingCount < 2 { await Task.yield() }
+        while pipeline.originals.fetches.pendingCount < 2, !Task.isCancelled { await Task.yield() }
         let other = pipeline.imageTask(with: ImageRequest(url: shared, priority: .high))
         loader.release()
         for task in [one, between, other] { _ = try await task.image }

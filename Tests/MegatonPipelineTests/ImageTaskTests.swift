@@ -23,7 +23,7 @@ import Testing
         #expect(await TestPipeline.code { try await task.response } == .cancelled)
         #expect(task.status.isCancelled)
         #expect(pipeline.tasks.count == 0)
-        while pipeline.images.count > 0 { await Task.yield() }
+        while pipeline.images.count > 0, !Task.isCancelled { await Task.yield() }
     }
 
     // B 32: cancelFromTaskCreated. Nothing is begun.
@@ -134,7 +134,7 @@ import Testing
         _ = try await pipeline.image(for: url)
         _ = try await pipeline.image(for: url)
         // It is kept behind the answer.
-        while await !pipeline.cache.containsData(for: ImageRequest(url: url)) { await Task.yield() }
+        while await !pipeline.cache.containsData(for: ImageRequest(url: url)), !Task.isCancelled { await Task.yield() }
         let fromDisk = ImageRequest(url: url, options: .disableMemoryCacheReads)
         #expect(try await pipeline.imageTask(with: fromDisk).response.cacheType == .disk)
         let failing: [(ImageRequest, ImagePipeline.Error.Code)] = [
@@ -153,7 +153,7 @@ import Testing
         #expect(codes == failing.map(\.1))
         let ends = delegate.events.values.filter { !$0.hasSuffix("created") && !$0.hasSuffix("started") }
         #expect(ends.filter { !$0.contains("/") }.count == delegate.created.count)
-        while pipeline.images.count > 0 { await Task.yield() }
+        while pipeline.images.count > 0, !Task.isCancelled { await Task.yield() }
     }
 
     // B 35: startedEventIsDeliveredBeforeFinishedOnMemoryCacheHit. The hit is there before the task is handed out.

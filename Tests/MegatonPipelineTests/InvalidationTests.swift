@@ -24,7 +24,7 @@ import Testing
         await loader.requests.wait(for: 1)
         // Both share the load: the second one would begin another if the first one had left before it came.
         let waits = name == "renditions" ? { pipeline.groups.subscriberCount } : { pipeline.originals.subscriberCount }
-        while waits() < 2 { await Task.yield() }
+        while waits() < 2, !Task.isCancelled { await Task.yield() }
         #expect(pipeline.tasks.callCount == 2)
         pipeline.invalidate()
         for task in waiting { #expect(await task.value == .cancelled) }

@@ -152,7 +152,7 @@ import Testing
         let probe = PipelineProbe { $0.dataLoader = loader }
         let request = probe.request(URL(string: "http://example.com/a")!)
         let tasks = (0..<2).map { _ in probe.pipeline.imageTask(with: request) }
-        while loader.requests.isEmpty { await Task.yield() }
+        while loader.requests.isEmpty, !Task.isCancelled { await Task.yield() }
         tasks[0].cancel()
         #expect(loader.cancelled == 0)
         tasks[1].cancel()
@@ -344,7 +344,7 @@ import Testing
             let slow = probe.request(origin.url("/slow"))
             probe.cache.hold([probe.original(slow)])
             let task = probe.pipeline.imageTask(with: slow)
-            while probe.cache.lookups.isEmpty { await Task.yield() }
+            while probe.cache.lookups.isEmpty, !Task.isCancelled { await Task.yield() }
             _ = try await probe.pipeline.image(for: probe.request(origin.url("/other"), ["1"]))
             #expect(origin.count("/slow") == 0)
             probe.cache.release()

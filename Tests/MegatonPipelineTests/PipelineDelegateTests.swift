@@ -92,7 +92,7 @@ import Testing
         gate.open.resolve(())
         _ = try await next.response
         #expect(loader.paths == ["b"])
-        while pipeline.originals.fetches.runningCount > 0 { await Task.yield() }
+        while pipeline.originals.fetches.runningCount > 0, !Task.isCancelled { await Task.yield() }
     }
 
     // B 42 with B 4: once for all who want the same, and for nobody who finds it in a cache.
@@ -107,7 +107,7 @@ import Testing
         loader.release()
         for task in tasks { _ = try await task.response }
         // It is kept behind the answer.
-        while await !pipeline.cache.containsData(for: ImageRequest(url: url)) { await Task.yield() }
+        while await !pipeline.cache.containsData(for: ImageRequest(url: url)), !Task.isCancelled { await Task.yield() }
         _ = try await pipeline.data(for: url)
         _ = try await pipeline.image(for: url)
         #expect(delegate.loads.count == 1)

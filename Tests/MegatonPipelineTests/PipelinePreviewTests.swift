@@ -75,7 +75,7 @@ import Testing
         var small = request
         small.thumbnail = .init(maxPixelSize: 32)
         let tasks = [await probe.begin(), await probe.begin(small), await probe.begin()]
-        while probe.pipeline.originals.subscriberCount < 2 { await Task.yield() }
+        while probe.pipeline.originals.subscriberCount < 2, !Task.isCancelled { await Task.yield() }
         var previews = tasks.map { $0.previews.makeAsyncIterator() }
         for index in 0..<2 {
             await probe.send(index)

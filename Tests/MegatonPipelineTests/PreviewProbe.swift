@@ -37,7 +37,9 @@ struct PreviewProbe {
     }
 
     func idle() async {
-        while pipeline.renders.pendingCount + pipeline.renders.runningCount > 0 { await Task.yield() }
+        while pipeline.renders.pendingCount + pipeline.renders.runningCount > 0, !Task.isCancelled {
+            await Task.yield()
+        }
     }
 
     /// Sends what is left in one piece, and ends the download.

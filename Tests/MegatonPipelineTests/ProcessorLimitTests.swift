@@ -139,7 +139,7 @@ import Testing
         await endless.begun.value
         #expect(pipeline.longestRunningRender != nil, "the watchdog sees processors, too")
         task.cancel()
-        while pipeline.renders.runningCount > 0 { await Task.yield() }
+        while pipeline.renders.runningCount > 0, !Task.isCancelled { await Task.yield() }
         #expect(await TestPipeline.code { try await task.response } == .cancelled)
     }
 

@@ -25,7 +25,7 @@ import Testing
                     done(number)
                 }
             )
-            while limiter.waitingCount == before { await Task.yield() }
+            while limiter.waitingCount == before, !Task.isCancelled { await Task.yield() }
         }
         return tasks
     }

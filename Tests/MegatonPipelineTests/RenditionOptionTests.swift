@@ -114,11 +114,11 @@ import Testing
                 return Task { [request] in _ = try await probe.pipeline.renditions([small], for: request) }
             }
             let low = start("/a", .low)
-            while queue.pendingCount < 1 { await Task.yield() }
+            while queue.pendingCount < 1, !Task.isCancelled { await Task.yield() }
             let normal = start("/b", .normal)
-            while queue.pendingCount < 2 { await Task.yield() }
+            while queue.pendingCount < 2, !Task.isCancelled { await Task.yield() }
             let high = start("/a", .high)
-            while probe.pipeline.groups.subscriberCount < 3 { await Task.yield() }
+            while probe.pipeline.groups.subscriberCount < 3, !Task.isCancelled { await Task.yield() }
             return [low, normal, high].map { task in { try await task.value } }
         }
         #expect(paths == ["/first", "/a", "/b"])
@@ -134,7 +134,7 @@ import Testing
             let request = ImageRequest(id: "\(priority)", data: { [image] in image }, priority: priority)
             return Task { try await probe.pipeline.renditions([small], for: request) }  // Awaited below.
         }
-        while queue.pendingCount < 2 { await Task.yield() }
+        while queue.pendingCount < 2, !Task.isCancelled { await Task.yield() }
         // What is pending when it is the turn of one between them: the low one alone.
         let left = OneShot<Int>()
         queue.enqueue(priority: .normal) { left.resolve(queue.pendingCount) }

@@ -120,7 +120,7 @@ import Testing
             let first = pipeline.imageTask(with: server.url("/a"))
             await server.waitForRequests("/a", count: 1)
             let second = pipeline.imageTask(with: server.url("/b"))
-            while pipeline.originals.fetches.pendingCount == 0 { await Task.yield() }
+            while pipeline.originals.fetches.pendingCount == 0, !Task.isCancelled { await Task.yield() }
             let meanwhile = try await meanwhile()
             server.release()
             _ = try await (first.response, second.response)
@@ -150,7 +150,7 @@ import Testing
         pipeline.renders.isSuspended = true
         let steps = ImageRequest(url: inline, processors: [TestProcessor(identifier: "step")])
         let task = pipeline.imageTask(with: steps)
-        while pipeline.renders.pendingCount == 0 { await Task.yield() }
+        while pipeline.renders.pendingCount == 0, !Task.isCancelled { await Task.yield() }
         let meanwhile = try await meanwhile()
         pipeline.renders.isSuspended = false
         _ = try await task.response
@@ -178,7 +178,7 @@ import Testing
             _ = try await pipeline.renditions(wanted, for: ImageRequest(url: inline), metrics: metrics)
             return metrics.waits
         }()
-        while budget.counts.waiting == 0 { await Task.yield() }
+        while budget.counts.waiting == 0, !Task.isCancelled { await Task.yield() }
         let meanwhile = try await meanwhile()
         budget.give(all)
         #expect(try await waits.memory > meanwhile)
@@ -188,10 +188,10 @@ import Testing
         let pipeline = pipeline()
         pipeline.renders.isSuspended = true
         let task = pipeline.imageTask(with: inline)
-        while pipeline.renders.pendingCount == 0 { await Task.yield() }
+        while pipeline.renders.pendingCount == 0, !Task.isCancelled { await Task.yield() }
         let meanwhile = try await meanwhile()
         task.cancel()
-        while task.metrics.waits.decode == .zero { await Task.yield() }
+        while task.metrics.waits.decode == .zero, !Task.isCancelled { await Task.yield() }
         #expect(task.metrics.waits.decode > meanwhile)
     }
 }

@@ -32,7 +32,7 @@ import Testing
             async let killed = code {
                 try await blocked.send(["EVAL", .string(Self.endless), "0"], timeout: .seconds(60))
             }
-            while await code({ try await killer.send(["PING"]) }) != .busy { await Task.yield() }
+            while await code({ try await killer.send(["PING"]) }) != .busy, !Task.isCancelled { await Task.yield() }
             let (delays, continuation) = AsyncStream.makeStream(of: Int.self)
             let late = RedisClient(
                 server.configuration,

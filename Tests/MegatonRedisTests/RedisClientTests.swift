@@ -165,7 +165,8 @@ import Testing
                 for await code in group { #expect(code == .unreachable || code == .connectionClosed) }
             }
             try await server.startAgain()
-            while (try? await client.send(["PING"])) == nil { await Task.yield() }  // Refused until it is tried again.
+            // Refused until it is tried again.
+            while (try? await client.send(["PING"])) == nil, !Task.isCancelled { await Task.yield() }
         }
     }
 
