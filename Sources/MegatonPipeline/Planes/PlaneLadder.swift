@@ -3,14 +3,12 @@
 struct PlaneLadder {
     private var rungs: [PlanarPicture]
     private let orientation: EXIFOrientation
-    /// How much larger than a result what it is made of has to be; nil where that is always what was decoded.
-    private let margin: Double?
+    private let pass: RenderPlan.Pass
 
     init(_ decoded: PlanarPicture, _ pass: RenderPlan.Pass, _ orientation: EXIFOrientation) {
         rungs = [decoded]
         self.orientation = orientation
-        // Without a margin for the decoder there is one for each step all the same: what they lose adds up.
-        margin = pass.steps.count > 1 ? pass.qualityProfile.margin.map { max(2, $0) } : nil
+        self.pass = pass
     }
 
     /// What a step wants: upright, and cut.
@@ -40,18 +38,18 @@ struct PlaneLadder {
 
     /// The smallest that is large enough, and whose colours are not coarser than what is wanted.
     private func source(_ step: RenderPlan.Step, _ sampling: ChromaSampling) -> PlanarPicture {
-        guard let margin else { return rungs[0] }
+        guard let margin = pass.ladderMargin else { return rungs[0] }
         let size = orientation.turned(step.scaled)
         let large = rungs.dropFirst().filter { rung in
             rung.width >= margin * Double(size.width) && rung.height >= margin * Double(size.height)
                 && rung.sampling.horizontal <= sampling.horizontal && rung.sampling.vertical <= sampling.vertical
         }
-        return large.min { $0.width * $0.height < $1.width * $1.height } ?? rungs[0]
+        return large.min { $0.area < $1.area } ?? rungs[0]
     }
 
     /// Whether it shows the whole source, from its first sample on: one that is filled up at its beginning does not.
     private func isRung(_ made: PlanarPicture, _ step: RenderPlan.Step) -> Bool {
-        guard margin != nil, step.crop == nil else { return false }
+        guard step.crop == nil, pass.isRung(made.area, below: rungs[rungs.count - 1].area) else { return false }
         let isMirrored = orientation.mirrorsColumns || orientation.mirrorsRows
         return !isMirrored || (step.output.width.isMultiple(of: 2) && step.output.height.isMultiple(of: 2))
     }
@@ -67,4 +65,8 @@ struct PlaneLadder {
             planes: planes
         )
     }
+}
+
+extension PlanarPicture {
+    fileprivate var area: Double { width * height }
 }

@@ -24,8 +24,7 @@ final class PlanesEngine: Sendable {
             guard let decoded else { return nil }
             var ladder = PlaneLadder(decoded, pass, EXIFOrientation(plan.probe.orientation))
             var images: [Int: EncodedImage] = [:]
-            // The large ones first: the small ones are made of them.
-            for index in pass.steps.sorted(by: { plan.steps[$0].scaled.width > plan.steps[$1].scaled.width }) {
+            for index in plan.fromLargeToSmall(pass) {
                 let step = plan.steps[index]
                 if deadline.mustEnd, let error = deadline.error { throw error }
                 guard let picture = ladder.make(step, graphs) else { return nil }

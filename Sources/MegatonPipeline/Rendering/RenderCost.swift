@@ -53,11 +53,13 @@ extension RenderPlan {
         let page = Double(probe.width) * Double(probe.height)
         let samples = page * Double(probe.bands * probe.sampleBytes)
         // What turns out to be damaged is decoded by libvips, too.
-        let decoding = max(samples * decodingFactor, pass.usesPlanes ? planes(of: pass, page) : 0)
+        // Rungs of the ladder are as much again at the most.
+        let rungs: Double = pass.ladderMargin == nil ? 1 : 2
+        let decoding = max(samples * decodingFactor, pass.usesPlanes ? planes(of: pass, page) * rungs : 0)
         let base = Double(pass.base.width) * Double(pass.base.height)
         // A picture that is passed on, or from which several are made, is in memory; so are all frames of an animation.
         let isHeld = pass.steps.count != 1 || pass.frames > 1 || steps[pass.steps[0]].needsMemory
-        let held = isHeld ? base * 4 * Double(pass.frames) : 0
+        let held = isHeld ? base * 4 * Double(pass.frames) * rungs : 0
         let encoding = pass.steps.map { index in
             let size = steps[index].output
             let area = Double(size.width) * Double(size.height)

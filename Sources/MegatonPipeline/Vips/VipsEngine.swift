@@ -79,19 +79,20 @@ struct VipsEngine: RenderEngine {
         var base = first
         if pass.steps.count > 1 {
             // Without its profile: the colours are sRGB by now, and shall not be converted once more.
-            base = try first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright).inMemory(stop: limit)
+            base = try first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright)
+                .inMemory(stop: limit)
+                .readInOrder()
         }
-        var images: [EncodedImage] = []
-        for step in pass.steps.map({ plan.steps[$0] }) {
-            let scaled =
-                step.scaled == pass.base
-                ? base : try base.thumbnail(step.scaled, keepsProfile: pass.keepsProfile)
-            let image = try arrange(scaled, step, limit)
+        var ladder = VipsLadder(base, pass)
+        var images: [Int: EncodedImage] = [:]
+        for index in plan.fromLargeToSmall(pass) {
+            let step = plan.steps[index]
+            let image = try arrange(try ladder.make(step.scaled, limit), step, limit)
             var encoding = step.rendition.encoding
             if !pass.keepsProfile { encoding.profile = .srgb }
-            images.append(EncodedImage(data: try image.encode(encoding, stop: limit), size: image.size))
+            images[index] = EncodedImage(data: try image.encode(encoding, stop: limit), size: image.size)
         }
-        return images
+        return pass.steps.compactMap { images[$0] }
     }
 
     private func arrange(

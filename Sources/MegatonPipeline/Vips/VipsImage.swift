@@ -73,6 +73,15 @@ final class VipsImage {
         return VipsImage(copy)
     }
 
+    /// The same picture, for which libvips relies on being read from the top down: what scales it keeps the rows that it has
+    /// computed. Without it a picture in memory is scaled strip by strip, and the rows between are computed anew for each:
+    /// from 1280 to 128 pixels that takes four times as long (8.14.1).
+    func readInOrder() throws(VipsError) -> VipsImage {
+        let copy = try Self.make { megaton_vips_copy(pointer, $0) }
+        vips_image_set_int(copy.pointer, VIPS_META_SEQUENTIAL, 1)
+        return copy
+    }
+
     func extract(_ left: Int, _ top: Int, _ size: PixelSize) throws(VipsError) -> VipsImage {
         try Self.make {
             megaton_vips_extract(pointer, Int32(left), Int32(top), Int32(size.width), Int32(size.height), $0)
