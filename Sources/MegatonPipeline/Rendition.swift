@@ -116,7 +116,8 @@ public struct Rendition: Sendable, Hashable {
     /// The largest side that may be asked for, pixels.
     public static let maximumSide = 8192
 
-    /// Everything but the name, in a fixed order: two renditions with the same identity have the same bytes.
+    /// Everything but the name, in a fixed order: two renditions with the same identity look the same.
+    /// Their bytes may differ a little where one was made beside a larger one, of that one's pixels.
     ///
     /// Options at their defaults are left out, so that what was made before there were these options keeps its key.
     public var identity: [String] {

@@ -119,6 +119,33 @@ import Testing
         #expect(usual.planes == .s444)
     }
 
+    /// Who calls the components R, G and B, and says nothing else of them, means it: so libjpeg reads them.
+    @Test func componentsAreWhatTheyAreCalled() throws {
+        let usual = TestJPEG.removing(0xE0, from: try Self.jpeg.get())
+        let named = try Self.named(Array("RGB".utf8), usual)
+        #expect(try probe(usual).planes == .s444)
+        #expect(JPEGHeader(named) == nil)
+        #expect(try PixelReader(named).distance(to: PixelReader(usual)) > 10)
+        let jfif = TestJPEG.segment(0xE0, Data("JFIF\0".utf8) + [1, 2, 0, 0, 1, 0, 1, 0, 0])
+        for segment in [jfif, TestJPEG.adobe(transform: 1)] {
+            let told = TestJPEG.inserting(segment, into: named)
+            #expect(try probe(told).planes == .s444)
+            #expect(try PixelReader(told).distance(to: PixelReader(usual)) == 0)
+        }
+    }
+
+    /// With other names for its three components.
+    private static func named(_ names: [UInt8], _ jpeg: Data) throws -> Data {
+        var jpeg = jpeg
+        let frame = start(of: jpeg)
+        let scan = try #require(jpeg.indices.dropLast().first { jpeg[$0] == 0xFF && jpeg[$0 + 1] == 0xDA })
+        for (index, name) in names.enumerated() {
+            jpeg[frame + 10 + 3 * index] = name
+            jpeg[scan + 5 + 2 * index] = name
+        }
+        return jpeg
+    }
+
     private static func start(of jpeg: Data) -> Int {
         jpeg.indices.dropLast().first { jpeg[$0] == 0xFF && jpeg[$0 + 1] == 0xC0 } ?? jpeg.startIndex
     }

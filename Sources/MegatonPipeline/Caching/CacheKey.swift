@@ -21,7 +21,7 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
     /// 64 hex digits.
     public let digest: String
 
-    /// To be raised when the same fields no longer mean the same bytes: a new engine, other defaults. 2: WebP is
+    /// To be raised when the same fields no longer mean the same picture: a new engine, other defaults. 2: WebP is
     /// without the EXIF of its source. 3: thumbnails of JPEGs are made of planes.
     static let version = "3"
 

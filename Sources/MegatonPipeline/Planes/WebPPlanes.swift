@@ -26,7 +26,7 @@ enum WebPPlanes {
         }
         var bytes: UnsafeMutablePointer<UInt8>?
         var length = 0
-        let code = withExtendedLifetime(deadline) {
+        let code = withExtendedLifetime((deadline, y, colours)) {
             var stop = megaton_webp_stop(
                 asks: { context in
                     guard let context else { return 0 }

@@ -31,6 +31,9 @@ struct JPEGSegments {
     /// Whether as many parts have come as there are.
     private var isComplete = true
     private var isYCbCr = true
+    private var isNamedRGB = false
+    private var hasJFIF = false
+    private var hasAdobe = false
 
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count > 4, bytes[0] == 0xFF, bytes[1] == 0xD8 else { return nil }
@@ -55,6 +58,8 @@ struct JPEGSegments {
         // How many components a scan has stands behind its length (annex B.2.3).
         guard index + 5 <= bytes.count, let frame else { return nil }
         hasSeveralScans = Int(bytes[index + 4]) < frame.factors.count
+        // Nobody has said what they are but their names, as libjpeg reads them.
+        if isNamedRGB && !hasJFIF && !hasAdobe { return nil }
         if !isYCbCr && frame.factors.count != 1 { return nil }
     }
 
@@ -62,11 +67,12 @@ struct JPEGSegments {
         switch marker {
         // Baseline, extended and progressive frames with Huffman's codes.
         case 0xC0, 0xC1, 0xC2: takeFrame(body, isProgressive: marker == 0xC2)
+        case 0xE0: takeJFIF(body)
         case 0xE1: takeEXIF(body)
         case 0xE2: takeProfile(body)
         case 0xEE: takeAdobe(body)
-        // Tables, restart intervals, comments, JFIF and other applications' segments.
-        case 0xC4, 0xDB, 0xDD, 0xFE, 0xE0, 0xE3...0xED, 0xEF: true
+        // Tables, restart intervals, comments, and other applications' segments.
+        case 0xC4, 0xDB, 0xDD, 0xFE, 0xE3...0xED, 0xEF: true
         default: false
         }
     }
@@ -76,6 +82,13 @@ struct JPEGSegments {
         guard body.starts(with: "Adobe".utf8) else { return true }
         guard body.count >= 12 else { return false }
         isYCbCr = body[11] == 1
+        hasAdobe = true
+        return true
+    }
+
+    /// Its three components are YCbCr, whatever they are called (JFIF 1.02).
+    private mutating func takeJFIF(_ body: UnsafeRawBufferPointer) -> Bool {
+        if body.count >= 12, body.starts(with: "JFIF\0".utf8) { hasJFIF = true }
         return true
     }
 
@@ -90,6 +103,7 @@ struct JPEGSegments {
             return (horizontal: byte >> 4, vertical: byte & 15)
         }
         frame = Frame(size: size, isProgressive: isProgressive, factors: factors)
+        isNamedRGB = count == 3 && (0..<3).map { body[6 + 3 * $0] } == Array("RGB".utf8)
         return true
     }
 

@@ -41,16 +41,3 @@ extension RenderEngine {
         return encoded.compactMap { $0 }
     }
 }
-
-/// A finished rendition.
-struct EncodedImage: Sendable {
-    enum Maker {
-        case planes, libvips
-        /// libvips, of what planes were to make and could not: the data is damaged, and perhaps still shows something.
-        case libvipsForPlanes
-    }
-
-    let data: Data
-    let size: PixelSize
-    var maker = Maker.libvips
-}

@@ -28,6 +28,8 @@ struct RoutingEngine: RenderEngine {
             return images
         }
         if isStrict { throw refusal(pass, plan) }
+        // Nothing stops the decoder of planes: it may have taken all the time there was.
+        if deadline.mustEnd, let error = deadline.error { throw error }
         var images = try vips.render(pass, of: plan, from: data, deadline: deadline)
         if pass.usesPlanes { for index in images.indices { images[index].maker = .libvipsForPlanes } }
         return images
