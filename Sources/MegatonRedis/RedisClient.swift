@@ -98,7 +98,8 @@ public final class RedisClient: Sendable {
         return replies
     }
 
-    /// From now on nobody waits for a Redis that is away, as with a client that was never patient; who waits is told at once.
+    /// From now on nobody waits for a Redis that is away, as with a client that was never patient. Who waits
+    /// between two attempts is told at once, and during one when it has ended.
     /// For the last words of a process: what cannot be said then is not worth staying for.
     package func hurry() {
         let attempt = shared.withLock { shared -> Task<Void, Never>? in

@@ -17,7 +17,8 @@ import Testing
     ) async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await FaultProxy.run(to: .unix(path: fixture.server.socket)) { (proxy) async throws in
-                let queue = JobQueue(try proxy.client(), keys: fixture.keys)
+                // What gathers behind a black hole takes as long as it takes.
+                let queue = JobQueue(try proxy.client(commandTimeout: .seconds(600)), keys: fixture.keys)
                 defer { queue.close() }
                 try await fixture.submit((0..<count).map { QueueFixture.job("j\($0)") }, to: "b")
                 while case .admitted = try await fixture.admit() {}

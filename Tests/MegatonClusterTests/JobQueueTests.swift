@@ -123,6 +123,25 @@ import Testing
         }
     }
 
+    /// Fault: the script ended at the batch, the job was put off, and its worker was told that it was not.
+    @Test func aDamagedBatchKeepsNoJobFromBeingPutOff() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.submit([QueueFixture.job("a")], to: "b")
+            while case .admitted = try await fixture.admit() {}
+            let job = try await fixture.claim()[0]
+            try await fixture.redis.send(["SET", .string(fixture.keys.batch("b")), "no hash"])
+            let verdict = try await fixture.queue.retry(
+                job,
+                worker: "w1",
+                after: .seconds(600),
+                countsAttempt: true,
+                counters: ["renders": 1]
+            )
+            #expect(verdict == .damaged)
+            #expect(try await fixture.places("a") == ["delay"])
+        }
+    }
+
     @Test func theSameWorkerIsFencedByItsOldAttempt() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a"))

@@ -50,7 +50,9 @@ import Testing
             client.hurry()
             try await fixture.redis.send(["REPLICAOF", "127.0.0.1", "1"])
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await claims.giveBack([.init(job, validUntil: .now + .seconds(60))]) }
+                group.addTask {
+                    await claims.giveBack([.init(job, validUntil: .now + .seconds(60))], trying: .seconds(60))
+                }
                 while try await fixture.redis.send(["INFO", "errorstats"]).string?.contains("READONLY") != true {
                     await Task.yield()
                 }

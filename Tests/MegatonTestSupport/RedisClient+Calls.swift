@@ -13,9 +13,13 @@ extension RedisClient {
 
 extension FaultProxy {
     /// A client of the Redis behind it.
-    public func client(_ role: String = "test") throws -> RedisClient {
-        RedisClient(
-            try RedisConfiguration(url: url),
+    ///
+    /// - Parameter commandTimeout: nil for the usual one.
+    public func client(_ role: String = "test", commandTimeout: Duration? = nil) throws -> RedisClient {
+        var configuration = try RedisConfiguration(url: url)
+        if let commandTimeout { configuration.commandTimeout = commandTimeout }
+        return RedisClient(
+            configuration,
             role: role,
             group: MultiThreadedEventLoopGroup.singleton,
             logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }

@@ -191,7 +191,10 @@ public final class HostGate: OriginGating {
             case .throttled(let seconds):
                 ("throttled", min(seconds.map { .seconds($0) } ?? Self.defaultPause, Self.longestPause))
             }
-        _ = await tell(passes.map { ending(of: $0, word, pause: pause, took: took) })  // Passes run out by themselves.
+        if await tell(passes.map { ending(of: $0, word, pause: pause, took: took) }) { return }
+        let until = ContinuousClock.now + Self.passLifetime
+        // One without a token takes no place.
+        keep(passes.filter { $0.token?.isEmpty == false }.map { SparePasses.Leaving(pass: $0, until: until) })
     }
 
     /// In one round trip.
@@ -263,7 +266,7 @@ public final class HostGate: OriginGating {
         let passes = state.withLock { Array($0.held.keys) }
         if passes.isEmpty { return }
         do {
-            _ = try await redis.run(
+            let replies = try await redis.run(
                 HostScripts.renew,
                 calls: passes.map { pass in
                     (
@@ -272,6 +275,7 @@ public final class HostGate: OriginGating {
                     )
                 }
             )
+            for case .error(let text) in replies { throw RedisError(reply: text) }
         } catch {
             logger.debug("passes were not renewed", metadata: [LogKey.error: "\(error)"])
         }

@@ -7,9 +7,9 @@ enum Verdict: String, Sendable {
     case fenced
     /// The lease ran out; another attempt will be made.
     case noLease = "nolease"
-    /// It has ended, but its batch, whose keys are damaged, may not have counted it.
+    /// It has ended, or is put off, but its batch, whose keys are damaged, may not have counted it.
     case damaged
 
-    /// Whether the job has ended by this write.
+    /// Whether the job has ended, or been put off, by this write.
     var isHeard: Bool { self == .ok || self == .damaged }
 }

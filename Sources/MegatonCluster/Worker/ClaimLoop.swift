@@ -20,7 +20,7 @@ final class ClaimLoop: Sendable {
     /// How long an idle worker sleeps at the most before it looks by itself, seconds: a lost token costs no more.
     private static let idleSeconds = 2
     /// How long jobs that were claimed and not begun are tried to be given back.
-    private static let longestGivingBack: Duration = .seconds(3)
+    static let longestGivingBack: Duration = .seconds(3)
 
     /// - Parameter wake: a connection that nothing else uses.
     init(
@@ -92,10 +92,10 @@ final class ClaimLoop: Sendable {
 
     /// Tries for a while, as a failover takes a moment: what is not given back runs out with its lease, since it is not renewed
     /// from here, and has a stall then. To say it twice changes nothing.
-    func giveBack(_ entries: [RunningJobs.Entry]) async {
+    func giveBack(_ entries: [RunningJobs.Entry], trying limit: Duration = longestGivingBack) async {
         for entry in entries { running.remove(entry) }
         guard let leaseEnd = entries.map(\.validUntil).min() else { return }
-        let end = min(leaseEnd, ContinuousClock.now + Self.longestGivingBack)
+        let end = min(leaseEnd, ContinuousClock.now + limit)
         let jobs = entries.map { ($0.job.id, $0.job.attempt) }
         var failures = Backoff()
         while true {

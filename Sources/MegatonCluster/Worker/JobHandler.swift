@@ -49,7 +49,7 @@ struct JobHandler: Sendable {
         )
         if told.verdict == .damaged {
             logger.error(
-                "the job has ended, but its batch could not count it: a key of the batch is damaged",
+                "the job's batch could not count what it did: a key of the batch is damaged",
                 metadata: [LogKey.jobID: "\(job.id)", LogKey.batch: "\(job.batch)"]
             )
         }

@@ -74,8 +74,9 @@ extension QueueScripts {
     ///      7-9 ready: high, normal, bulk · 10 wake
     /// ARGV 1 id · 2 worker · 3 attempt · 4 delay, ms · 5 `1`: the attempt counts · 6… pairs of counter and number, added to the
     ///      batch
-    /// Returns as `settle` does for one job. After `ok`: the job is in delay, due that much later, and its stalls
-    /// are forgiven: its worker has survived it. One of a cancelled batch is ready at once, to be ended.
+    /// Returns as `settle` does for one job. After `ok`, and after `damaged`, where the batch cannot count: the job is in delay,
+    /// due that much later, and its stalls are forgiven: its worker has survived it. One of a cancelled batch is ready at
+    /// once, to be ended.
     static let retry = script(
         "retry",
         """
@@ -95,7 +96,10 @@ extension QueueScripts {
         end
         redis.call('HINCRBY', KEYS[4], 'retried', 1)
         if b ~= '' then
-          for i = 6, #ARGV, 2 do redis.call('HINCRBY', KEYS[5], ARGV[i], ARGV[i + 1]) end
+          for i = 6, #ARGV, 2 do
+            local counted = redis.pcall('HINCRBY', KEYS[5], ARGV[i], ARGV[i + 1])
+            if type(counted) == 'table' and counted.err then return 'damaged' end
+          end
         end
         return 'ok'
         """
