@@ -164,12 +164,19 @@ def main() -> int:
             measure(settings, Path(home), report)
     except (BenchError, PeerFailed) as error:
         print(f"bench: {error}", file=sys.stderr)
+        if report.get("cases"):
+            show(settings, report)
         return 1
     except KeyboardInterrupt:
         print("\nbench: interrupted", file=sys.stderr)
         if report.get("cases"):
             show(settings, report)
         return 130
+    except Exception:
+        # A fault of the benchmark's own: what was measured until then is not lost with it.
+        if report.get("cases"):
+            show(settings, report)
+        raise
     show(settings, report)
     return 2 if failures(report) else 0
 

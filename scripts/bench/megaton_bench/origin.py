@@ -83,7 +83,7 @@ class Origin:
         return lambda photo, number: f"http://127.0.0.1:{self.port}/{number}/{kind}/{photo.path.name}"
 
     def mark(self) -> int:
-        """Where the access log ends now; `gets` and `first_get` count from there."""
+        """Where the access log ends now; `gets` counts from there."""
         try:
             return (self.home / "access.log").stat().st_size
         except FileNotFoundError:

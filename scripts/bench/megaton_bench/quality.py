@@ -73,6 +73,8 @@ def wrong_size(photo: Photo, path: Path, box: int) -> str | None:
     try:
         with Image.open(path) as image:
             kind, (width, height) = image.format, image.size
+            # The header alone says nothing of what follows it.
+            image.load()
     except OSError as error:
         return f"{path.name} cannot be read: {error}"
     expected = photo.fitted(box)

@@ -56,7 +56,7 @@ def text(report: dict[str, Any]) -> str:
             f"many other URLs: {repeat['first_seconds']:.2f} s, {_span(repeat['first_gets'])} GETs, "
             f"{_span(repeat['first_renders'])} renders. The same again, hits only: {repeat['hits_seconds']:.2f} s, "
             f"{_span(repeat['hits_gets'])} GETs, {_span(repeat['hits_renders'])} renders. "
-            f"Fetching and rendering added {repeat['added_over_few']:.2f} times as much to the many jobs as to the few.",
+            f"That is {repeat['first_over_few_and_hits']:.2f} times the few jobs' time and the hits' together.",
             "",
         ]
     return "\n".join(lines)

@@ -128,7 +128,7 @@ def _engine_of(one: type[Contestant], case: Case, contestants: list[type[Contest
     if len(case.sizes) > 1 or one.engine_of is None:
         return None
     present = {other.name for other in contestants}
-    return one.engine_of if one.engine_of in present else "megaton" if one.name == "bare-loop" else None
+    return one.engine_of if one.engine_of in present else None
 
 
 def _turns(all: list[tuple[type[Contestant], Row]]) -> list[tuple[type[Contestant], Row]]:

@@ -72,10 +72,19 @@ struct LockBenchmark: Sendable {
             metadata: .init(lifetime: Self.lifetime)
         )
         let start = BenchJob.now()
-        await lock.finish([(lead, entry)])
+        let stored = await lock.finish([(lead, entry)])
         let wakes = try await link.wakes(processes: processes)
-        guard wakes.woken.count == waiters else {
-            throw Failure.unavailable("only \(wakes.woken.count) of \(waiters) waited for the flight.")
+        guard stored.contains(link.key(round)) else {
+            throw Failure.unavailable("the cache Redis did not keep the flight's entry.")
+        }
+        guard wakes.woken.count == waiters, wakes.served.count == waiters else {
+            throw Failure.unavailable(
+                "of \(waiters) waiters \(wakes.woken.count) were woken, and \(wakes.served.count) had the entry."
+            )
+        }
+        // A waiter that has waited for long looks by itself.
+        if let first = wakes.woken.min(), first < start {
+            throw Failure.unavailable("a waiter went on before the flight had ended: so many gather too slowly here.")
         }
         return (start, wakes)
     }

@@ -29,6 +29,7 @@ struct PipelineBenchmark: Sendable {
             bytes: sources.reduce(0) { $0 + $1.count },
             side: side,
             threads: threads,
+            stagesEngine: stagesEngine.rawValue,
             stages: [],
             all: []
         )
@@ -37,18 +38,23 @@ struct PipelineBenchmark: Sendable {
         return report
     }
 
+    /// Of one decode for all formats: planes can be written as two of them only.
+    private var stagesEngine: RenderEngineChoice {
+        formats.allSatisfy { $0 == .jpeg || $0 == .webp } ? engine : .vips
+    }
+
     private func rendition(_ format: Rendition.Format) -> Rendition {
         Rendition(width: side, height: side, format: format, qualityProfile: profile)
     }
 
     /// Renders each once: those that can be, and everything that is only done once.
     private func usable(_ images: [BenchImages.Image], _ pool: ThreadPool) async throws -> [Data] {
-        let loop = try RenderLoop(rendition(formats[0]), engine: engine)
+        let loops = try formats.map { try RenderLoop(rendition($0), engine: engine) }
         let isUsable = try await withThrowingTaskGroup(of: (Int, Bool).self) { group in
             for (index, image) in images.enumerated() {
                 group.addTask {
                     do {
-                        _ = try await pool.run { try loop.render(image.data) }
+                        try await pool.run { for loop in loops { _ = try loop.render(image.data) } }
                         return (index, true)
                     } catch let error as ImagePipeline.Error {
                         Terminal.error("megaton: \(image.path) is left out: \(error.message)")
@@ -64,9 +70,7 @@ struct PipelineBenchmark: Sendable {
     }
 
     private func stages(of sources: [Data], _ pool: ThreadPool) async throws -> [PipelineReport.Stage] {
-        // Of one decode for all formats: planes cannot be written as the others.
-        let isForPlanes = formats.allSatisfy { $0 == .jpeg || $0 == .webp }
-        let steps = try RenderStages(rendition(formats[0]), engine: isForPlanes ? engine : .vips)
+        let steps = try RenderStages(rendition(formats[0]), engine: stagesEngine)
         let table = LatencyTable()
         _ = try await again(sources, pool) { [formats] data in
             let header = try table.measure("header") { () throws(ImagePipeline.Error) in try steps.header(data) }

@@ -16,12 +16,16 @@ struct PipelineReport: Encodable, Sendable {
     /// Pixels within which the renditions fit.
     var side: Int
     var threads: Int
+    /// What the stages are made by: libvips where a format is among them that planes cannot be written as.
+    var stagesEngine: String
     var stages: [Stage]
     /// The bare loop, by format.
     var all: [Stage]
 
     var text: String {
-        let head = "\(images) pictures of \(bytes / max(1, images) / 1024) KiB, to \(side)x\(side), \(threads) threads"
+        let head =
+            "\(images) pictures of \(bytes / max(1, images) / 1024) KiB, to \(side)x\(side), \(threads) threads; "
+            + "stages by the engine \(stagesEngine)"
         let rows = (stages + all).map { stage in
             stage.stage.padding(toLength: 14, withPad: " ", startingAt: 0)
                 + String(format: "%10.1f", stage.imagesPerSecond) + stage.latency.columns

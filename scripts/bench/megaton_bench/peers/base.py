@@ -58,7 +58,6 @@ class Contestant(ABC):
         #: For what this run of it needs beside outputs: lists, logs, configurations.
         self.home = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=stage.home))
         self.children: list[Child] = []
-        self.notes: list[str] = []
 
     @abstractmethod
     def start(self, outputs: Path) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from ..batch import Batch
 from ..processes import free_port, listens, wait_until
+from ..settings import QUALITY
 from .base import Contestant, Mark, python_environment, script, write_jobs
 
-CONFIGURATION = """
+CONFIGURATION = f"""
 ALLOW_UNSAFE_URL = True
-QUALITY = 80
+QUALITY = {QUALITY}
 PROGRESSIVE_JPEG = False
 RESPECT_ORIENTATION = True
 AUTO_WEBP = False
