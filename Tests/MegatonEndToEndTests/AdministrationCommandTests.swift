@@ -99,8 +99,33 @@ import Testing
                 let waited = try await megaton(["batch", "wait", "one"], server)
                 #expect(waited.code == 0 && waited.output.contains("\"done\" : 40"), "\(waited.output)")
                 let second = try await megaton(["batch", "wait", "two"], server)
+                #expect(second.code == 2, "what was cancelled was not done")
                 #expect(second.output.contains("finished") && !second.output.contains("\"cancelled\" : 0"))
                 #expect(try await megaton(["batch", "show", "three"], server).code == 1)
+            }
+        }
+    }
+
+    /// Faults: who asked for a name that was taken was told the other batch's end as its own, and cancelled it; and the old
+    /// ledger was empty by then.
+    @Test func aNameThatIsTakenIsRefusedAndNothingElseHappens() async throws {
+        let image = TestImage.quarters(width: 32, height: 32)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            try await withCluster { (server, directory, _) async throws in
+                let old = #"{"from":"an earlier run"}"# + "\n"
+                let ledger = try directory.write(Data(old.utf8), to: "ledger.jsonl")
+                let submit = ["submit", origin.url("/a.png").absoluteString, "--batch", "taken"]
+                origin.hold()
+                #expect(try await megaton(submit, server).code == 0)
+                for round in 0..<4 {
+                    let again = try await megaton(submit + ["--wait", "--ledger", ledger], server)
+                    #expect(again.code == 64 && again.errors.contains("submitted before"), "\(again.errors)")
+                    #expect(try String(contentsOfFile: ledger, encoding: .utf8) == old)
+                    if round > 0 { continue }
+                    origin.release()
+                    let waited = try await megaton(["batch", "wait", "taken"], server)
+                    #expect(waited.code == 0 && waited.output.contains("\"done\" : 1"), "\(waited.output)")
+                }
             }
         }
     }

@@ -195,7 +195,7 @@ import Testing
             let url = origin.url("/a.png").absoluteString
             let first = try home.megaton(["run", url, "--output", home.output, "--allow-private"])
             await origin.waitForRequests("/a.png", count: 1)
-            let second = try await home.run([path])
+            let second = await (try home.megaton(["run", path, "--output", home.directory.path + "/second"])).ending()
             #expect(second.code == 0 && second.errors.contains("a cache of its own"), "\(second.errors)")
             origin.release()
             #expect(await first.ending().code == 0)
@@ -228,6 +228,10 @@ import Testing
         (["run", "--retry-failed", "/bin/sh", "--rendition", "width=1"], "--rendition does not go with"),
         (["run", "--retry-failed", "/bin/sh", "--format", "jpeg"], "--format does not go with"),
         (["run", "--retry-failed", "/bin/sh", "--enlarge"], "--enlarge does not go with"),
+        (["run", "--retry-failed", "/bin/sh", "--output", "/tmp/x"], "--output does not go with --retry-failed"),
+        (["run", "/tmp", "--output", "/tmp/x", "--format", "png", "--quality", "5"], "png has no --quality"),
+        (["run", "/tmp", "--output", "/tmp/x", "--rendition", "width=1,quality=5,format=gif"], "gif has no quality"),
+        (["run", "/tmp", "--output", "/tmp/x", "--size", "1x1", "--size", "1x1"], "share the name 1x1"),
         (["submit", "--retry-failed", "/bin/sh", "--redis", "redis://h", "--quality", "80"], "--quality does not go"),
         (["run", "", "--output", "/tmp/x"], "input is empty"),
         (["run", "/tmp", "--output", "/tmp/x", "--credentials", ""], "--credentials is empty"),

@@ -26,8 +26,14 @@ final class BatchRun: Sendable {
     private let ledger: Ledger?
     private let shutdown: ShutdownSignal
     private let progress = Mutex(Progress())
+    /// Fired when the batch has begun, or will not.
+    private let changed = Trigger()
 
     private struct Progress {
+        /// Something was pushed, perhaps in vain.
+        var wasTried = false
+        /// Redis has the batch, and has it as ours.
+        var hasBegun = false
         var submitted = 0
         var ended = 0
         var isComplete = false
@@ -81,16 +87,12 @@ final class BatchRun: Sendable {
         do {
             tally = try await follow()
         } catch {
-            // Whatever it was (the ledger's disk is full, a list cannot be read): nobody follows the batch any more.
-            do {
-                try await monitor.cancel()
-            } catch let second {
-                Terminal.error("megaton: the batch \(batch) could not be cancelled: \(second)")
-            }
+            try await giveUp(after: error)
             throw error
         }
         let seconds = start.duration(to: .now).inSeconds
-        let counters = try await finalCounters()
+        // One that has not begun may be somebody else's of the same name.
+        let counters = hasBegun ? try await finalCounters() : BatchCounters.none
         if counters["results_dropped"] > 0 {
             Terminal.error(
                 "megaton: \(counters["results_dropped"]) outcomes came too fast for the ledger and are not in it."
@@ -121,19 +123,35 @@ final class BatchRun: Sendable {
         )
     }
 
+    private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
+
+    /// Whatever it was (the ledger's disk is full, a list cannot be read): nobody follows the batch any more. What was refused
+    /// as somebody else's is left alone.
+    private func giveUp(after error: any Error) async throws {
+        let isOurs = (error as? RedisError)?.saysBatchExists != true && progress.withLock(\.wasTried)
+        guard hasBegun || isOurs else { return }
+        do {
+            try await monitor.cancel()
+        } catch let second {
+            Terminal.error("megaton: the batch \(batch) could not be cancelled: \(second)")
+        }
+    }
+
     private func follow() async throws -> BatchTally {
         try await withThrowingTaskGroup(of: BatchTally?.self) { group in
             group.addTask {
                 try await self.submit()
                 self.progress.withLock { $0.isStopped = true }
+                self.changed.fire()
                 // A push that was on its way when the signal came has made a batch that was not there to be cancelled.
-                if self.shutdown.level > .none { try await self.monitor.cancel() }
+                if self.shutdown.level > .none && self.hasBegun { try await self.monitor.cancel() }
                 return nil
             }
             group.addTask { try await self.collect() }
             group.addTask {
                 await self.shutdown.wait(for: .drain)
-                if !Task.isCancelled { try await self.monitor.cancel() }
+                self.changed.fire()
+                if !Task.isCancelled && self.hasBegun { try await self.monitor.cancel() }
                 return nil
             }
             var tally: BatchTally?
@@ -172,20 +190,31 @@ final class BatchRun: Sendable {
         var maker = try options.jobMaker(batch: batch, output: output)
         defer { maker.complaints.end() }
         while shutdown.level == .none, let inputs = try await reader.next(Self.readAtOnce) {
+            if !inputs.isEmpty { progress.withLock { $0.wasTried = true } }
             for input in inputs { try await submitter.add(maker.json(for: input)) }
             // At the end of a chunk, so that few inputs start at once and many go in large pushes.
             try await submitter.flush()
-            let submitted = await submitter.submitted
-            progress.withLock { $0.submitted = submitted }
+            began(with: await submitter.submitted)
             if !unbounded { try await waitForRoom() }
         }
         // Interrupted, it stays open: not all of it was submitted.
         guard shutdown.level == .none else { return }
+        progress.withLock { $0.wasTried = true }
         try await submitter.close()
         progress.withLock { progress in
+            progress.hasBegun = true
             progress.isComplete = true
             progress.skipped = reader.skipped
         }
+    }
+
+    private func began(with submitted: Int) {
+        let isNew = progress.withLock { progress in
+            progress.submitted = submitted
+            defer { progress.hasBegun = submitted > 0 }
+            return !progress.hasBegun && submitted > 0
+        }
+        if isNew { changed.fire() }
     }
 
     /// Outcomes come in at least once a second or not at all, and a tenth of that is soon enough to go on reading.
@@ -199,13 +228,29 @@ final class BatchRun: Sendable {
 
     // MARK: - Out
 
+    /// Until then a batch of that name is somebody else's, and so are its outcomes and its end.
+    ///
+    /// - Returns: false where it will not begin.
+    private func begins() async throws -> Bool {
+        while true {
+            let now = progress.withLock { $0 }
+            if now.hasBegun { return true }
+            if now.isStopped || shutdown.level > .none { return false }
+            await changed.wait()
+            try Task.checkCancellation()
+        }
+    }
+
     private func collect() async throws -> BatchTally {
         var tally = BatchTally()
+        guard try await begins() else { return tally }
+        if progress.withLock({ $0.submitted > 0 }) { try await ledger?.begin() }
         var reporter = ProgressReporter(isInteractive: Terminal.isInteractive)
         defer { reporter.end() }
         var deadline: ContinuousClock.Instant?
         var isAbandoned = false
         while true {
+            try Task.checkCancellation()
             let lines = try await outcomes(kept: tally.ended)
             if !lines.isEmpty {
                 try await ledger?.append(lines)

@@ -32,6 +32,13 @@ struct BatchTally {
         let error: JobOutcome.Failure?
     }
 
+    /// Characters of a message that are shown; the ledger has all.
+    private static let messageLimit = 240
+
+    private static func shortened(_ message: String) -> String {
+        message.count > messageLimit ? "\(message.prefix(messageLimit - 1))…" : message
+    }
+
     /// The codes with their numbers, the most frequent first.
     var table: String {
         let unread = unreadable == 0 ? "" : "\n  \(unreadable) outcomes could not be read"
@@ -39,7 +46,7 @@ struct BatchTally {
         let width = rows.map(\.key.count).max() ?? 0
         return rows.map { code, entry in
             let name = code.padding(toLength: width, withPad: " ", startingAt: 0)
-            return "  \(String(format: "%6d", entry.count))  \(name)  \(entry.example.prefix(160))"
+            return "  \(String(format: "%6d", entry.count))  \(name)  \(Self.shortened(entry.example))"
         }.joined(separator: "\n") + unread
     }
 }

@@ -3,7 +3,8 @@ import MegatonPipeline
 
 /// The file with one JSON line for each job, in the order in which they ended.
 ///
-/// Lines are written whole, a block of them at a time, so that the file is readable however the run ends.
+/// Lines are written whole, a block of them at a time, so that the file is readable however the run ends. One run at a time
+/// writes it, and what an earlier one wrote stays until there is a batch to write of.
 final class Ledger: Sendable {
     /// Nil where the lines go nowhere: who waits for a batch needs its outcomes, not always a file of them.
     let path: String?
@@ -11,7 +12,7 @@ final class Ledger: Sendable {
     private let descriptor: Int32
     private let thread = ThreadPool(name: "megaton-ledger", count: 1)
 
-    /// - Throws: `Failure` where the file cannot be made.
+    /// - Throws: `Failure` where the file cannot be made, or another run writes it.
     init(_ path: String?) throws {
         self.path = path
         guard let path else {
@@ -22,7 +23,7 @@ final class Ledger: Sendable {
         do {
             try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         } catch {
-            throw Failure.output("the directory \(directory) cannot be made: \(error.localizedDescription)")
+            throw Failure.output("the directory \(directory) cannot be made: \(Failure.reason(error)).")
         }
         // A mistyped option must not cost a picture: what is replaced is a ledger, or empty, or not there.
         let old = open(path, O_RDONLY | O_CLOEXEC)
@@ -42,9 +43,28 @@ final class Ledger: Sendable {
                 )
             }
         }
-        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o666)
+        descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o666)
         guard descriptor >= 0 else {
             throw Failure.output("the ledger \(path) cannot be written: \(String(cString: strerror(errno))).")
+        }
+        // Some file systems of networks have no locks: there nobody is kept out.
+        if flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK {
+            Foundation.close(descriptor)
+            throw Failure.output(
+                "another run writes the ledger \(path). Wait for its end, or name another file with --ledger."
+            )
+        }
+    }
+
+    /// Forgets what an earlier run wrote.
+    ///
+    /// - Throws: `Failure` where it cannot.
+    func begin() async throws {
+        guard let path else { return }
+        let code = try await thread.run { [descriptor] in ftruncate(descriptor, 0) == 0 ? 0 : errno }
+        // What is no file, as /dev/stdout, has nothing to be forgotten.
+        guard code == 0 || code == EINVAL else {
+            throw Failure.output("the ledger \(path) cannot be written: \(String(cString: strerror(code))).")
         }
     }
 

@@ -38,7 +38,7 @@ struct RunPlaces: Sendable {
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {
-            throw Failure.output("--output \(output) cannot be made: \(error.localizedDescription)")
+            throw Failure.output("--output \(output) cannot be made: \(Failure.reason(error)).")
         }
         return path
     }

@@ -49,9 +49,9 @@ struct RunSummary: Sendable, Codable, Equatable {
         return parts.joined(separator: "; ")
     }
 
-    /// 0 all done · 2 some failed · 130 interrupted.
+    /// 0 all done · 2 some failed or were cancelled · 130 interrupted.
     func exitCode(interrupted: Bool) -> Int32 {
         if interrupted { return 130 }
-        return failed > 0 ? 2 : 0
+        return failed + cancelled > 0 ? 2 : 0
     }
 }

@@ -65,7 +65,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
                 from: Data(contentsOf: URL(fileURLWithPath: presets))
             )
         } catch {
-            throw Failure.usage("--presets \(presets) cannot be read: \(error)")
+            throw Failure.usage("--presets \(presets) cannot be read: \(Failure.reason(error)).")
         }
     }
 }

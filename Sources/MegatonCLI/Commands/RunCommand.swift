@@ -16,7 +16,7 @@ struct RunCommand: AsyncParsableCommand {
             lasts, so that a second run makes only what is missing. With --redis, or MEGATON_REDIS in the environment, it \
             uses that cluster, and starts workers of its own only if --workers is given; all workers there share the jobs.
 
-            Exit codes: 0 all done, 2 some failed (the ledger says which and why), 64 wrong usage, 69 Redis is not \
+            Exit codes: 0 all done, 2 some failed or were cancelled (the ledger says which and why), 64 wrong usage, 69 Redis is not \
             there, 74 a file cannot be written, 130 interrupted.
             """
     )
@@ -42,6 +42,7 @@ struct RunCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         if output == nil && batch.retryFailed == nil { throw ValidationError("--output names the outputs' directory.") }
+        if output != nil { try batch.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it names a directory.") }
         if let workers, !(1...256).contains(workers) { throw ValidationError("--workers is 1 to 256.") }
         if !(64...1_048_576).contains(cacheSize) { throw ValidationError("--cache-size is 64 to 1048576 MiB.") }
@@ -216,7 +217,9 @@ struct RunCommand: AsyncParsableCommand {
         let summary = result.summary
         if !result.errors.isEmpty { Terminal.error("megaton: what failed, by code:\n\(result.errors)") }
         if result.skipped > 0 {
-            Terminal.error("megaton: \(result.skipped) files of the directories are no images by their names.")
+            Terminal.error(
+                "megaton: \(result.skipped) files of the directories are no images by their names; tiff, svg and jxl are with --allow-type."
+            )
         }
         if batch.json {
             Terminal.output(try JSONText.pretty(summary))

@@ -31,6 +31,7 @@ struct SubmitCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         if let batch, !Job.isName(batch) { throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}.") }
+        if output != nil { try options.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it names a directory.") }
         if options.ledger != nil && !wait { throw ValidationError("--ledger goes with --wait.") }
     }

@@ -6,7 +6,7 @@ import Foundation
 struct DirectoryListing {
     /// What a name stands for.
     enum Kind {
-        case file, directory, other
+        case file, directory, linkedDirectory
     }
 
     let path: String
@@ -37,16 +37,16 @@ struct DirectoryListing {
         Failure.usage("the directory \(path) cannot be read: \(String(cString: strerror(errno))).")
     }
 
-    /// A link to a file counts as a file, any other link as something else.
+    /// A link that leads nowhere, or what is no file at all (a pipe, a socket), counts as a file: a worker says what is wrong
+    /// with it, and the ledger has its line.
     func kind(_ name: [UInt8]) -> Kind {
         let place = (Array(path.utf8) + [UInt8(ascii: "/")] + name + [0]).map(CChar.init(bitPattern:))
         var info = stat()
-        guard lstat(place, &info) == 0 else { return .other }
+        guard lstat(place, &info) == 0 else { return .file }
         switch info.st_mode & S_IFMT {
-        case S_IFREG: return .file
         case S_IFDIR: return .directory
-        case S_IFLNK: return stat(place, &info) == 0 && info.st_mode & S_IFMT == S_IFREG ? .file : .other
-        default: return .other
+        case S_IFLNK: return stat(place, &info) == 0 && info.st_mode & S_IFMT == S_IFDIR ? .linkedDirectory : .file
+        default: return .file
         }
     }
 }

@@ -139,7 +139,7 @@ struct InputReader {
         case .file where endings.contains((name as NSString).pathExtension.lowercased()):
             inputs.append(Self.file(path, components: components))
         case .file: skipped += 1
-        case .other: break
+        case .linkedDirectory: break
         }
     }
 
@@ -149,7 +149,7 @@ struct InputReader {
         if name.first == UInt8(ascii: ".") { return }
         let encoded = FileNames.encoded(name)
         let kind = listing.kind(name)
-        if kind == .other { return }
+        if kind == .linkedDirectory { return }
         if kind == .file && !endings.contains((encoded as NSString).pathExtension.lowercased()) {
             skipped += 1
             return

@@ -81,6 +81,15 @@ struct BatchOptions: ParsableArguments {
         if inputs.filter({ $0 == "-" }).count > 1 { throw ValidationError("Standard input can be read once only.") }
     }
 
+    /// - Throws: `ValidationError` where --output would change nothing: each job of a ledger says where its outputs go.
+    func refuseOutputOfRetry() throws {
+        if inputs.isEmpty, retryFailed != nil {
+            throw ValidationError(
+                "--output does not go with --retry-failed alone: outputs go where they were to go then."
+            )
+        }
+    }
+
     /// Looks for what is missing before anything is begun.
     ///
     /// - Throws: `Failure`.

@@ -34,7 +34,7 @@ struct CredentialsFile {
         do {
             data = try file.read(upToCount: Self.maximumSize + 1) ?? Data()
         } catch {
-            throw Failure.usage("--credentials \(path) cannot be read: \(error.localizedDescription)")
+            throw Failure.usage("--credentials \(path) cannot be read: \(Failure.reason(error)).")
         }
         guard data.count <= Self.maximumSize else {
             throw Failure.usage("--credentials \(path) is larger than \(Self.maximumSize) bytes.")

@@ -93,7 +93,13 @@ struct RenditionOptions: ParsableArguments {
         for rendition in all {
             if let complaint = rendition.complaint { throw ValidationError("\(rendition.name): \(complaint).") }
         }
-        if Set(all.map(\.name)).count < all.count { throw ValidationError("Two renditions share a name.") }
+        if quality != nil, let lossless = all.first, !all.contains(where: { $0.format.hasQuality }) {
+            throw ValidationError("\(lossless.format.rawValue) has no --quality.")
+        }
+        var names: Set<String> = []
+        for rendition in all where !names.insert(rendition.name).inserted {
+            throw ValidationError("Two renditions share the name \(rendition.name).")
+        }
         if all.count > Job.maximumRenditions {
             throw ValidationError("At most \(Job.maximumRenditions) renditions are made of an image.")
         }
@@ -152,7 +158,7 @@ struct RenditionOptions: ParsableArguments {
 
     private static func parse(_ text: String, _ template: Rendition) throws -> Rendition {
         var fields = RenditionFields(template, of: "--rendition")
-        var hasName = false
+        var (hasName, hasQuality) = (false, false)
         for part in text.split(separator: ",") {
             let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
             guard pair.count == 2 else {
@@ -160,8 +166,12 @@ struct RenditionOptions: ParsableArguments {
             }
             try fields.set(pair[0], to: pair[1])
             if pair[0] == "name" { hasName = true }
+            if pair[0] == "quality" { hasQuality = true }
         }
         var rendition = fields.rendition
+        if hasQuality && !rendition.format.hasQuality {
+            throw ValidationError("--rendition \(text): \(rendition.format.rawValue) has no quality.")
+        }
         if !hasName {
             rendition.name = "\(rendition.width.map(String.init) ?? "")x\(rendition.height.map(String.init) ?? "")"
         }

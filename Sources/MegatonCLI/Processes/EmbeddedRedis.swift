@@ -190,7 +190,7 @@ struct EmbeddedRedis: Sendable {
                 attributes: [.posixPermissions: 0o700]
             )
         } catch {
-            throw Failure.output("the cache directory \(path) cannot be made: \(error.localizedDescription)")
+            throw Failure.output("the cache directory \(path) cannot be made: \(Failure.reason(error)).")
         }
         return path
     }
@@ -199,7 +199,7 @@ struct EmbeddedRedis: Sendable {
         do {
             try text.write(toFile: path, atomically: false, encoding: .utf8)
         } catch {
-            throw Failure.output("\(path) cannot be written: \(error.localizedDescription)")
+            throw Failure.output("\(path) cannot be written: \(Failure.reason(error)).")
         }
     }
 }

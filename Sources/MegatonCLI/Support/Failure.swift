@@ -19,6 +19,29 @@ struct Failure: Error, CustomStringConvertible {
     static func output(_ message: String) -> Failure { Failure(code: 74, message: message) }
 
     var description: String { message }
+
+    /// What was wrong, without the names of Swift's types: what the kernel said of a file, or which value of a JSON.
+    static func reason(_ error: any Error) -> String {
+        if let code = ((error as? CocoaError)?.underlying as? POSIXError)?.code {
+            return String(cString: strerror(code.rawValue))
+        }
+        guard let error = error as? DecodingError else { return error.localizedDescription }
+        let context: DecodingError.Context? =
+            switch error {
+            case .typeMismatch(_, let context), .valueNotFound(_, let context), .keyNotFound(_, let context),
+                .dataCorrupted(let context):
+                context
+            @unknown default: nil
+            }
+        let place = context?.codingPath.map { $0.intValue.map { "[\($0)]" } ?? $0.stringValue }.joined(separator: ".")
+        let text = context?.debugDescription ?? "\(error)"
+        return place.map { $0.isEmpty ? text : "\($0): \(text)" } ?? text
+    }
+}
+
+extension RedisError {
+    /// Somebody else has submitted a batch of this name.
+    var saysBatchExists: Bool { message.contains("BATCHEXISTS") }
 }
 
 /// Runs a command's body; whatever goes wrong is told in one line on standard error.
@@ -32,7 +55,7 @@ func reportingFailures(_ body: () async throws -> Void) async throws {
         Terminal.error("megaton: \(error)")
         throw ExitCode(74)
     } catch let error as RedisError {
-        if error.message.contains("BATCHEXISTS") {
+        if error.saysBatchExists {
             Terminal.error("megaton: a batch of this name has been submitted before; choose another --batch.")
             throw ExitCode(64)
         }

@@ -1,3 +1,4 @@
+import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -36,7 +37,8 @@ final class HealthServer: Sendable {
                 .bind(host: host, port: port).get()
             return HealthServer(channel)
         } catch {
-            throw Failure.unavailable("--health \(text) cannot be listened on: \(error)")
+            let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
+            throw Failure.unavailable("--health \(text) cannot be listened on: \(reason).")
         }
     }
 

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Wakes one who waits; fired while nobody waits, it wakes the next one at once. Several firings are one.
-final class Trigger: Sendable {
+package final class Trigger: Sendable {
     private enum State {
         case idle
         case fired
@@ -10,7 +10,9 @@ final class Trigger: Sendable {
 
     private let state = Mutex(State.idle)
 
-    func fire() {
+    package init() {}
+
+    package func fire() {
         let continuation = state.withLock { state -> CheckedContinuation<Void, Never>? in
             if case .waiting(let continuation) = state {
                 state = .idle
@@ -23,7 +25,7 @@ final class Trigger: Sendable {
     }
 
     /// Returns when it is fired, or when the task is cancelled. One at a time may wait.
-    func wait() async {
+    package func wait() async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isReady = state.withLock { state in

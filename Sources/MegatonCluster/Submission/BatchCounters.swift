@@ -2,6 +2,9 @@
 public struct BatchCounters: Sendable, Equatable {
     private let fields: [String: Int]
 
+    /// Of a batch that is not there.
+    public static let none = BatchCounters([:])
+
     init(_ fields: [String: String]) { self.fields = fields.compactMapValues(Int.init) }
 
     /// A counter by its name in Redis; 0 where it was never touched.

@@ -217,7 +217,7 @@ public struct FileAccess: Sendable {
         let code = errno
         let text = String(cString: strerror(code))
         return switch code {
-        case ENOENT, ENOTDIR: ImagePipeline.Error(.notFound, "\(path): \(text).")
+        case ENOENT, ENOTDIR, ENAMETOOLONG: ImagePipeline.Error(.notFound, "\(path): \(text).")
         case EACCES, EPERM, ELOOP: ImagePipeline.Error(.accessDenied, "\(path): \(text).")
         default: ImagePipeline.Error(.unreachable, "\(path): \(text).")
         }

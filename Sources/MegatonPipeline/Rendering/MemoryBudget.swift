@@ -78,7 +78,7 @@ public final class MemoryBudget: Sendable {
         guard cost.bytes > bytes else { return }
         throw ImagePipeline.Error(
             .tooCostly,
-            "about \(cost.bytes >> 20) MiB of memory would be needed; this process may take \(bytes >> 20) MiB."
+            "about \((cost.bytes >> 20) + 1) MiB of memory would be needed; this process may take \(bytes >> 20) MiB."
         )
     }
 }

@@ -6,7 +6,8 @@ import MegatonRedis
 struct BatchWaitCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wait",
-        abstract: "Wait until all jobs of a batch have ended. Exits 2 if some failed, 75 after --timeout."
+        abstract:
+            "Wait until all jobs of a batch have ended. Exits 2 if some failed or were cancelled, 75 after --timeout."
     )
 
     @OptionGroup var redis: RedisOptions
@@ -28,7 +29,7 @@ struct BatchWaitCommand: AsyncParsableCommand {
                     try await ended(queue)
                 }
                 Terminal.output(try JSONText.pretty(report))
-                if report.failed > 0 { throw ExitCode(2) }
+                if report.failed + report.cancelled > 0 { throw ExitCode(2) }
             }
         }
     }

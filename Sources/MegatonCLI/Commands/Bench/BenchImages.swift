@@ -44,7 +44,7 @@ struct BenchImages: Sendable {
         do {
             return Image(path: url.path, data: try Data(contentsOf: url))
         } catch {
-            throw Failure.usage("\(url.path) cannot be read: \(error.localizedDescription)")
+            throw Failure.usage("\(url.path) cannot be read: \(Failure.reason(error)).")
         }
     }
 }

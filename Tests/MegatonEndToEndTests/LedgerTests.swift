@@ -1,0 +1,68 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import Testing
+
+/// What becomes of a ledger, and of an input that has no line in one.
+@Suite(.timeLimit(.minutes(3))) struct LedgerTests {
+    private struct CannotLock: Error {}
+
+    /// Fault: two runs wrote one file, through each other's lines.
+    @Test func oneRunAtATimeWritesALedger() async throws {
+        let home = try RunTests.Home()
+        let picture = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        let old = #"{"from":"another run"}"# + "\n"
+        let ledger = try home.directory.write(Data(old.utf8), to: "out/megaton-ledger.jsonl")
+        let held = open(ledger, O_WRONLY | O_CLOEXEC)
+        guard held >= 0, flock(held, LOCK_EX) == 0 else { throw CannotLock() }
+        let refused = try await home.run([picture, "--workers", "1"])
+        #expect(refused.code == 74 && refused.errors.contains("another run writes the ledger"), "\(refused.errors)")
+        #expect(try String(contentsOfFile: ledger, encoding: .utf8) == old)
+        close(held)
+        let ending = try await home.run([picture, "--workers", "1"])
+        #expect(ending.code == 0, "\(ending.errors)")
+        #expect(try home.ledger().count == 1)
+    }
+
+    @Test func aRunWithNothingToDoKeepsTheLedger() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(Data(), to: "in/text.txt")
+        let old = #"{"from":"an earlier run"}"# + "\n"
+        let ledger = try home.directory.write(Data(old.utf8), to: "out/megaton-ledger.jsonl")
+        let ending = try await home.run([home.directory.path + "/in", "--workers", "1"])
+        #expect(ending.code == 0 && ending.errors.contains("nothing to do"), "\(ending.errors)")
+        #expect(try String(contentsOfFile: ledger, encoding: .utf8) == old)
+    }
+
+    /// Fault: the run went on to wait for a batch that nobody submitted.
+    @Test func aListThatCannotBeOpenedEndsTheRun() async throws {
+        let home = try RunTests.Home()
+        // It is there, and opening it fails for everybody.
+        let list = home.directory.path + "/list.txt"
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        defer { close(descriptor) }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: list.utf8) }
+        let size = socklen_t(MemoryLayout<sockaddr_un>.size)
+        let code = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(descriptor, $0, size) }
+        }
+        try #require(code == 0 && list.utf8.count < 100)
+        let ending = try await home.run([list, "--workers", "1"])
+        #expect(ending.code == 64 && ending.errors.contains("\(list) cannot be read"), "\(ending.errors)")
+    }
+
+    /// Fault: they were neither rendered nor told of.
+    @Test func whatIsNoFileHasItsLine() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        let folder = home.directory.path + "/in"
+        try #require(symlink("nowhere", folder + "/b.png") == 0 && mkfifo(folder + "/c.png", 0o600) == 0)
+        try #require(symlink(".", folder + "/d.png") == 0)
+        let ending = try await home.run([folder, "--workers", "1", "--attempts", "1"])
+        #expect(ending.code == 2, "\(ending.errors)")
+        let names = try home.ledger().map { "\(URL(string: $0.source)?.lastPathComponent ?? "") \($0.status.rawValue)" }
+        #expect(names.sorted() == ["a.png done", "b.png failed", "c.png failed"], "d.png leads to a directory")
+    }
+}
