@@ -87,7 +87,7 @@ final class BatchRun: Sendable {
         do {
             tally = try await follow()
         } catch {
-            try await giveUp(after: error)
+            await giveUp(after: error)
             throw error
         }
         let seconds = start.duration(to: .now).inSeconds
@@ -127,7 +127,7 @@ final class BatchRun: Sendable {
 
     /// Whatever it was (the ledger's disk is full, a list cannot be read): nobody follows the batch any more. What was refused
     /// as somebody else's is left alone.
-    private func giveUp(after error: any Error) async throws {
+    private func giveUp(after error: any Error) async {
         let isOurs = (error as? RedisError)?.saysBatchExists != true && progress.withLock(\.wasTried)
         guard hasBegun || isOurs else { return }
         do {

@@ -116,12 +116,12 @@ def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
             server.start()
         for name in settings.cases:
             if name == "repeat":
-                cases[name] = sharing.repeat(stage, pictures.kinds["web"], settings.lone_rounds)
+                cases[name] = sharing.repeat(stage, pictures.kinds["web"], settings.rounds)
                 continue
             kind = name if name in pictures.kinds else "photos"
             jobs = settings.jobs(name, len(pictures.kinds[kind]))
             if name == "again":
-                cases[name] = sharing.again(stage, pictures.kinds[kind], jobs, settings.lone_rounds)
+                cases[name] = sharing.again(stage, pictures.kinds[kind], jobs, settings.rounds)
                 continue
             sizes = FOUR_SIZES if name == "four" else (SIZE,)
             case = Case(name, kind, pictures.kinds[kind], sizes, jobs)

@@ -22,8 +22,6 @@ WEB_QUALITY = 85
 #: The case `repeat`: so many jobs over so many URLs.
 REPEAT_JOBS = 10_000
 REPEAT_URLS = 100
-#: Rounds of `again` and `repeat` at most: they are long, and compare with nobody.
-LONE_ROUNDS = 3
 
 CASES = ("photos", "shipped", "web", "four", "again", "repeat")
 
@@ -42,11 +40,6 @@ class Settings:
     only: tuple[str, ...]
     json: Path | None
     chart: Path | None
-
-    @property
-    def lone_rounds(self) -> int:
-        """Rounds of a case that only Megaton has."""
-        return min(self.rounds, LONE_ROUNDS)
 
     @property
     def cores(self) -> int:
