@@ -52,9 +52,20 @@ public final class RedisClient: Sendable {
         self.logger = logger
     }
 
-    /// Connects now, or says at once why that is not possible.
-    public func connect() async throws(RedisError) {
-        _ = try await attempt().connection(before: nil)
+    /// Connects now, or tries again for a while if Redis is away or still loads.
+    ///
+    /// - Parameter limit: how long it tries; zero makes one attempt. A cancelled task waits for no further attempt.
+    /// - Throws: the last attempt's error; errors that time does not cure, such as a wrong password, at once.
+    public func connect(waiting limit: Duration = .zero) async throws(RedisError) {
+        let deadline = ContinuousClock.now + limit
+        while true {
+            do throws(RedisError) {
+                _ = try await attempt().connection(before: nil)
+                return
+            } catch {
+                guard error.isTransient, !Task.isCancelled, ContinuousClock.now < deadline else { throw error }
+            }
+        }
     }
 
     /// Sends one command.

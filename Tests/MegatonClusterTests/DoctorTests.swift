@@ -37,6 +37,9 @@ import Testing
 
     @Test func aFitRedisAndAnEmptyQueueGiveNoComplaint() async throws {
         try await QueueFixture.run(.init(settings: ["appendonly yes"])) { (fixture) async throws in
+            #expect(await complaints(examine(fixture)) == ["workers"], "no job would be done")
+            let seconds = try await fixture.redis.send(["TIME"]).array?.first?.int ?? 0
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.workers), .int(seconds * 1000), "here"])
             let all = await examine(fixture)
             #expect(complaints(all).isEmpty, "\(all)")
             #expect(try finding("control Redis: role", all).message == "master")
@@ -44,6 +47,8 @@ import Testing
                 try finding("control Redis: persistence", all).message == "appendonly is on, appendfsync is everysec"
             )
             #expect(findings("cache Redis: role", all).isEmpty, "one Redis serves both and is looked at once")
+            try await fixture.redis.send(["DEL", .string(fixture.keys.leader)])
+            #expect(await complaints(examine(fixture)) == ["coordinator"], "no job would be admitted")
         }
     }
 

@@ -75,8 +75,53 @@ import Testing
                 #expect(try await megaton(["dead", "list"], server).output.contains("no dead jobs"))
                 try await client.send(["LPUSH", "megaton:{default}:jobs", "{"])
                 try await count("failed", is: 4, server)
-                #expect(try await megaton(["dead", "drop", "--all"], server).output.contains("1 dead jobs dropped"))
+                let unsure = try await megaton(["dead", "drop", "--all"], server)
+                #expect(unsure.code == 64 && unsure.errors.contains("1 dead job "), "\(unsure.errors)")
+                #expect(unsure.errors.contains("--yes"))
+                let drop = try await megaton(["dead", "drop", "--all", "--yes"], server)
+                #expect(drop.output.contains("1 dead job dropped"), "\(drop.output)\(drop.errors)")
             }
+        }
+    }
+
+    @Test func listsSayWhereTheyEndAndFiltersWhatTheyMissed() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            let letter = #"{"code":"not_found","message":"404","attempts":1,"job":"{\"source\":\"data:,x\"}"}"#
+            for id in 0..<7 {
+                try await client.send(["ZADD", "megaton:{default}:dead", .int(1_700_000_000_000 + id), .int(id)])
+                try await client.send(["HSET", "megaton:{default}:deadinfo", .int(id), .string(letter)])
+            }
+            let short = try await megaton(["dead", "list", "--limit", "5"], server)
+            #expect(short.output.split(separator: "\n").count == 5)
+            #expect(short.errors.contains("5 of 7 dead jobs"), "\(short.errors)")
+            #expect(try await megaton(["dead", "list", "--limit", "7"], server).errors.isEmpty)
+            for command in ["requeue", "drop"] {
+                let missed = try await megaton(["dead", command, "--error", "nonsense"], server)
+                #expect(missed.code == 1 && missed.errors.contains("nonsense"), "\(missed.errors)")
+            }
+            let shown = try await megaton(["dead", "show", "3"], server)
+            let object = try JSONSerialization.jsonObject(with: Data(shown.output.utf8)) as? [String: Any]
+            #expect(object?["died_at"] as? String == "2023-11-14T22:13:20Z")
+            #expect((object?["request"] as? [String: Any])?["source"] as? String == "data:,x")
+        }
+    }
+
+    @Test func aQueueThatNoProcessHasUsedIsNamed() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let status = try await megaton(["status", "--queue", "defalt"], server)
+            #expect(status.code == 0 && status.errors.contains("\"defalt\""), "\(status.errors)")
+            let lenient = try await megaton(["doctor", "--queue", "defalt"], server)
+            #expect(lenient.code == 0 && lenient.output.contains("\"defalt\""), "\(lenient.output)")
+            #expect(try await megaton(["doctor", "--strict"], server).code == 1)
+        }
+    }
+
+    @Test func aRedisThatMayEvictJobsGetsNone() async throws {
+        try await RedisServerProcess.run(.init(settings: ["maxmemory-policy allkeys-lru"])) { (server) async throws in
+            let submit = try await megaton(["submit", "https://example.org/a.jpg"], server)
+            #expect(submit.code == 64 && submit.errors.contains("noeviction"), "\(submit.errors)")
         }
     }
 

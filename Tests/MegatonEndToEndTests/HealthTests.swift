@@ -43,6 +43,22 @@ import Testing
         }
     }
 
+    @Test func aCoordinatorReportsItsHealthFromTheStart() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let port = try FreePort.find()
+            await server.crash()
+            let coordinator = try ProgramUnderTest.megaton([
+                "coordinator", "--redis", server.url, "--health", "127.0.0.1:\(port)",
+            ])
+            try await wait(for: 503, at: "/ready", port)
+            #expect(try await status("/live", port) == 200)
+            try await server.startAgain()
+            try await wait(for: 200, at: "/ready", port)
+            coordinator.send(SIGTERM)
+            #expect(await coordinator.ending().code == 0)
+        }
+    }
+
     /// Fault: connections that never asked stayed, until the worker had no descriptors left for its work.
     @Test func whoSaysNothingIsLetGo() async throws {
         try await RedisServerProcess.run { (server) async throws in

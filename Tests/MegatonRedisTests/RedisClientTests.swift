@@ -48,6 +48,31 @@ import Testing
         }
     }
 
+    @Test func connectWaitsForAServerThatComesLater() async throws {
+        try await RedisServerProcess.run { server in
+            await server.crash()
+            let client = server.client()
+            defer { client.close() }
+            await #expect { try await client.connect() } throws: { ($0 as? RedisError)?.code == .unreachable }
+            async let isConnected: Void = client.connect(waiting: .seconds(60))
+            try await server.startAgain()
+            try await isConnected
+            #expect(try await client.send(["PING"]) == .status("PONG"))
+        }
+    }
+
+    @Test func connectDoesNotWaitForWhatTimeDoesNotCure() async throws {
+        try await RedisServerProcess.run(.init(settings: ["requirepass secret"])) { server in
+            var configuration = server.configuration
+            configuration.password = "wrong"
+            let client = client(configuration)
+            defer { client.close() }
+            await #expect { try await client.connect(waiting: .seconds(3600)) } throws: {
+                ($0 as? RedisError)?.code == .authentication
+            }
+        }
+    }
+
     @Test func carriesLargeValuesBothWays() async throws {
         try await RedisServerProcess.run { server in
             let client = server.client()

@@ -14,6 +14,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
     @OptionGroup var log: LogOptions
+    @OptionGroup var start: StartOptions
 
     @Option(name: .long, help: "Jobs that are admitted at a time, at the most; the rest waits in the intake.")
     var window = 16_384
@@ -47,11 +48,14 @@ struct CoordinatorCommand: AsyncParsableCommand {
                 logger: log.logger("megaton.coordinator")
             )
             try await ProcessSignals.forwarded(to: shutdown) {
-                try await coordinator.start()
-                await withTaskGroup(of: Void.self) { group in
-                    group.addTask { await coordinator.run() }
-                    await shutdown.wait(for: .drain)
-                    group.cancelAll()
+                try await start.run(until: shutdown, isReady: { coordinator.isReady }) { limit in
+                    try await coordinator.start(waitingForRedis: limit)
+                } _: {
+                    await withTaskGroup(of: Void.self) { group in
+                        group.addTask { await coordinator.run() }
+                        await shutdown.wait(for: .drain)
+                        group.cancelAll()
+                    }
                 }
             }
         }

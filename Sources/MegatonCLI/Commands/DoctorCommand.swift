@@ -6,7 +6,7 @@ import MegatonCluster
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Look for what will go wrong later. Exits 1 if there is an error.",
+        abstract: "Look for what will go wrong later. Exits 1 if there is an error, with --strict also for a warning.",
         discussion: RedisOptions.environmentHelp
     )
 
@@ -14,6 +14,9 @@ struct DoctorCommand: AsyncParsableCommand {
 
     @Flag(name: .long, help: "Mend the queue where a job is in two places or in none; the queue goes on meanwhile.")
     var repair = false
+
+    @Flag(name: .long, help: "Exit 1 for warnings too.")
+    var strict = false
 
     @Flag(name: .long, help: "A JSON list.")
     var json = false
@@ -31,7 +34,8 @@ struct DoctorCommand: AsyncParsableCommand {
                         Terminal.output("\(level) \(finding.subject): \(finding.message)")
                     }
                 }
-                if findings.contains(where: { $0.level == .error }) { throw ExitCode(1) }
+                let isBad = findings.contains { $0.level == .error || strict && $0.level == .warning }
+                if isBad { throw ExitCode(1) }
             }
         }
     }

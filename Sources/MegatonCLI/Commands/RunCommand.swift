@@ -47,7 +47,11 @@ struct RunCommand: AsyncParsableCommand {
         if let workers, !(1...256).contains(workers) { throw ValidationError("--workers is 1 to 256.") }
         if !(64...1_048_576).contains(cacheSize) { throw ValidationError("--cache-size is 64 to 1048576 MiB.") }
         if redis.cacheURL != nil && redis.controlURL == nil {
-            throw ValidationError("--cache-redis goes with --redis.")
+            throw ValidationError(
+                redis.cacheRedis == nil
+                    ? "MEGATON_CACHE_REDIS is set, but neither --redis nor MEGATON_REDIS: unset it for a private Redis."
+                    : "--cache-redis goes with --redis."
+            )
         }
         // Workers of a cluster may have it switched on.
         let writesJXL = try batch.renditions.renditions().contains { $0.format == .jxl }

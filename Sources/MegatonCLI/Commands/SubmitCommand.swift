@@ -42,8 +42,10 @@ struct SubmitCommand: AsyncParsableCommand {
             let shutdown = ShutdownSignal()
             let name = batch ?? Identity.batch("submit")
             let control = try redis.control()
-            try await InspectorSession.run(redis) { inspector in
-                let status = try await inspector.status()
+            try await InspectorSession.connected(redis) { control, cache in
+                try await ControlRedisCheck.run(control)
+                let queue = JobQueue(control, keys: redis.keys)
+                let status = try await Inspector(queue: queue, cache: cache).status()
                 if status.leader == nil || status.livingWorkers.isEmpty {
                     Terminal.error(
                         "megaton: the jobs will wait: the cluster has \(status.leader == nil ? "no coordinator" : "no worker") "

@@ -16,6 +16,7 @@ struct WorkerCommand: AsyncParsableCommand {
     @OptionGroup var redis: RedisOptions
     @OptionGroup var worker: WorkerOptions
     @OptionGroup var log: LogOptions
+    @OptionGroup var start: StartOptions
 
     @Option(name: .long, help: "Jobs in hand at a time; most of them wait for an origin.")
     var concurrency = 16
@@ -48,15 +49,6 @@ struct WorkerCommand: AsyncParsableCommand {
     )
     var history: String?
 
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "Answer HTTP there: /live while the process works, /ready while its Redis does; 127.0.0.1:8090, say.",
-            valueName: "address:port"
-        )
-    )
-    var health: String?
-
     @Option(name: .customLong("drain-timeout"), help: "Seconds that running jobs may take after SIGTERM.")
     var drainTimeout: Double = 25
 
@@ -72,9 +64,6 @@ struct WorkerCommand: AsyncParsableCommand {
         if !(0.05...60).contains(sweepInterval) { throw ValidationError("--sweep-interval is 0.05 to 60 seconds.") }
         if !(0.5...600).contains(flightLease) { throw ValidationError("--flight-lease is 0.5 to 600 seconds.") }
         if history?.isEmpty == true { throw ValidationError("--history is empty; it names a file.") }
-        if let health, HealthServer.address(health) == nil {
-            throw ValidationError("--health looks like 127.0.0.1:8090, not \"\(health)\".")
-        }
         if !(0...3600).contains(drainTimeout) { throw ValidationError("--drain-timeout is 0 to 3600 seconds.") }
     }
 
@@ -104,11 +93,11 @@ struct WorkerCommand: AsyncParsableCommand {
                     logger: logger,
                     onHungRender: { _exit(70) }
                 )
-                try await worker.start()
-                var server: HealthServer?
-                if let health { server = try await HealthServer.start(health) { worker.isReady } }
-                await worker.run(until: shutdown)
-                try await server?.stop()
+                try await start.run(until: shutdown, isReady: { worker.isReady }) { limit in
+                    try await worker.start(waitingForRedis: limit)
+                } _: {
+                    await worker.run(until: shutdown)
+                }
                 try await leaseGroup.shutdownGracefully()
             }
         }

@@ -27,9 +27,14 @@ struct RedisOptions: ParsableArguments {
         "The environment may give the URLs instead: MEGATON_REDIS, MEGATON_CACHE_REDIS (they may carry passwords)."
 
     /// The URL from the command line or the environment.
-    var controlURL: String? { redis ?? ProcessInfo.processInfo.environment["MEGATON_REDIS"] }
+    var controlURL: String? { redis ?? Self.variable("MEGATON_REDIS") }
     /// The URL from the command line or the environment.
-    var cacheURL: String? { cacheRedis ?? ProcessInfo.processInfo.environment["MEGATON_CACHE_REDIS"] }
+    var cacheURL: String? { cacheRedis ?? Self.variable("MEGATON_CACHE_REDIS") }
+
+    /// An empty variable counts as none: that is how environment files switch one off.
+    private static func variable(_ name: String) -> String? {
+        ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
+    }
 
     var keys: QueueKeys { QueueKeys(queue: queue) }
 

@@ -1,16 +1,27 @@
 import Foundation
 
-/// A fresh directory that only we may enter (mode 700), with a path short enough for a socket within (108 bytes).
+/// A fresh directory beneath `TMPDIR` that only this user may enter (mode 700), with a path short enough for a socket
+/// within (108 bytes, unix(7)).
 struct TemporaryDirectory: Sendable {
     let path: String
 
-    /// - Throws: `Failure` where it cannot be made.
+    /// Leaves room for "/megaton-XXXXXX/redis.sock".
+    private static let longestParent = 80
+
+    /// - Throws: `Failure` if it cannot be made.
     init() throws {
-        var template = Array("/tmp/megaton-XXXXXX".utf8CString)
+        let parent = Self.parent(ProcessInfo.processInfo.environment["TMPDIR"])
+        var template = Array("\(parent)/megaton-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
-            throw Failure.output("a directory in /tmp cannot be made: \(String(cString: strerror(errno))).")
+            throw Failure.output("a directory in \(parent) cannot be made: \(String(cString: strerror(errno))).")
         }
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// `TMPDIR` if it is an absolute path that is short enough, or else `/tmp`.
+    private static func parent(_ variable: String?) -> String {
+        guard let variable, variable.hasPrefix("/"), variable.utf8.count <= longestParent else { return "/tmp" }
+        return variable.count > 1 && variable.hasSuffix("/") ? String(variable.dropLast()) : variable
     }
 
     /// What cannot be removed is told: it may hold logs, and it takes room.

@@ -5,6 +5,16 @@ enum Terminal {
     /// Whether somebody looks at standard error.
     static var isInteractive: Bool { isatty(STDERR_FILENO) == 1 }
 
+    /// Whether a person can read a question and answer it.
+    static var canAsk: Bool { isInteractive && isatty(STDIN_FILENO) == 1 }
+
+    /// Asks a question that is answered by "y" or "yes"; everything else, and the end of the input, means no.
+    static func confirms(_ question: String) -> Bool {
+        write(visible(question) + " [y/N] ", to: .standardError)
+        let answer = readLine()?.trimmingCharacters(in: .whitespaces).lowercased()
+        return answer == "y" || answer == "yes"
+    }
+
     /// A line on standard error, or several.
     static func error(_ line: String) { write(visible(line) + "\n", to: .standardError) }
 

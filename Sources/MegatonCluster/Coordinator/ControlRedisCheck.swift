@@ -1,10 +1,44 @@
+internal import Logging
 public import MegatonRedis
 
 /// Whether a Redis may hold jobs.
 public enum ControlRedisCheck {
-    /// Refuses a Redis that may evict keys without a time-out: it would lose jobs without a word.
+    /// Connects, waiting for a Redis that is away, and then checks it.
     ///
-    /// - Throws: `.invalidConfiguration` with the setting's name and what to do.
+    /// A server that starts together with its Redis may be faster than it; if it gave up at once, its service manager
+    /// would have to start it again and again. Cancellation ends the waiting, and the client fails fast from then on.
+    ///
+    /// - Parameter limit: how long it tries again; zero makes one attempt.
+    /// - Throws: the last attempt's error, or what ``run(_:)`` throws.
+    static func connect(_ redis: RedisClient, waiting limit: Duration, logger: Logger) async throws {
+        try await withTaskCancellationHandler {
+            do throws(RedisError) {
+                try await redis.connect()
+            } catch {
+                guard error.isTransient, limit > .zero else { throw error }
+                let metadata: Logger.Metadata = [LogKey.error: "\(error)", LogKey.limit: "\(limit)"]
+                logger.notice("waiting for Redis", metadata: metadata)
+                try await wait(for: redis, limit)
+                logger.notice("Redis is there")
+            }
+            try await run(redis)
+        } onCancel: {
+            redis.hurry()
+        }
+    }
+
+    private static func wait(for redis: RedisClient, _ limit: Duration) async throws(RedisError) {
+        do throws(RedisError) {
+            try await redis.connect(waiting: limit)
+        } catch {
+            guard error.isTransient else { throw error }
+            throw RedisError(error.code, "\(error.message) It was tried for \(limit.components.seconds) s.")
+        }
+    }
+
+    /// Refuses a Redis that may evict keys without a time-out: it would lose jobs without an error.
+    ///
+    /// - Throws: `.invalidConfiguration` with the setting's name and the command that changes it.
     public static func run(_ redis: RedisClient) async throws(RedisError) {
         let info = try await redis.send(["INFO", "memory"]).string ?? ""
         let policy = info.split(whereSeparator: \.isNewline)

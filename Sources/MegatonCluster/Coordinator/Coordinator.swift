@@ -40,6 +40,8 @@ public final class Coordinator: Sendable {
     private let logger: Logger
     /// Since when nobody leads, as a reserve has seen it.
     private let leaderless = Mutex<ContinuousClock.Instant?>(nil)
+    /// When Redis last answered an attempt to lead or a renewal.
+    private let lastAnswer = Mutex<ContinuousClock.Instant?>(nil)
 
     /// How soon it looks again while jobs wait and the window is full.
     private static let fullWait: Duration = .milliseconds(5)
@@ -73,10 +75,17 @@ public final class Coordinator: Sendable {
         leadership = Leadership(queue: queue, name: name, lease: configuration.leaderLease, isReserve: isReserve)
     }
 
+    /// Whether Redis has answered an attempt to lead, or a renewal of the lead, within the leader's lease.
+    public var isReady: Bool {
+        lastAnswer.withLock { $0 }.map { .now - $0 < configuration.leaderLease } ?? false
+    }
+
     /// Connects and checks that the Redis is fit to hold jobs.
-    public func start() async throws {
-        try await queue.redis.connect()
-        try await ControlRedisCheck.run(queue.redis)
+    ///
+    /// - Parameter limit: how long it tries again while Redis is away or still loads; zero makes one attempt.
+    /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
+    public func start(waitingForRedis limit: Duration = .zero) async throws {
+        try await ControlRedisCheck.connect(queue.redis, waiting: limit, logger: logger)
     }
 
     /// Works until the task is cancelled, then gives the lead up.
@@ -102,7 +111,9 @@ public final class Coordinator: Sendable {
             do {
                 let wait = isReserve ? Self.lookInterval : configuration.renewInterval
                 if try await isWanted() {
-                    switch try await leadership.attempt() {
+                    let attempt = try await leadership.attempt()
+                    lastAnswer.withLock { $0 = .now }
+                    switch attempt {
                     case .leads(let epoch):
                         try await withThrowingTaskGroup(of: Void.self) { group in
                             // Beside the rounds, as some of them wait: as long as it leads nobody else has to sweep.
@@ -201,6 +212,7 @@ public final class Coordinator: Sendable {
                     logger.warning("somebody else leads now", metadata: [LogKey.epoch: "\(epoch)"])
                     return
                 }
+                lastAnswer.withLock { $0 = .now }
             }
             if look.isDue(at: .now) { window.observe(slots: try await intake.slots()) }
             if trim.isDue(at: .now) {

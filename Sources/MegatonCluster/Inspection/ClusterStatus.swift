@@ -26,6 +26,8 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var brakes: [String] = []
     /// Batches that are known.
     public var batches = 0
+    /// Whether anything was ever pushed to the queue or any process has worked on it: false may mean a mistyped name.
+    public var isKnown = false
     /// `host:pid:random` of the leader, if there is one.
     public var leader: String?
     public var workers: [Worker] = []

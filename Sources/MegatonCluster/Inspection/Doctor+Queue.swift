@@ -10,7 +10,8 @@ extension Doctor {
     func state() async -> [Finding] {
         do {
             let status = try await Inspector(queue: JobQueue(control, keys: keys), cache: cache).status()
-            var findings = [coordinator(status), silentWorkers(status), workers(status), dead(status)]
+            var findings = status.isKnown ? [] : [unknownQueue()]
+            findings += [coordinator(status), silentWorkers(status), workers(status), dead(status)]
             findings.append(try await damagedBatches())
             findings += try await brakes()
             findings.append(try await brokenOff())
@@ -20,13 +21,23 @@ extension Doctor {
         }
     }
 
+    /// A mistyped name looks like a queue without work.
+    private func unknownQueue() -> Finding {
+        Finding(
+            level: .warning,
+            subject: "queue",
+            message: "no process has used the queue \"\(keys.queue)\" on this Redis yet. Check --queue, or start "
+                + "megaton coordinator and megaton worker."
+        )
+    }
+
     private func coordinator(_ status: ClusterStatus) -> Finding {
         let waiting = status.intake + status.staged
         return Finding(
-            level: status.leader != nil || waiting == 0 ? .ok : .warning,
+            level: status.leader != nil || !status.isKnown ? .ok : .warning,
             subject: "coordinator",
             message: status.leader.map { "\($0) leads" }
-                ?? "none leads; \(waiting) jobs wait to be admitted. Start megaton coordinator."
+                ?? "none leads; \(waiting) jobs wait to be admitted, and so will new ones. Start megaton coordinator."
         )
     }
 
@@ -45,10 +56,10 @@ extension Doctor {
         let waiting = status.ready + status.intake + status.staged
         let living = status.livingWorkers.count
         return Finding(
-            level: living > 0 || waiting == 0 ? .ok : .warning,
+            level: living > 0 || !status.isKnown ? .ok : .warning,
             subject: "workers",
             message: living == 0
-                ? "none is there; \(status.ready) jobs are ready. Start megaton worker."
+                ? "none is there; \(waiting) jobs wait. Start megaton worker."
                 : "\(living) are there"
         )
     }

@@ -29,6 +29,7 @@ public struct Inspector: Sendable {
                 ["HGETALL", .string(keys.stat)], ["GET", .string(keys.leader)], ["TIME"],
                 ["ZRANGE", .string(keys.workers), "0", .int(Self.shown - 1), "WITHSCORES"],
                 ["HGETALL", .string(keys.control)],
+                ["EXISTS", .string(keys.jobs), .string(keys.epoch), .string(keys.workers), .string(keys.stat)],
             ]
         let replies = try await queue.redis.pipeline(commands)
         for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -50,6 +51,7 @@ public struct Inspector: Sendable {
         status.stalled = stat["stalled"] ?? 0
         status.leader = replies[lists + 5].string
         let time = replies[lists + 6].array?.compactMap(\.int) ?? [0, 0]
+        status.isKnown = (replies[lists + 9].int ?? 0) + intakes.count > 0
         status.brakes = replies[lists + 8].dictionary.filter { $0.value == "1" }.keys.sorted()
         status.workers = try await workers(replies[lists + 7].dictionary, now: time[0] * 1000 + time[1] / 1000)
         return status

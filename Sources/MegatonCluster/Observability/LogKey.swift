@@ -6,6 +6,7 @@ enum LogKey {
     static let epoch = "leader.epoch"
     static let error = "error"
     static let jobID = "job.id"
+    static let limit = "limit"
     static let queue = "queue"
     static let verdict = "verdict"
     static let worker = "worker.id"

@@ -68,6 +68,11 @@ extension JobQueue {
         return zip(entries, infos).map { entry, info in DeadLetter(id: entry.id, died: entry.died / 1000, json: info) }
     }
 
+    /// How many jobs are dead.
+    public func deadCount() async throws(RedisError) -> Int {
+        try await redis.send(["ZCARD", .string(keys.dead)]).int ?? 0
+    }
+
     /// One of them; nil where it is not dead.
     public func dead(id: String) async throws(RedisError) -> DeadLetter? {
         let replies = try await redis.pipeline([

@@ -112,9 +112,11 @@ public final class Worker: Sendable {
     }
 
     /// Connects and checks that the Redis is fit to hold jobs.
-    public func start() async throws {
-        try await queue.redis.connect()
-        try await ControlRedisCheck.run(queue.redis)
+    ///
+    /// - Parameter limit: how long it tries again while Redis is away or still loads; zero makes one attempt.
+    /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
+    public func start(waitingForRedis limit: Duration = .zero) async throws {
+        try await ControlRedisCheck.connect(queue.redis, waiting: limit, logger: logger)
     }
 
     /// Whether Redis has answered a renewal within the lease: what the worker claims now it can keep.

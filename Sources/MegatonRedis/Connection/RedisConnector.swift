@@ -70,9 +70,22 @@ final class RedisConnector: Sendable {
             try greeting.check(replies)
         } catch {
             connection.close()
-            throw error
+            throw Self.hinting(error, usesTLS: configuration.usesTLS, place)
         }
         return connection
+    }
+
+    /// A server that expects TLS closes a plain connection, and one that does not waits for the rest of a command.
+    private static func hinting(_ error: RedisError, usesTLS: Bool, _ place: String) -> RedisError {
+        switch error.code {
+        // It speaks TLS, and the message says what is wrong with its certificate.
+        case .connectionClosed where error.message.contains("CERTIFICATE"): error
+        case .timeout where usesTLS, .connectionClosed where usesTLS:
+            RedisError(error.code, "\(error.message) Does \(place) speak TLS? A plain port needs redis:// in the URL.")
+        case .connectionClosed:
+            RedisError(error.code, "\(error.message) If \(place) expects TLS, the URL begins with rediss://.")
+        default: error
+        }
     }
 
     private func tlsContext() throws -> NIOSSLContext {

@@ -23,12 +23,15 @@ struct BatchListCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                let batches = try await queue.batches(limit: limit)
-                for batch in batches {
+                let batches = try await queue.batches(limit: limit + 1)
+                for batch in batches.prefix(limit) {
                     let report = BatchReport(batch)
                     Terminal.output(json ? try JSONText.line(report) : report.row)
                 }
                 if batches.isEmpty && !json { Terminal.output("no batches") }
+                if batches.count > limit {
+                    Terminal.error("megaton: the list ends at the newest \(limit) batches; --limit shows more.")
+                }
             }
         }
     }

@@ -11,15 +11,30 @@ struct DeadDropCommand: AsyncParsableCommand {
     @OptionGroup var selection: DeadSelection
     @OptionGroup var redis: RedisOptions
 
+    @Flag(name: .shortAndLong, help: "Do not ask before --all.")
+    var yes = false
+
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
+                if selection.all && !yes { try await confirm(queue) }
                 let (found, done) = try await selection.each(in: queue) { try await queue.drop($0) }
-                Terminal.output("\(done) dead jobs dropped")
-                if !selection.ids.isEmpty && found < Set(selection.ids).count {
-                    throw Failure.notFound("\(Set(selection.ids).count - found) of the ids are not dead.")
-                }
+                Terminal.output(done == 1 ? "1 dead job dropped" : "\(done) dead jobs dropped")
+                try selection.check(found: found)
             }
+        }
+    }
+
+    /// Asks at a terminal, and refuses elsewhere: a script says `--yes`.
+    private func confirm(_ queue: JobQueue) async throws {
+        let count = try await queue.deadCount()
+        if count == 0 { return }
+        let question = "\(count) dead \(count == 1 ? "job" : "jobs") of the queue \"\(redis.queue)\""
+        guard Terminal.canAsk else {
+            throw Failure.usage("--all forgets \(question) for good; add --yes to do that.")
+        }
+        guard Terminal.confirms("megaton: forget \(question) for good?") else {
+            throw Failure.notFound("nothing was dropped.")
         }
     }
 }

@@ -30,18 +30,23 @@ struct DeadListCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                var shown = 0
-                var offset = 0
-                while shown < limit {
+                var (shown, offset, hasMore) = (0, 0, false)
+                while !hasMore {
                     let page = try await queue.dead(offset: offset, limit: 50)
                     if page.isEmpty { break }
                     offset += page.count
-                    for letter in page where isMeant(letter) && shown < limit {
+                    for letter in page where isMeant(letter) {
+                        hasMore = shown == limit
+                        if hasMore { break }
                         shown += 1
                         Terminal.output(json ? try JSONText.line(letter) : Self.row(letter))
                     }
                 }
                 if shown == 0 && !json { Terminal.output("no dead jobs") }
+                if hasMore {
+                    let all = try await queue.deadCount()
+                    Terminal.error("megaton: the list ends at \(shown) of \(all) dead jobs; --limit shows more.")
+                }
             }
         }
     }

@@ -19,9 +19,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
                 if done < found {
                     Terminal.error("megaton: \(found - done) were no readable jobs; megaton dead show tells more.")
                 }
-                if !selection.ids.isEmpty && found < Set(selection.ids).count {
-                    throw Failure.notFound("\(Set(selection.ids).count - found) of the ids are not dead.")
-                }
+                try selection.check(found: found)
             }
         }
     }

@@ -54,6 +54,21 @@ struct DeadSelection: ParsableArguments {
         }
     }
 
+    /// Reports a selection that names something which is not there.
+    ///
+    /// - Throws: `Failure` 1 with what was not found.
+    func check(found: Int) throws {
+        let missing = Set(ids).count - found
+        if !ids.isEmpty && missing > 0 {
+            throw Failure.notFound(missing == 1 ? "1 of the ids is not dead." : "\(missing) of the ids are not dead.")
+        }
+        guard ids.isEmpty, found == 0, batch != nil || error != nil else { return }
+        let filters = [batch.map { "batch \"\($0)\"" }, error.map { "error \"\($0)\"" }].compactMap { $0 }
+        throw Failure.notFound(
+            "no dead job has the \(filters.joined(separator: " and the ")); megaton dead list shows those that there are."
+        )
+    }
+
     private func isMeant(_ letter: DeadLetter) -> Bool {
         (batch == nil || letter.job.batch == batch) && (error == nil || letter.job.code == error)
     }

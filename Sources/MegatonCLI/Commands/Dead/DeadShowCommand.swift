@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import MegatonCluster
 
 /// `megaton dead show`
@@ -19,8 +20,21 @@ struct DeadShowCommand: AsyncParsableCommand {
                 guard let letter = try await queue.dead(id: id) else {
                     throw Failure.notFound("no dead job has the id \"\(id)\".")
                 }
-                Terminal.output(try JSONText.pretty(letter))
+                Terminal.output(try Self.text(letter))
             }
         }
+    }
+
+    /// The letter as JSON, with the time of death as a date and the job as an object beside the text that was kept.
+    static func text(_ letter: DeadLetter) throws -> String {
+        let options: JSONSerialization.WritingOptions = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        let plain = try JSONSerialization.jsonObject(with: Data(try JSONText.line(letter).utf8))
+        guard var object = plain as? [String: Any] else { return try JSONText.pretty(letter) }
+        object["died_at"] = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
+        // Something else than JSON may have been pushed; its text is in `job.job`.
+        if let request = try? JSONSerialization.jsonObject(with: Data(letter.job.job.utf8)) {
+            object["request"] = request
+        }
+        return String(decoding: try JSONSerialization.data(withJSONObject: object, options: options), as: UTF8.self)
     }
 }

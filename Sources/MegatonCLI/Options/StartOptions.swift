@@ -1,0 +1,68 @@
+import ArgumentParser
+import MegatonCluster
+
+/// How a process that runs until SIGTERM starts: how long it waits for its Redis, and where it reports its health.
+struct StartOptions: ParsableArguments {
+    @Option(
+        name: .customLong("wait-for-redis"),
+        help: ArgumentHelp(
+            "How long to wait at the start for a Redis that is away or still loads; 0 fails at once.",
+            valueName: "seconds"
+        )
+    )
+    var waitForRedis: Double = 60
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Answer HTTP there: /live while the process runs, /ready while its Redis answers; 127.0.0.1:8090, say.",
+            valueName: "address:port"
+        )
+    )
+    var health: String?
+
+    mutating func validate() throws {
+        if !(0...86400).contains(waitForRedis) { throw ValidationError("--wait-for-redis is 0 to 86400 seconds.") }
+        if let health, HealthServer.address(health) == nil {
+            throw ValidationError("--health looks like 127.0.0.1:8090, not \"\(health)\".")
+        }
+    }
+
+    /// Reports health from the beginning on, connects, and then runs the body until it ends by itself.
+    ///
+    /// - Parameters:
+    ///   - shutdown: ends the waiting for Redis; the body does not begin then.
+    ///   - isReady: asked for each request of `/ready`, on an event loop: must not block.
+    ///   - connect: is given how long it may wait for Redis.
+    /// - Throws: `Failure` if the address cannot be listened on, and what `connect` and `body` throw.
+    func run(
+        until shutdown: ShutdownSignal,
+        isReady: @escaping @Sendable () -> Bool,
+        connect: @escaping @Sendable (Duration) async throws -> Void,
+        _ body: () async throws -> Void
+    ) async throws {
+        var server: HealthServer?
+        if let health { server = try await HealthServer.start(health, isReady: isReady) }
+        let limit = Duration.seconds(waitForRedis)
+        let isConnected = try await withThrowingTaskGroup(of: Bool.self) { group in
+            group.addTask {
+                do {
+                    try await connect(limit)
+                    return true
+                } catch {
+                    // The shutdown has cancelled it, and nothing else did.
+                    if Task.isCancelled { return false }
+                    throw error
+                }
+            }
+            group.addTask {
+                await shutdown.wait(for: .drain)
+                return false
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? false
+        }
+        if isConnected { try await body() }
+        try await server?.stop()
+    }
+}

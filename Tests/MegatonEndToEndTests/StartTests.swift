@@ -1,0 +1,89 @@
+import Foundation
+import MegatonRedis
+import MegatonTestSupport
+import Testing
+
+/// The start of the programs that run until SIGTERM: before their Redis, without one, and under systemd.
+@Suite(.timeLimit(.minutes(2))) struct StartTests {
+    /// Waits until a process has written a word; each look reads a file, and the suite's time limit bounds them.
+    private func wait(for word: String, in process: ProgramUnderTest) async throws {
+        while !process.errors.contains(word) {
+            try Task.checkCancellation()
+            guard process.isRunning else {
+                Issue.record("ended with \(process.code ?? -1): \(process.errors)")
+                return
+            }
+            await Task.yield()
+        }
+    }
+
+    /// Fault: units stayed dead if Redis came a few seconds after them.
+    @Test(arguments: ["worker", "coordinator"]) func aProcessWaitsForARedisThatComesLater(_ command: String)
+        async throws
+    {
+        try await RedisServerProcess.run { (server) async throws in
+            await server.crash()
+            let process = try ProgramUnderTest.megaton([command, "--redis", server.url])
+            try await wait(for: "waiting for Redis", in: process)
+            try await server.startAgain()
+            try await wait(for: "Redis is there", in: process)
+            try await wait(for: "\(command) started", in: process)
+            process.send(SIGTERM)
+            #expect(await process.ending().code == 0, "\(process.errors)")
+        }
+    }
+
+    @Test(arguments: ["worker", "coordinator"]) func sigtermEndsTheWaiting(_ command: String) async throws {
+        let process = try ProgramUnderTest.megaton([command, "--redis", "unix:///nonexistent/redis.sock"])
+        try await wait(for: "waiting for Redis", in: process)
+        process.send(SIGTERM)
+        #expect(await process.ending().code == 0, "\(process.errors)")
+    }
+
+    @Test(arguments: ["worker", "coordinator"]) func withoutWaitingAMissingRedisIsReportedAtOnce(_ command: String)
+        async throws
+    {
+        let arguments = [command, "--redis", "unix:///nonexistent/redis.sock", "--wait-for-redis", "0"]
+        let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+        #expect(ending.code == 69 && ending.errors.contains("/nonexistent/redis.sock"), "\(ending.errors)")
+        let wrong = await (try ProgramUnderTest.megaton([command, "--wait-for-redis", "-1"])).ending()
+        #expect(wrong.code == 64, "\(wrong.errors)")
+    }
+
+    @Test func aCacheRedisAloneIsAnsweredWithWhatWasGiven() async throws {
+        let ending = await (try ProgramUnderTest.megaton(
+            ["run", "https://example.org/a.jpg", "--output", "/nonexistent"],
+            environment: ["MEGATON_CACHE_REDIS": "redis://127.0.0.1:1", "MEGATON_REDIS": ""]
+        )).ending()
+        #expect(ending.code == 64 && ending.errors.contains("MEGATON_CACHE_REDIS is set"), "\(ending.errors)")
+    }
+
+    /// Both units are started again for ever, and leave an intruder little.
+    @Test(arguments: ["megaton-coordinator.service", "megaton-worker@.service"]) func unitsAreHardened(_ unit: String)
+        async throws
+    {
+        let directory = try TestDirectory()
+        let text = try Repository.text("deploy/systemd/\(unit)")
+        #expect(text.contains("\nStartLimitIntervalSec=0\n") && text.contains("\nRestart=always\n"))
+        let file = try directory.write(Data(text.utf8), to: unit.replacing("@", with: "@1"))
+        let analysis = await (try ProgramUnderTest(
+            program: "/usr/bin/systemd-analyze",
+            arguments: ["security", "--offline=true", "--no-pager", file]
+        )).ending()
+        let level = analysis.output.firstMatch(of: /Overall exposure level for .*: ([0-9.]+)/)
+        let exposure = try #require(level.flatMap { Double($0.1) }, "\(analysis.output)\(analysis.errors)")
+        #expect(exposure <= 2.5)
+    }
+
+    @Test func cacheStatsPrefersAnInstalledProgram() async throws {
+        let directory = try TestDirectory()
+        let program = try directory.write(Data("#!/bin/sh\necho installed \"$@\"\n".utf8), to: "megaton")
+        try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program)
+        let ending = await (try ProgramUnderTest(
+            program: "\(Repository.root)/scripts/cache-stats",
+            arguments: ["--json"],
+            environment: ["PATH": "\(directory.path):/usr/bin:/bin"]
+        )).ending()
+        #expect(ending.output == "installed stats --json\n", "\(ending.errors)")
+    }
+}
