@@ -51,10 +51,11 @@ import Testing
     }
 
     @Test func aCacheRedisAloneIsAnsweredWithWhatWasGiven() async throws {
-        let ending = await (try ProgramUnderTest.megaton(
-            ["run", "https://example.org/a.jpg", "--output", "/nonexistent"],
-            environment: ["MEGATON_CACHE_REDIS": "redis://127.0.0.1:1", "MEGATON_REDIS": ""]
-        )).ending()
+        let ending = await
+            (try ProgramUnderTest.megaton(
+                ["run", "https://example.org/a.jpg", "--output", "/nonexistent"],
+                environment: ["MEGATON_CACHE_REDIS": "redis://127.0.0.1:1", "MEGATON_REDIS": ""]
+            )).ending()
         #expect(ending.code == 64 && ending.errors.contains("MEGATON_CACHE_REDIS is set"), "\(ending.errors)")
     }
 
@@ -66,10 +67,11 @@ import Testing
         let text = try Repository.text("deploy/systemd/\(unit)")
         #expect(text.contains("\nStartLimitIntervalSec=0\n") && text.contains("\nRestart=always\n"))
         let file = try directory.write(Data(text.utf8), to: unit.replacing("@", with: "@1"))
-        let analysis = await (try ProgramUnderTest(
-            program: "/usr/bin/systemd-analyze",
-            arguments: ["security", "--offline=true", "--no-pager", file]
-        )).ending()
+        let analysis = await
+            (try ProgramUnderTest(
+                program: "/usr/bin/systemd-analyze",
+                arguments: ["security", "--offline=true", "--no-pager", file]
+            )).ending()
         let level = analysis.output.firstMatch(of: /Overall exposure level for .*: ([0-9.]+)/)
         let exposure = try #require(level.flatMap { Double($0.1) }, "\(analysis.output)\(analysis.errors)")
         #expect(exposure <= 2.5)
@@ -79,11 +81,12 @@ import Testing
         let directory = try TestDirectory()
         let program = try directory.write(Data("#!/bin/sh\necho installed \"$@\"\n".utf8), to: "megaton")
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: program)
-        let ending = await (try ProgramUnderTest(
-            program: "\(Repository.root)/scripts/cache-stats",
-            arguments: ["--json"],
-            environment: ["PATH": "\(directory.path):/usr/bin:/bin"]
-        )).ending()
+        let ending = await
+            (try ProgramUnderTest(
+                program: "\(Repository.root)/scripts/cache-stats",
+                arguments: ["--json"],
+                environment: ["PATH": "\(directory.path):/usr/bin:/bin"]
+            )).ending()
         #expect(ending.output == "installed stats --json\n", "\(ending.errors)")
     }
 }
