@@ -10,41 +10,45 @@ extension Rendition: Codable {
     /// - Throws: `DecodingError` with a sentence that names the field.
     public init(from decoder: any Decoder) throws {
         let isChecked = decoder.userInfo[.wasValidated] as? Bool == true
-        if !isChecked { try decoder.refuseUnknownFields(except: CodingKeys.self) }
-        let fields = try decoder.container(keyedBy: CodingKeys.self)
-        let background = try fields.decodeIfPresent(String.self, forKey: .background)
+        let fields = try decoder.fields(
+            CodingKeys.self,
+            isChecked: isChecked,
+            allowed: #"an object such as {"width": 256, "height": 256}"#
+        )
+        let background = try fields.read(String.self, .background, allowed: Self.allowedColors)
         let color = background.map(Color.init(hex:)) ?? .white
         guard let color else {
-            throw DecodingError.dataCorruptedError(
-                forKey: .background,
-                in: fields,
-                debugDescription: "a background looks like \"#ffffff\""
-            )
+            throw FieldProblem(
+                "background",
+                "is \(FieldProblem.quoted(background ?? "")); allowed \(Self.allowedColors)"
+            ).error(at: decoder.codingPath)
         }
+        let sides = "are whole numbers from 1 to \(Self.maximumSide), pixels"
+        let (wholes, truths) = ("are whole numbers", "are true and false")
         self.init(
-            name: try fields.decodeIfPresent(String.self, forKey: .name),
-            width: try fields.decodeIfPresent(Int.self, forKey: .width),
-            height: try fields.decodeIfPresent(Int.self, forKey: .height),
+            name: try fields.read(String.self, .name, allowed: Self.allowedNames),
+            width: try fields.read(Int.self, .width, allowed: sides),
+            height: try fields.read(Int.self, .height, allowed: sides),
             fit: try fields.decodeIfPresent(Fit.self, forKey: .fit) ?? .inside,
             format: try fields.decodeIfPresent(Format.self, forKey: .format) ?? .jpeg,
-            quality: try fields.decodeIfPresent(Int.self, forKey: .quality) ?? 80,
+            quality: try fields.read(Int.self, .quality, allowed: "\(wholes) from 1 to 100") ?? 80,
             background: color,
             gravity: try fields.decodeIfPresent(Gravity.self, forKey: .gravity) ?? .centre,
             focus: try fields.decodeIfPresent(FocalPoint.self, forKey: .focus),
-            dpr: try fields.decodeIfPresent(Double.self, forKey: .dpr) ?? 1,
-            enlarge: try fields.decodeIfPresent(Bool.self, forKey: .enlarge) ?? false,
-            progressive: try fields.decodeIfPresent(Bool.self, forKey: .progressive) ?? false,
-            effort: try fields.decodeIfPresent(Int.self, forKey: .effort),
-            lossless: try fields.decodeIfPresent(Bool.self, forKey: .lossless) ?? false,
-            animated: try fields.decodeIfPresent(Bool.self, forKey: .animated) ?? false,
+            dpr: try fields.read(Double.self, .dpr, allowed: "are numbers from 1 to 4") ?? 1,
+            enlarge: try fields.read(Bool.self, .enlarge, allowed: truths) ?? false,
+            progressive: try fields.read(Bool.self, .progressive, allowed: truths) ?? false,
+            effort: try fields.read(Int.self, .effort, allowed: wholes),
+            lossless: try fields.read(Bool.self, .lossless, allowed: truths) ?? false,
+            animated: try fields.read(Bool.self, .animated, allowed: truths) ?? false,
             keepMetadata: try fields.decodeIfPresent(KeptMetadata.self, forKey: .keepMetadata) ?? KeptMetadata.none,
             profile: try fields.decodeIfPresent(ColorProfile.self, forKey: .profile) ?? .srgb,
             qualityProfile: try fields.decodeIfPresent(QualityProfile.self, forKey: .qualityProfile) ?? .balanced
         )
-        if !isChecked, let complaint {
-            throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
-        }
+        if !isChecked, let problem { throw problem.error(at: decoder.codingPath) }
     }
+
+    private static let allowedColors = "are colors such as \"#ffffff\""
 
     public func encode(to encoder: any Encoder) throws {
         var fields = encoder.container(keyedBy: CodingKeys.self)
@@ -75,27 +79,29 @@ extension CodingUserInfoKey {
 }
 
 extension Decoder {
+    /// The fields of an object, none of them unknown.
+    ///
+    /// - Parameters:
+    ///   - isChecked: the JSON is our own: its fields are not looked at one by one.
+    ///   - allowed: an object of this kind, for the message if the value is none.
+    public func fields<Keys: CodingKey & CaseIterable>(
+        _ keys: Keys.Type,
+        isChecked: Bool,
+        allowed: String
+    ) throws -> KeyedDecodingContainer<Keys> {
+        guard let fields = try? container(keyedBy: keys) else {
+            throw FieldProblem.error(at: codingPath, "is \(JSONTree.shown(from: self).shown); allowed is \(allowed)")
+        }
+        if !isChecked { try refuseUnknownFields(except: keys) }
+        return fields
+    }
+
     /// Refuses a keyed value that has fields other than those of `Keys`.
     public func refuseUnknownFields<Keys: CodingKey & CaseIterable>(except keys: Keys.Type) throws {
-        let known = Set(Keys.allCases.map(\.stringValue))
+        let known = Keys.allCases.map(\.stringValue)
         let present = try container(keyedBy: AnyCodingKey.self).allKeys.map(\.stringValue)
-        let unknown = present.filter { !known.contains($0) }.sorted()
-        guard let first = unknown.first else { return }
-        throw DecodingError.dataCorrupted(
-            .init(
-                codingPath: codingPath,
-                debugDescription: "unknown field \"\(first)\"; known are \(known.sorted().joined(separator: ", "))"
-            )
-        )
+        guard let first = present.filter({ !known.contains($0) }).min() else { return }
+        let problem = FieldProblem.unknownField(first, known: known)
+        throw FieldProblem.error(at: codingPath, codingPath.isEmpty ? problem : "has an \(problem)")
     }
-}
-
-/// Any field name.
-private struct AnyCodingKey: CodingKey {
-    let stringValue: String
-    var intValue: Int? { nil }
-
-    init?(stringValue: String) { self.stringValue = stringValue }
-
-    init?(intValue: Int) { nil }
 }

@@ -1,50 +1,61 @@
 extension Rendition {
     /// Says what is wrong with the values, or nil.
-    public var complaint: String? { nameComplaint ?? sizeComplaint ?? cutComplaint ?? encoding.complaint }
+    public var complaint: String? { problem?.description }
+
+    /// The first field whose value cannot be used, or nil.
+    public var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encoding.problem }
 
     /// The same without what concerns names of files, and without the largest side, which a pipeline has its own of.
     var renderComplaint: String? {
-        for side in [width, height] {
-            if let side, side < 1 { return "width and height are 1 pixel or more" }
+        let side = sides.first { $0.pixels < 1 }.map {
+            FieldProblem($0.field, "is \($0.pixels); allowed is 1 pixel or more")
         }
-        return fitComplaint ?? cutComplaint ?? encoding.complaint
+        return (side ?? fitProblem ?? cutProblem ?? encoding.problem)?.description
     }
 
-    private var nameComplaint: String? {
+    static let allowedNames = "are 1 to 64 letters, digits, '.', '_' and '-', the first of them no '.'"
+
+    private var nameProblem: FieldProblem? {
         let isPlain = name.utf8.allSatisfy { byte in
             (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
                 || [45, 46, 95].contains(byte)
         }
         if name.isEmpty || name.utf8.count > 64 || !isPlain || name.hasPrefix(".") {
-            return "a rendition's name is 1 to 64 letters, digits, '.', '_' or '-', and does not start with '.'"
+            return FieldProblem("name", "is \(FieldProblem.quoted(name)); allowed \(Self.allowedNames)")
         }
         return nil
     }
 
-    private var sizeComplaint: String? {
-        for side in [width, height] {
-            if let side, !(1...Self.maximumSide).contains(side) {
-                return "width and height are 1 to \(Self.maximumSide) pixels"
-            }
-        }
-        return fitComplaint
+    private var sides: [(field: String, pixels: Int)] {
+        [("width", width), ("height", height)].compactMap { field, side in side.map { (field, $0) } }
     }
 
-    private var fitComplaint: String? {
-        if width == nil && height == nil { return "a rendition needs a width, a height or both" }
+    private var sizeProblem: FieldProblem? {
+        if let side = sides.first(where: { !(1...Self.maximumSide).contains($0.pixels) }) {
+            return FieldProblem(side.field, "is \(side.pixels); allowed are 1 to \(Self.maximumSide) pixels")
+        }
+        return fitProblem
+    }
+
+    private var fitProblem: FieldProblem? {
+        if width == nil && height == nil { return FieldProblem("", "needs a width, a height or both") }
         if fit != .inside && fit != .outside && (width == nil || height == nil) {
-            return "fit \(fit.rawValue) needs both width and height"
+            return FieldProblem("fit", "is \(fit.rawValue), which needs both width and height")
         }
-        if !(1...4).contains(dpr) { return "dpr is 1 to 4" }
+        if !(1...4).contains(dpr) { return FieldProblem("dpr", "is \(dpr); allowed are 1 to 4") }
         return nil
     }
 
-    private var cutComplaint: String? {
-        if gravity != .centre && fit != .cover { return "gravity is for fit cover, which cuts" }
+    private var cutProblem: FieldProblem? {
+        if gravity != .centre && fit != .cover {
+            return FieldProblem("gravity", "is \(gravity.rawValue), which is for fit cover, not \(fit.rawValue)")
+        }
         guard let focus else { return nil }
-        if fit != .cover { return "focus is for fit cover, which cuts" }
-        if gravity != .centre { return "focus and gravity exclude each other" }
-        if !(0...1).contains(focus.x) || !(0...1).contains(focus.y) { return "focus has an x and a y of 0 to 1" }
+        if fit != .cover { return FieldProblem("focus", "is for fit cover, not \(fit.rawValue)") }
+        if gravity != .centre { return FieldProblem("focus", "and gravity exclude each other") }
+        for (field, part) in [("x", focus.x), ("y", focus.y)] where !(0...1).contains(part) {
+            return FieldProblem("focus.\(field)", "is \(part); allowed are numbers from 0 to 1")
+        }
         return nil
     }
 }

@@ -1,9 +1,11 @@
 extension Rendition {
     /// What is written.
-    public enum Format: String, Sendable, Codable, CaseIterable {
+    public enum Format: String, WordChoice {
         case jpeg, png, webp, avif, gif
         /// Only where `VipsRuntime.allow([.jxl])` has switched it on: libvips does not trust its codec yet.
         case jxl
+
+        public static let aliases: [String: Format] = ["jpg": .jpeg]
 
         /// For file names.
         public var fileExtension: String { self == .jpeg ? "jpg" : rawValue }

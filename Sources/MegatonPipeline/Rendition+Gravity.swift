@@ -1,6 +1,6 @@
 extension Rendition {
     /// What stays where a picture is cut: a point of the compass, or what is found in it.
-    public enum Gravity: String, Sendable, Codable, CaseIterable {
+    public enum Gravity: String, WordChoice {
         case centre, north, east, south, west
         case northEast = "northeast"
         case southEast = "southeast"
@@ -10,6 +10,8 @@ extension Rendition {
         case attention
         /// The part with the most detail (libvips).
         case entropy
+
+        public static let aliases: [String: Gravity] = ["center": .centre, "smart": .attention]
 
         /// The place in what is left over, 0 (left, top), 1 (middle) or 2 (right, bottom) halves of it; nil where the
         /// pixels decide.
@@ -44,9 +46,16 @@ extension Rendition {
         enum CodingKeys: String, CodingKey, CaseIterable { case x, y }
 
         public init(from decoder: any Decoder) throws {
-            try decoder.refuseUnknownFields(except: CodingKeys.self)
-            let fields = try decoder.container(keyedBy: CodingKeys.self)
-            self.init(x: try fields.decode(Double.self, forKey: .x), y: try fields.decode(Double.self, forKey: .y))
+            let fields = try decoder.fields(
+                CodingKeys.self,
+                isChecked: false,
+                allowed: #"an object such as {"x": 0.5, "y": 0.3}"#
+            )
+            func part(_ key: CodingKeys) throws -> Double {
+                if let part = try fields.read(Double.self, key, allowed: "are numbers from 0 to 1") { return part }
+                throw FieldProblem.error(at: decoder.codingPath + [key], "is missing; allowed are numbers from 0 to 1")
+            }
+            self.init(x: try part(.x), y: try part(.y))
         }
     }
 }

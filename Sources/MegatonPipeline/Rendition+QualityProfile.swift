@@ -4,7 +4,7 @@ extension Rendition {
     ///
     /// Decoders shrink at a fraction of the cost, by averages of blocks, which alias and sharpen. The article Engines
     /// has what each costs.
-    public enum QualityProfile: String, Sendable, Codable, CaseIterable {
+    public enum QualityProfile: String, WordChoice {
         /// The decoder shrinks as far as the result's size.
         case fast
         /// It leaves a factor of two to the resampling: the margin of libvips' own thumbnailer.

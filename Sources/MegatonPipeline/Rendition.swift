@@ -9,7 +9,7 @@ public struct Rendition: Sendable, Hashable {
     /// size as it is, `cover` cuts the wanted aspect out of it at its own size (Nuke's `Resize` with `crop`), `fill`
     /// leaves the sides that are too short, and `contain` puts it as it is into the middle of the canvas, which always
     /// has the wanted size.
-    public enum Fit: String, Sendable, Codable, CaseIterable {
+    public enum Fit: String, WordChoice {
         /// As large as fits within width x height, keeping the aspect.
         case inside
         /// Covers width x height, keeping the aspect; what sticks out is cut off, `gravity` or `focus` say where.
@@ -23,14 +23,14 @@ public struct Rendition: Sendable, Hashable {
     }
 
     /// Which of the original's metadata stay. All others go, whatever is said here.
-    public enum KeptMetadata: String, Sendable, Codable, CaseIterable {
+    public enum KeptMetadata: String, WordChoice {
         case none
         /// EXIF's Copyright and Artist.
         case copyright
     }
 
     /// In which colours a picture is written.
-    public enum ColorProfile: String, Sendable, Codable, CaseIterable {
+    public enum ColorProfile: String, WordChoice {
         /// sRGB, without a profile: what every program shows right.
         case srgb
         /// Those of the source's own profile, which goes into the file: for wide gamuts. Sources in CMYK or grey, and

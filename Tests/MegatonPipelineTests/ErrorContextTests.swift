@@ -154,8 +154,8 @@ import Testing
     /// What libvips says, what is wrong with the options, and that there is nothing to be said.
     @Test(arguments: [
         (ImageEncoders.Vips(format: .webp) as any ImageEncoding, 16_384, "webp cannot be written"),
-        (ImageEncoders.Vips(format: .jpeg, quality: 101), 8, "quality is 1 to 100"),
-        (ImageEncoders.Default(quality: 0), 8, "quality is 1 to 100"), (NoBytes(), 8, "no bytes"),
+        (ImageEncoders.Vips(format: .jpeg, quality: 101), 8, "allowed are 1 to 100"),
+        (ImageEncoders.Default(quality: 0), 8, "allowed are 1 to 100"), (NoBytes(), 8, "no bytes"),
     ])
     func anImageThatCannotBeEncodedSaysWhy(_ encoder: any ImageEncoding, _ width: Int, _ why: String) async throws {
         let container = ImageContainer(image: try TestPicture.plain(width, 8, [200, 100, 50]))

@@ -26,6 +26,7 @@ struct Failure: Error, CustomStringConvertible {
             return String(cString: strerror(code.rawValue))
         }
         guard let error = error as? DecodingError else { return error.localizedDescription }
+        if let problem = error.fieldProblem { return problem.description }
         let context: DecodingError.Context? =
             switch error {
             case .typeMismatch(_, let context), .valueNotFound(_, let context), .keyNotFound(_, let context),

@@ -21,21 +21,35 @@ struct EncodingOptions: Sendable, Hashable {
         return fields
     }
 
-    /// What is wrong with the values, or nil. An option that the format has not is refused: it would be silently
-    /// without effect.
-    var complaint: String? {
-        if !(1...100).contains(quality) { return "quality is 1 to 100" }
-        if progressive && !format.isProgressive { return "progressive is for jpeg and png, not \(format.rawValue)" }
+    /// Says what is wrong with the values, or nil.
+    var complaint: String? { problem?.description }
+
+    /// The first field whose value cannot be used, or nil. An option that the format does not have is refused: it would be
+    /// silently without effect.
+    var problem: FieldProblem? {
+        func isFor(_ field: String, _ formats: String) -> FieldProblem {
+            FieldProblem(field, "is for \(formats), not \(format.rawValue)")
+        }
+        if !(1...100).contains(quality) { return FieldProblem("quality", "is \(quality); allowed are 1 to 100") }
+        if progressive && !format.isProgressive { return isFor("progressive", "jpeg and png") }
         if let effort {
-            guard let efforts = format.efforts else { return "\(format.rawValue) has no effort" }
+            guard let efforts = format.efforts else {
+                return FieldProblem("effort", "is \(effort); \(format.rawValue) has no effort")
+            }
             if !efforts.contains(effort) {
-                return "effort is \(efforts.lowerBound) to \(efforts.upperBound) for \(format.rawValue)"
+                let range = "\(efforts.lowerBound) to \(efforts.upperBound)"
+                return FieldProblem("effort", "is \(effort); allowed are \(range) for \(format.rawValue)")
             }
         }
-        if lossless && !format.hasLossless { return "lossless is for webp and jxl, not \(format.rawValue)" }
-        if animated && !format.hasFrames { return "animated is for gif and webp, not \(format.rawValue)" }
-        if keepMetadata != .none && !format.hasMetadata { return "\(format.rawValue) has no metadata to keep" }
-        if profile != .srgb && !format.hasProfile { return "\(format.rawValue) has no colour profiles" }
+        if lossless && !format.hasLossless { return isFor("lossless", "webp and jxl") }
+        if animated && !format.hasFrames { return isFor("animated", "gif and webp") }
+        if keepMetadata != .none && !format.hasMetadata {
+            let kept = keepMetadata.rawValue
+            return FieldProblem("keepMetadata", "is \(kept); \(format.rawValue) has no metadata to keep")
+        }
+        if profile != .srgb && !format.hasProfile {
+            return FieldProblem("profile", "is \(profile.rawValue); \(format.rawValue) has no color profiles")
+        }
         return nil
     }
 }

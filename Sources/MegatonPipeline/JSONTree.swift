@@ -1,0 +1,61 @@
+/// A JSON value of unknown type, to be shown in a message.
+enum JSONTree: Decodable {
+    case null
+    case bool(Bool)
+    case number(String)
+    case text(String)
+    case list
+    case object
+
+    init(from decoder: any Decoder) throws {
+        if (try? decoder.unkeyedContainer()) != nil {
+            self = .list
+            return
+        }
+        if (try? decoder.container(keyedBy: AnyCodingKey.self)) != nil {
+            self = .object
+            return
+        }
+        let container = try decoder.singleValueContainer()
+        if container.decodeNil() {
+            self = .null
+        } else if let value = try? container.decode(Bool.self) {
+            self = .bool(value)
+        } else if let value = try? container.decode(String.self) {
+            self = .text(value)
+        } else if let value = try? container.decode(Int64.self) {
+            self = .number("\(value)")
+        } else if let value = try? container.decode(UInt64.self) {
+            self = .number("\(value)")
+        } else {
+            self = .number((try? container.decode(Double.self)).map { "\($0)" } ?? "a number")
+        }
+    }
+
+    /// As it stands in a message: short, on one line, without secrets.
+    var shown: String {
+        switch self {
+        case .null: "null"
+        case .bool(let value): "\(value)"
+        case .number(let digits): digits
+        case .text(let text): FieldProblem.quoted(text)
+        case .list: "a list"
+        case .object: "an object"
+        }
+    }
+
+    static func shown(from decoder: any Decoder) -> JSONTree {
+        // Whatever it is, it is JSON; a value that cannot be read even so is only named.
+        (try? decoder.singleValueContainer().decode(JSONTree.self)) ?? .text("…")
+    }
+}
+
+/// Any field name.
+struct AnyCodingKey: CodingKey {
+    let stringValue: String
+    var intValue: Int? { nil }
+
+    init?(stringValue: String) { self.stringValue = stringValue }
+
+    init?(intValue: Int) { nil }
+}

@@ -1,0 +1,44 @@
+/// A value that users choose by a word, in jobs as well as in options.
+///
+/// The type itself owns its other spellings (`jpg` for `jpeg`), so that every reader accepts the same words and names the
+/// same ones if a word is unknown. Values are always written with their own word.
+public protocol WordChoice: RawRepresentable, CaseIterable, Codable, Sendable where RawValue == String {
+    /// Other words that are accepted for a value.
+    static var aliases: [String: Self] { get }
+}
+
+extension WordChoice {
+    public static var aliases: [String: Self] { [:] }
+
+    /// Nil if no value has this word, nor an alias.
+    public init?(word: String) {
+        guard let value = Self(rawValue: word) ?? Self.aliases[word] else { return nil }
+        self = value
+    }
+
+    /// The words for people, aliases beside their values: `jpeg (also jpg), png, webp`.
+    public static var allowedWords: String {
+        let aliases = Self.aliases
+        return allCases.map { value in
+            let others = aliases.filter { $0.value.rawValue == value.rawValue }.keys.sorted()
+            return others.isEmpty ? value.rawValue : "\(value.rawValue) (also \(others.joined(separator: ", ")))"
+        }.joined(separator: ", ")
+    }
+
+    /// The word that was probably meant; nil if none is near.
+    public static func suggestion(for word: String) -> String? {
+        Spelling.nearest(to: word, among: allCases.map(\.rawValue) + aliases.keys.sorted())
+    }
+
+    /// - Throws: `DecodingError` with a sentence that names the field, the value and the words that are allowed.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        guard let word = try? container.decode(String.self), let value = Self(word: word) else {
+            throw FieldProblem.error(
+                at: decoder.codingPath,
+                FieldProblem.unknown(JSONTree.shown(from: decoder), allowed: Self.allowedWords, like: Self.suggestion)
+            )
+        }
+        self = value
+    }
+}
