@@ -96,6 +96,7 @@ struct PlainJSONReaderTests {
         (metadata.stored, metadata.staleIfError, metadata.staleWhileRevalidate) = (1_795_338_000.123, 1e9, 0)
         metadata.lastModified = "Sun, 22 Nov 2026 09:00:00 GMT"
         (metadata.vary, metadata.headers) = (["accept": ""], ["cache-control": "max-age=60", "x-ä": "ü"])
+        metadata.notes = ["the image is damaged", ""]
         return CacheEntry.Header(length: 5, checksum: checksum, metadata: metadata)
     }
 

@@ -50,6 +50,7 @@ extension CacheEntry.Header {
         json.field("height", metadata.height)
         json.field("lastModified", metadata.lastModified)
         json.field("lifetime", metadata.lifetime)
+        json.field("notes", metadata.notes)
         json.field("staleIfError", metadata.staleIfError)
         json.field("staleWhileRevalidate", metadata.staleWhileRevalidate)
         json.field("status", metadata.status)
@@ -108,6 +109,7 @@ extension CachedData.Metadata {
         case "lastModified": set(\.lastModified, reader.string())
         case "lifetime":
             reader.double().map { lifetime = $0 } != nil
+        case "notes": set(\.notes, reader.strings())
         case "staleIfError": set(\.staleIfError, reader.double())
         case "staleWhileRevalidate": set(\.staleWhileRevalidate, reader.double())
         case "status": set(\.status, reader.int())

@@ -40,6 +40,35 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         }
     }
 
+    /// Where the seconds of an attempt went. Their sum is ``JobOutcome/seconds``.
+    public struct Times: Sendable, Hashable, Codable {
+        /// For permits, places, threads, memory, caches, and other workers' fetches and renders.
+        public var waiting: Double
+        /// Requests to the origin, and reads of files.
+        public var fetching: Double
+        /// Headers, decoding, scaling, encoding.
+        public var rendering: Double
+        /// Writing of outputs.
+        public var storing: Double
+
+        /// - Parameters:
+        ///   - seconds: of the whole attempt.
+        ///   - stages: what of them was work; the rest is waiting.
+        init(seconds: Double, _ stages: StageTimes) {
+            var left = seconds
+            // Work that overlaps, as of two groups of renditions, is counted no further than to the attempt's end.
+            func take(_ time: Duration) -> Double {
+                let taken = min(left, (time.inSeconds * 1e6).rounded() / 1e6)
+                left = max(0, left - taken)
+                return taken
+            }
+            fetching = take(stages.fetching)
+            rendering = take(stages.rendering)
+            storing = take(stages.storing)
+            waiting = (left * 1e6).rounded() / 1e6
+        }
+    }
+
     /// Characters of a source that an outcome repeats: a `data:` URL may be long.
     public static let maximumSource = 2048
 
@@ -53,6 +82,11 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public var attempts: Int
     /// Of the last attempt, from claim to end.
     public var seconds: Double
+    /// Where they went; nil where no worker tried.
+    public var times: Times?
+    /// Remarks on what was made: damage in spite of which an image was rendered, a color profile that does not fit. Nil
+    /// where there are none; at most ``RenderNotes/maximumCount``.
+    public var notes: [String]?
     /// Who ended it: `host:pid:random`; nil where no worker did.
     public var worker: String?
     /// The whole job, where it failed: what `megaton run --retry-failed` submits again. Left out above
@@ -92,6 +126,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         json.open("{")
         json.field("attempts", attempts)
         json.field("id", id)
+        json.field("notes", notes)
         json.name("outputs")
         json.open("[")
         for output in outputs {
@@ -111,6 +146,15 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         json.field("seconds", seconds)
         json.field("source", source)
         json.field("status", status.rawValue)
+        if let times {
+            json.name("times")
+            json.open("{")
+            json.field("fetching", times.fetching)
+            json.field("rendering", times.rendering)
+            json.field("storing", times.storing)
+            json.field("waiting", times.waiting)
+            json.close("}")
+        }
         json.field("worker", worker)
         json.close("}")
         return json.isPlain ? json.data : nil

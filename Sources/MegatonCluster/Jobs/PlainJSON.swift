@@ -65,6 +65,17 @@ struct PlainJSON {
         close("}")
     }
 
+    mutating func field(_ name: String, _ value: [String]?) {
+        guard let value else { return }
+        self.name(name)
+        open("[")
+        for text in value {
+            next()
+            string(text)
+        }
+        close("]")
+    }
+
     private mutating func string(_ text: String) {
         let (quote, escape) = (UInt8(ascii: "\""), UInt8(ascii: "\\"))
         bytes.append(quote)

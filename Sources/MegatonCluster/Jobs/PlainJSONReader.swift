@@ -107,6 +107,18 @@ struct PlainJSONReader {
         return isRead ? texts : nil
     }
 
+    mutating func strings() -> [String]? {
+        guard take("[") else { return nil }
+        if take("]") { return [] }
+        var texts: [String] = []
+        repeat {
+            skipSpace()
+            guard let text = string() else { return nil }
+            texts.append(text)
+        } while take(",")
+        return take("]") ? texts : nil
+    }
+
     /// The bytes of an array of whatever, which is read by others.
     mutating func array() -> Data? {
         skipSpace()

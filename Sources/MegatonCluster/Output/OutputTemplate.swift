@@ -89,12 +89,12 @@ public struct OutputTemplate: Sendable, Hashable {
         return (decoded.isEmpty ? url.path() : decoded).split(separator: "/").map(String.init)
     }
 
-    /// A component that is safe to stand in a path.
+    /// A component that is safe to stand in a path, and that reads as it is.
     public static func plain(_ component: String) -> String {
-        let isSafe = component.utf8.allSatisfy { byte in
-            byte >= 32 && byte != 127 && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "\\")
+        let isPlainASCII = component.utf8.allSatisfy { byte in
+            (32..<127).contains(byte) && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "\\")
         }
-        let safe = isSafe ? component : replacing(component)
+        let safe = isPlainASCII ? component : replacing(component)
         if safe == "." || safe == ".." || safe.isEmpty { return "_" }
         // Names may have 255 bytes; what the template adds needs room.
         guard safe.utf8.count > 160 else { return safe }
@@ -102,11 +102,19 @@ public struct OutputTemplate: Sendable, Hashable {
     }
 
     private static func replacing(_ component: String) -> String {
-        String(
-            component.unicodeScalars.map { scalar in
-                scalar.value < 32 || scalar.value == 127 || scalar == "/" || scalar == "\\" ? "_" : Character(scalar)
-            }
-        )
+        var safe = String.UnicodeScalarView()
+        for scalar in component.unicodeScalars { safe.append(isUnsafe(scalar) ? "_" : scalar) }
+        return String(safe)
+    }
+
+    /// Separators of paths, and characters that make a listing show another name than the file has: controls, line and
+    /// paragraph separators, and those that change the direction of text (Unicode's Bidi_Control).
+    private static func isUnsafe(_ scalar: Unicode.Scalar) -> Bool {
+        if scalar == "/" || scalar == "\\" || scalar.properties.isBidiControl { return true }
+        switch scalar.properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator: return true
+        default: return false
+        }
     }
 
     /// 12 hex digits.

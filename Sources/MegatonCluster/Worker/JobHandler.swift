@@ -131,7 +131,7 @@ struct JobHandler: Sendable {
         let job = entry.job
         var end = JobEnd(
             job: job,
-            outcome: outcome(job, parsed, seconds),
+            outcome: outcome(job, parsed, metrics, seconds),
             counters: Worker.counters(metrics.counts, result)
         )
         switch result {
@@ -163,12 +163,17 @@ struct JobHandler: Sendable {
         return Told(what: end.outcome.status.rawValue, verdict: verdict)
     }
 
-    private func outcome(_ job: ClaimedJob, _ parsed: Result<Job, JobError>, _ seconds: Double) -> JobOutcome {
+    private func outcome(
+        _ job: ClaimedJob,
+        _ parsed: Result<Job, JobError>,
+        _ metrics: PipelineMetrics,
+        _ seconds: Double
+    ) -> JobOutcome {
         // What cannot be read is shown as it stands.
         let source =
             (try? parsed.get().source).map { String($0.prefix(JobOutcome.maximumSource)) }
             ?? String(decoding: job.json.prefix(256), as: UTF8.self)
-        return JobOutcome(
+        var outcome = JobOutcome(
             id: job.id,
             source: source,
             status: .done,
@@ -176,6 +181,10 @@ struct JobHandler: Sendable {
             seconds: seconds,
             worker: worker
         )
+        outcome.times = JobOutcome.Times(seconds: seconds, metrics.times)
+        let notes = metrics.notes
+        outcome.notes = notes.isEmpty ? nil : notes
+        return outcome
     }
 
     private func fail(_ end: inout JobEnd, _ error: ImagePipeline.Error, _ parsed: Result<Job, JobError>) {

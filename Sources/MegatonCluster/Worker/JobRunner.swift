@@ -30,7 +30,8 @@ struct JobRunner: JobRunning {
             }
             let renditions = job.renditions ?? Job.defaultRenditions
             let responses = try await pipeline.renditions(renditions, for: request, metrics: metrics)
-            return .done(try await deliver(responses, job))
+            for response in responses { metrics.add(notes: response.notes) }
+            return .done(try await deliver(responses, job, metrics))
         } catch {
             return .failed(error)
         }
@@ -47,9 +48,11 @@ struct JobRunner: JobRunning {
         return request
     }
 
-    private func deliver(_ responses: [RenditionResponse], _ job: Job) async throws(ImagePipeline.Error) -> [JobOutcome
-        .Output]
-    {
+    private func deliver(
+        _ responses: [RenditionResponse],
+        _ job: Job,
+        _ metrics: PipelineMetrics
+    ) async throws(ImagePipeline.Error) -> [JobOutcome.Output] {
         let template: OutputTemplate?
         do throws(JobError) {
             template = try job.output.map { text throws(JobError) in try OutputTemplate(text) }
@@ -66,7 +69,9 @@ struct JobRunner: JobRunning {
                     "Two renditions have the same output path; {name} in the template tells them apart."
                 )
             }
-            try await output.write(zip(paths, responses).map { ($0 ?? "", $1.data) })
+            try await metrics.timing(\.storing) { () async throws(ImagePipeline.Error) in
+                try await output.write(zip(paths, responses).map { ($0 ?? "", $1.data) })
+            }
         }
         return zip(paths, responses).map { path, response in
             JobOutcome.Output(

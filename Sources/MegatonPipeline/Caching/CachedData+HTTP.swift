@@ -143,6 +143,7 @@ extension CachedData {
         metadata.type = format.mediaType
         metadata.width = image.size.width
         metadata.height = image.size.height
+        metadata.notes = image.notes.isEmpty ? nil : image.notes
         self.init(data: image.data, metadata: metadata)
     }
 
@@ -152,6 +153,7 @@ extension CachedData {
         metadata.type = self.metadata.type
         metadata.width = self.metadata.width
         metadata.height = self.metadata.height
+        metadata.notes = self.metadata.notes
         return CachedData(data: data, metadata: metadata, checksum: checksum)
     }
 

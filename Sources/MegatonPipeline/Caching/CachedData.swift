@@ -32,6 +32,8 @@ public struct CachedData: Sendable, Equatable {
         /// Header fields of the answer that are of use later, by their names in lower case; the type and the validators
         /// have their own places. Nil where they were too long, and in entries that were stored without them.
         public var headers: [String: String]?
+        /// Of a rendition: see ``RenditionResponse/notes``. Nil where there are none.
+        public var notes: [String]?
 
         public init(
             type: String? = nil,

@@ -69,7 +69,9 @@ extension OriginalLoader {
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let pass = try await configuration.originGate.enter(url)
         load.metrics.update { $0.originFetches += 1 }
-        let outcome = await loader.attempt(download, as: request, limit: limit, watch: watch(keeping, load))
+        let outcome = await load.metrics.timing(\.fetching) {
+            await loader.attempt(download, as: request, limit: limit, watch: watch(keeping, load))
+        }
         if case .failed(let error, _) = outcome {
             await configuration.originGate.leave(pass, OriginOutcome(error))
         } else {

@@ -59,8 +59,10 @@ final class OriginalLoader: Sendable {
         guard wish.asksOrigin else { return try await kept(source, wish, metrics) }
         switch source.place {
         case .file(let file):
-            let data: Data = try await onFileThread { [access = configuration.fileAccess, limit] () throws(Error) in
-                try access.read(file, limit: limit)
+            let data: Data = try await metrics.timing(\.fetching) { () async throws(Error) in
+                try await onFileThread { [access = configuration.fileAccess, limit] () throws(Error) in
+                    try access.read(file, limit: limit)
+                }
             }
             metrics.update { $0.bytesIn += data.count }
             return Original(data: data, metadata: localMetadata)

@@ -46,6 +46,8 @@ public final class PipelineMetrics: Sendable {
         var counts = Counts()
         var timings: LoadTimings?
         var waits = QueueWaits()
+        var times = StageTimes()
+        var notes: [String] = []
     }
 
     private let state = Mutex(State())
@@ -57,6 +59,31 @@ public final class PipelineMetrics: Sendable {
     public var timings: LoadTimings? { state.withLock { $0.timings } }
     /// Of what was done on this request's account.
     public var waits: QueueWaits { state.withLock { $0.waits } }
+
+    /// How long the request's own work took, by its kind.
+    public var times: StageTimes { state.withLock { $0.times } }
+    /// Remarks on the renditions, each once: see ``RenditionResponse/notes``. At most ``RenderNotes/maximumCount``.
+    public var notes: [String] { state.withLock { $0.notes } }
+
+    /// Adds remarks that are not there yet.
+    package func add(notes: [String]) {
+        if notes.isEmpty { return }
+        state.withLock { $0.notes = RenderNotes.merged($0.notes, notes) }
+    }
+
+    func add(_ time: Duration, to stage: WritableKeyPath<StageTimes, Duration>) {
+        state.withLock { $0.times[keyPath: stage] += time }
+    }
+
+    /// Adds the time that the body takes to a stage's.
+    package func timing<Value, Failure: Error>(
+        _ stage: WritableKeyPath<StageTimes, Duration>,
+        _ body: () async throws(Failure) -> Value
+    ) async throws(Failure) -> Value {
+        let start = ContinuousClock.now
+        defer { add(start.duration(to: .now), to: stage) }
+        return try await body()
+    }
 
     func update(_ change: (inout Counts) -> Void) { state.withLock { change(&$0.counts) } }
 

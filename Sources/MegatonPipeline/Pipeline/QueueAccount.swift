@@ -8,6 +8,9 @@ struct QueueAccount: Sendable {
     let metrics: PipelineMetrics
     let stage: ImagePipeline.Error.Stage
 
+    /// Notes time on a render thread.
+    func rendered(for time: Duration) { metrics.add(time, to: \.rendering) }
+
     /// Notes a wait that is over, also where it was given up.
     ///
     /// - Parameter isForMemory: whichever stage needs it.

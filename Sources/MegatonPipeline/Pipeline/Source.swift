@@ -49,7 +49,8 @@ extension RenditionResponse {
             size: image.size,
             source: .render,
             checksum: nil,
-            cacheLayer: nil
+            cacheLayer: nil,
+            notes: image.notes
         )
     }
 
@@ -61,7 +62,8 @@ extension RenditionResponse {
             size: size,
             source: .cache,
             checksum: cached.checksum,
-            cacheLayer: cached.layer
+            cacheLayer: cached.layer,
+            notes: RenderNotes.merged([], cached.metadata.notes ?? [])
         )
     }
 
@@ -82,7 +84,8 @@ extension RenditionResponse {
             size: size,
             source: source,
             checksum: checksum,
-            cacheLayer: cacheLayer
+            cacheLayer: cacheLayer,
+            notes: notes
         )
     }
 }

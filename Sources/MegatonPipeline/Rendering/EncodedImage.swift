@@ -11,4 +11,6 @@ struct EncodedImage: Sendable {
     let data: Data
     let size: PixelSize
     var maker = Maker.libvips
+    /// See ``RenditionResponse/notes``.
+    var notes: [String] = []
 }

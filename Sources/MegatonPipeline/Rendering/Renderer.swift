@@ -190,8 +190,13 @@ final class Renderer: Sendable {
         _ context: String,
         _ work: @escaping @Sendable () throws -> Value
     ) async throws(Error) -> Value {
+        let account = QueueAccount.current
         do {
-            return try await threads.run(work)
+            return try await threads.run {
+                let start = ContinuousClock.now
+                defer { account?.rendered(for: start.duration(to: .now)) }
+                return try work()
+            }
         } catch let error as Error {
             throw error.about(context)
         } catch is CancellationError {
