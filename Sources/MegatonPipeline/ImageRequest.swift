@@ -34,6 +34,10 @@ public struct ImageRequest: Sendable {
     public var credentialScope: String?
     /// For the delegate and for decoders: in no key, so that what changes the picture must not be in here.
     public var userInfo: [UserInfoKey: any Sendable]
+    /// A remembered failure that is older is not the answer: the origin is asked. Nil, as by default, accepts any that is
+    /// remembered; `.zero` none but those of others who ask at the same time. `Cache-Control: no-cache` and `max-age`
+    /// limit the age too.
+    public var maximumFailureAge: Duration?
     private var customID: String?
     /// Of a local file, once a pipeline has looked at it: part of its names.
     var revision: String?

@@ -11,6 +11,7 @@ import Testing
 /// Politeness towards origins, on a real Redis; what takes time is moved in Redis' own state.
 @Suite(.timeLimit(.minutes(2))) struct HostGateTests {
     private let url = URL(string: "https://Example.org/a.jpg")!
+    private let other = URL(string: "https://example.org/b.jpg")!
     private let host = "example.org:443"
 
     private func run(_ limits: HostLimits, _ body: (HostGate, QueueFixture) async throws -> Void) async throws {
@@ -33,7 +34,8 @@ import Testing
         }
     }
 
-    /// Changes one of the numbers of the host's state: 0 tat, 1 slot, 2 factor, 3 blocked, 4 failures, 5 open, 6 halved.
+    /// Changes one of the numbers of the host's state: 0 tat, 1 slot, 2 factor, 3 blocked, 4 failures, 5 open, 6 halved,
+    /// 7 mean, 8 path, 9 counts.
     private func set(_ index: Int, _ value: String, _ fixture: QueueFixture) async throws {
         let state = try await fixture.redis.send(["HGET", .string(fixture.keys.rate), .string(host)]).string ?? ""
         var numbers = state.split(separator: " ").map(String.init)
@@ -124,13 +126,15 @@ import Testing
 
     @Test func aHostThatWantsToBeLeftAloneIs() async throws {
         try await run(HostLimits()) { (gate, fixture) async throws in
+            await gate.leave(try await gate.enter(other), .throttled(seconds: 1))
             await gate.leave(try await gate.enter(url), .throttled(seconds: 30))
             let refused = try #require(await refusal(gate))
             #expect(refused.code == .throttled && (refused.retryAfter ?? 0) > 29)
+            #expect((29...30).contains(refused.requestedDelay ?? 0))
             #expect(try await number(2, fixture) == 0.5)
             // A second complaint at the same moment is about the same.
             try await set(3, "0", fixture)
-            await gate.leave(try await gate.enter(url), .throttled(seconds: 0))
+            await gate.leave(try await gate.enter(other), .throttled(seconds: 0))
             #expect(try await number(2, fixture) == 0.5)
             try await set(6, "0", fixture)
             try await set(3, "0", fixture)
@@ -139,6 +143,22 @@ import Testing
             try await set(3, "0", fixture)
             await gate.leave(try await gate.enter(url), .answered)
             #expect(try await number(2, fixture) == 0.3, "each answer gives some of it back")
+        }
+    }
+
+    /// Fault: a 429 for one path held up the whole host, for all workers.
+    @Test func aComplaintAboutOnePathIsNoneAboutTheHost() async throws {
+        try await run(HostLimits()) { (gate, fixture) async throws in
+            for _ in 0..<3 { await gate.leave(try await gate.enter(url), .throttled(seconds: 3600)) }
+            for _ in 0..<2 { await gate.leave(try await gate.enter(other), .answered) }
+            #expect(try await number(2, fixture) == 1)
+            #expect(try await number(3, fixture) == 0)
+            // Long after that another path complains: each may have its own reason.
+            try await set(9, "1", fixture)
+            await gate.leave(try await gate.enter(other), .throttled(seconds: 30))
+            #expect(await refusal(gate) == nil)
+            await gate.leave(try await gate.enter(url), .throttled(seconds: 20))
+            #expect((19...20).contains(await refusal(gate)?.requestedDelay ?? 0))
         }
     }
 
@@ -246,6 +266,7 @@ import Testing
 
     @Test func anOldAnswerGivesBackNoLimits() async throws {
         try await withAnOldAnswer {
+            await $0.leave(try await $0.enter(other), .throttled(seconds: 1))
             await $0.leave(try await $0.enter(url), .throttled(seconds: 1))
         } _: { (fixture) async throws in
             #expect(try await number(2, fixture) == 0.5)
@@ -255,8 +276,10 @@ import Testing
     @Test func aComplaintEndsThat() async throws {
         try await running(HostLimits()) { (gate, fixture) async throws in
             let (first, second) = (try await gate.enter(url), try await gate.enter(url))
+            let third = try await gate.enter(other)
             await gate.leave(first, .answered)
             await gate.leave(second, .throttled(seconds: 30))
+            await gate.leave(third, .throttled(seconds: 30))
             #expect(await refusal(gate)?.code == .throttled)
             while try await fixture.count("ZCARD", fixture.keys.fetching(host)) > 0, !Task.isCancelled {
                 await Task.yield()

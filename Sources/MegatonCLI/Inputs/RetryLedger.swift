@@ -44,6 +44,7 @@ struct RetryLedger {
         }
         job.id = nil
         job.batch = nil
+        job.ignoresRememberedFailures = true
         return job
     }
 

@@ -13,8 +13,6 @@ struct EmbeddedRedis: Sendable {
     let size: Int
     /// Whether nothing of it lasts.
     var isTemporary = false
-    /// Whether failures that the cache remembers are forgotten first: what is tried again is to be asked for again.
-    var forgetsFailures = false
 
     /// What became of the data directory.
     private struct Place {
@@ -83,7 +81,6 @@ struct EmbeddedRedis: Sendable {
             group.addTask {
                 try await Self.waitUntilReady(address)
                 try await Self.forget(QueueKeys.patternOfAll, address)
-                if forgetsFailures { try await Self.forget(QueueKeys.patternOfFailures, address) }
                 return try await body(address)
             }
             guard let value = try await group.next() ?? nil else {

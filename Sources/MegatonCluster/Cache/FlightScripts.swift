@@ -6,9 +6,11 @@ enum FlightScripts {
     ///
     /// KEYS 1 entry · 2 flight · 3 negative
     /// ARGV 1 owner · 2 lease, ms · 3 token of the flight that the asker has waited for, or 0 ·
-    ///      4 `1` where the owner is at work on its own flight, `0` where it knows of none
-    /// Returns {`hit`, ms it is still fresh, m, chunk 0} · {`failed`, why, ms left, old…} · {`uncacheable`}: everybody
-    ///      leads · {`wait`, ms left, token, old…} · {`lead`, token, old…}, where old… is nothing or the entry that is no
+    ///      4 `1` where the owner is at work on its own flight, `0` where it knows of none · 5 ms, how old a remembered
+    ///      failure may be that is an answer; -1 for any age
+    /// Returns {`hit`, ms it is still fresh, m, chunk 0} · {`failed`, why, ms left, old…} · {`shared`, why, ms left, old…}:
+    ///      the failure of the flight of ARGV 3, or of a later one, at whichever age · {`uncacheable`}: everybody leads ·
+    ///      {`wait`, ms left, token, old…} · {`lead`, token, old…}, where old… is nothing or the entry that is no
     ///      longer fresh: ms for which it has been stale, m, chunk 0; with `wait` only while it may be served.
     /// What the flight of ARGV 3, or a later one, has stored is a hit for the asker, fresh or not. `allow-oom`, as a full
     /// cache is still one that can be read; what a flight takes is small and goes with its lease.
@@ -33,8 +35,17 @@ enum FlightScripts {
             local failed = redis.call('GET', KEYS[3])
             if failed == 'U' then return {'uncacheable'} end
             if failed then
-              local reply = {'failed', failed, redis.call('PTTL', KEYS[3])}
-              return e[1] and add(reply, -left) or reply
+              local at, token, kind = string.match(failed, '^{"at":(%d+),"token":(%d+),"kind":"(%a)"')
+              local most, word = tonumber(ARGV[5]), nil
+              if awaited > 0 and at and tonumber(token) >= awaited then
+                word = 'shared'
+              elseif kind == 'b' or (kind ~= 'w' and (most < 0 or (at and us / 1000 - at <= most))) then
+                word = 'failed'
+              end
+              if word then
+                local reply = {word, failed, redis.call('PTTL', KEYS[3])}
+                return e[1] and add(reply, -left) or reply
+              end
             end
             local f = redis.call('HMGET', KEYS[2], 'o', 't')
             if f[1] and (f[1] ~= ARGV[1] or ARGV[4] == '1') then
@@ -152,16 +163,29 @@ enum FlightScripts {
     /// Ends a flight without an entry, remembers why for a moment, and tells those who wait, if anybody does.
     ///
     /// KEYS 1 flight · 2 negative · 3 entry
-    /// ARGV 1 owner · 2 token · 3 ms to remember, 0 not at all · 4 why · 5 channel · 6 message ·
-    ///      7 `1` where the entry of an earlier flight holds no longer and is to go, which is told too
+    /// ARGV 1 owner · 2 token · 3 ms to remember; 0 for nobody but those who wait, who have ten seconds; -1 leaves what is
+    ///      remembered · 4 why, a JSON object with a field or more · 5 channel · 6 message ·
+    ///      7 `1` where the entry of an earlier flight holds no longer and is to go, which is told too · 8 `b` if it
+    ///      answers everybody while it is remembered, else `k`
     /// Returns `ok`, or `stale` where the flight is not the owner's any more.
+    /// After: the JSON has the fields `at` (ms), `token` and `kind` (ARGV 8, or `w` for those who wait) in front.
     static let fail = RedisScript(
         name: "failFlight",
         source: """
             #!lua flags=allow-oom
             local f = redis.call('HMGET', KEYS[1], 'o', 't', 'w')
             if f[1] ~= ARGV[1] or f[2] ~= ARGV[2] then return 'stale' end
-            if tonumber(ARGV[3]) > 0 then redis.call('SET', KEYS[2], ARGV[4], 'PX', ARGV[3]) end
+            local ms, kind = tonumber(ARGV[3]), ARGV[8]
+            if ms == 0 then
+              redis.call('UNLINK', KEYS[2])
+              if f[3] then ms, kind = 10000, 'w' end
+            end
+            if ms > 0 then
+              local t = redis.call('TIME')
+              local at = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
+              redis.call('SET', KEYS[2], '{"at":' .. at .. ',"token":' .. ARGV[2] .. ',"kind":"' .. kind .. '",' ..
+                         string.sub(ARGV[4], 2), 'PX', ms)
+            end
             if ARGV[7] == '1' then
               redis.call('UNLINK', KEYS[3])
               redis.call('PUBLISH', ARGV[5], '-' .. ARGV[6])
@@ -169,6 +193,27 @@ enum FlightScripts {
             redis.call('UNLINK', KEYS[1])
             if f[3] then redis.call('PUBLISH', ARGV[5], ARGV[6]) end
             return 'ok'
+            """
+    )
+
+    /// Replaces what is remembered of a failure, without a flight.
+    ///
+    /// KEYS 1 negative
+    /// ARGV 1 ms to remember, 0 to forget · 2 why, as for `fail` · 3 `b` or `k`, as for `fail`
+    /// Returns 1 if a failure is remembered now, else 0.
+    static let remember = RedisScript(
+        name: "rememberFailure",
+        source: """
+            #!lua flags=allow-oom
+            if tonumber(ARGV[1]) <= 0 then
+              redis.call('UNLINK', KEYS[1])
+              return 0
+            end
+            local t = redis.call('TIME')
+            local at = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000))
+            redis.call('SET', KEYS[1], '{"at":' .. at .. ',"token":0,"kind":"' .. ARGV[3] .. '",' ..
+                       string.sub(ARGV[2], 2), 'PX', ARGV[1])
+            return 1
             """
     )
 }

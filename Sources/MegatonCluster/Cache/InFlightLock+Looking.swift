@@ -34,7 +34,8 @@ extension InFlightLock {
     /// Keeps an entry as the leader of its flight. Where somebody else leads, his is kept; where there is a fresh one, that.
     @discardableResult
     public func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
-        switch await begin([key], after: []).first {
+        // It is newer than any failure that is remembered.
+        switch await begin([key], after: [], maximumFailureAge: .zero).first {
         case .lead(let lead)?, .stale(_, let lead?)?: return await finish([(lead, entry)]).contains(key)
         case .wait(let flight)?: await abandon(flight)
         case .hit, .stale, .failed, nil: break

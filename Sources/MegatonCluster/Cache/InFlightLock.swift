@@ -13,7 +13,7 @@ public final class InFlightLock: FlightCoordinating {
     let cache: RedisDataCache
     let owner: String
     let lease: Duration
-    private let negatives: NegativePolicy
+    let negatives: NegativePolicy
     let logger: Logger
     let statistics: StatisticsRecorder?
     private let history: History?
@@ -99,6 +99,14 @@ public final class InFlightLock: FlightCoordinating {
     // MARK: - FlightCoordinating
 
     public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+        await begin(keys, after: waits, maximumFailureAge: nil)
+    }
+
+    public func begin(
+        _ keys: [CacheKey],
+        after waits: [FlightWait],
+        maximumFailureAge: Duration?
+    ) async -> [FlightDecision] {
         let tickets = keys.map { waiters.register($0.description) }
         let awaited = Dictionary(waits.map { ($0.key, $0.token ?? 0) }, uniquingKeysWith: max)
         let own = Set(leading.withLock { $0.map { $0.key } })
@@ -112,7 +120,7 @@ public final class InFlightLock: FlightCoordinating {
                         [CacheNames.entry(key), CacheNames.flight(key), CacheNames.negative(key)],
                         [
                             .string(owner), .int(lease.wholeMilliseconds), .int(awaited[key] ?? 0),
-                            own.contains(key) ? "1" : "0",
+                            own.contains(key) ? "1" : "0", .int(maximumFailureAge?.wholeMilliseconds ?? -1),
                         ]
                     )
                 }
@@ -190,19 +198,6 @@ public final class InFlightLock: FlightCoordinating {
         }
     }
 
-    public func discard(_ key: CacheKey) async {
-        do {
-            let replies = try await cache.redis.pipeline([
-                ["UNLINK", .string(CacheNames.entry(key))],
-                ["PUBLISH", .string(CacheNames.channel(key)), .string(CacheNames.deletion(of: key))],
-            ])
-            for case .error(let text) in replies { throw RedisError(reply: text) }
-        } catch {
-            statistics?.add("cache_errors", 1)
-            logger.debug("an entry was not discarded", metadata: [LogKey.error: "\(error)"])
-        }
-    }
-
     /// Heard while `run` listens. Whoever deletes entries in Redis by hand tells nobody.
     public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         deletions.add(handler)
@@ -247,8 +242,11 @@ public final class InFlightLock: FlightCoordinating {
             // Damaged or gone since: made again, without a lock for this once.
             statistics?.add("misses", 1)
             return .lead(FlightLead(key: key, token: nil))
-        case "failed" where fields.count == 3 || fields.count == 6:
-            let error = Self.remembered(fields[1], millisecondsLeft: fields[2].int ?? 0)
+        case "failed" where fields.count == 3 || fields.count == 6,
+            "shared" where fields.count == 3 || fields.count == 6:
+            // Who has waited for the flight gets its failure as the leader does.
+            let fresh = word == "shared" ? RememberedFailure(fields[1])?.error : nil
+            let error = fresh ?? RememberedFailure.told(fields[1], millisecondsLeft: fields[2].int ?? 0)
             if let old = await stale(key, fields.dropFirst(3)),
                 old.mayServeWhileRevalidating || old.mayServe(after: error)
             {
@@ -306,41 +304,7 @@ public final class InFlightLock: FlightCoordinating {
         }
     }
 
-    private func note(_ kind: HistoryEvent.Kind, _ lead: FlightLead, _ result: String? = nil) async {
+    func note(_ kind: HistoryEvent.Kind, _ lead: FlightLead, _ result: String? = nil) async {
         await history?.note(HistoryEvent(kind, key: lead.key.description, token: lead.token, result: result))
-    }
-
-    private func end(_ lead: FlightLead, error: ImagePipeline.Error?) async {
-        guard let token = lead.token else { return }
-        let lifetime = error.flatMap { negatives.lifetime(of: $0) }
-        do {
-            let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
-            try await cache.redis.run(
-                FlightScripts.fail,
-                keys: [
-                    CacheNames.flight(lead.key), CacheNames.negative(lead.key), CacheNames.entry(lead.key),
-                ],
-                arguments: [
-                    .string(owner), .int(token), .int(lifetime?.wholeMilliseconds ?? 0),
-                    .buffer(ByteBuffer(bytes: why)), .string(CacheNames.channel(lead.key)),
-                    .string(lead.key.description), error?.supersedesEntry == true ? "1" : "0",
-                ]
-            )
-            await note(.land, lead, "failed")
-        } catch {
-            // The lease ends the flight in our place.
-            logger.debug("a flight was not ended", metadata: [LogKey.error: "\(error)"])
-        }
-    }
-
-    /// A failure of a moment ago, as the asker is told: whoever may try again does so when it is forgotten.
-    private static func remembered(_ json: RedisValue, millisecondsLeft: Int) -> ImagePipeline.Error {
-        let data = json.buffer.map { Data($0.readableBytesView) } ?? Data()
-        guard var error = try? JSONDecoder().decode(ImagePipeline.Error.self, from: data) else {
-            return ImagePipeline.Error(.unreachable, "It failed a moment ago, for a reason that cannot be read.")
-        }
-        // What is left of it, not what was asked for then.
-        error.retryAfter = Double(max(0, millisecondsLeft)) / 1000
-        return error
     }
 }

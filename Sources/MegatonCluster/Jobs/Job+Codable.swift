@@ -5,6 +5,7 @@ internal import MegatonPipeline
 extension Job: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case id, kind, source, renditions, preset, output, batch, priority, attempts, credential
+        case ignoresRememberedFailures = "ignore_remembered_failures"
     }
 
     /// - Throws: `DecodingError` with a sentence that names the field.
@@ -22,7 +23,9 @@ extension Job: Codable {
             batch: try fields.decodeIfPresent(String.self, forKey: .batch),
             priority: try fields.decodeIfPresent(Priority.self, forKey: .priority) ?? .normal,
             attempts: try fields.decodeIfPresent(Int.self, forKey: .attempts) ?? 5,
-            credential: try fields.decodeIfPresent(String.self, forKey: .credential)
+            credential: try fields.decodeIfPresent(String.self, forKey: .credential),
+            ignoresRememberedFailures: try fields.decodeIfPresent(Bool.self, forKey: .ignoresRememberedFailures)
+                ?? false
         )
         if !isChecked, let complaint {
             throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
@@ -41,6 +44,8 @@ extension Job: Codable {
         try fields.encode(priority, forKey: .priority)
         try fields.encode(attempts, forKey: .attempts)
         try fields.encodeIfPresent(credential, forKey: .credential)
+        // Left out as a rule: earlier versions refuse fields that they do not know.
+        if ignoresRememberedFailures { try fields.encode(true, forKey: .ignoresRememberedFailures) }
     }
 
     /// Says what is wrong with the values, or nil.

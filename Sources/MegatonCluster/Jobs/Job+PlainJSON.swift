@@ -28,6 +28,8 @@ extension Job {
         case .id, .kind, .source, .preset, .output, .batch, .priority, .credential:
             guard let text = reader.string() else { return false }
             return set(key, text)
+        // Rare: `init(from:)` reads it.
+        case .ignoresRememberedFailures: return false
         }
     }
 
@@ -45,7 +47,7 @@ extension Job {
         case .priority:
             guard let priority = Priority(rawValue: text) else { return false }
             self.priority = priority
-        case .renditions, .attempts: return false
+        case .renditions, .attempts, .ignoresRememberedFailures: return false
         }
         return true
     }

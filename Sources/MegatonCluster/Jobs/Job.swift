@@ -33,6 +33,8 @@ public struct Job: Sendable, Hashable {
     /// Name of a credential that the workers know (``Worker/Configuration/credentials``): never the secret itself. What is
     /// fetched with it is apart from all else in the caches.
     public var credential: String?
+    /// Whether the first attempt asks the origin in spite of a failure that the cache remembers. A retry does so anyway.
+    public var ignoresRememberedFailures: Bool
 
     public init(
         id: String? = nil,
@@ -44,7 +46,8 @@ public struct Job: Sendable, Hashable {
         batch: String? = nil,
         priority: Priority = .normal,
         attempts: Int = 5,
-        credential: String? = nil
+        credential: String? = nil,
+        ignoresRememberedFailures: Bool = false
     ) {
         self.id = id
         self.kind = kind
@@ -56,6 +59,7 @@ public struct Job: Sendable, Hashable {
         self.priority = priority
         self.attempts = attempts
         self.credential = credential
+        self.ignoresRememberedFailures = ignoresRememberedFailures
     }
 
     /// What is made where nothing is said.

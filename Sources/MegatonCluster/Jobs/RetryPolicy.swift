@@ -10,6 +10,8 @@ public struct RetryPolicy: Sendable, Equatable {
     /// Up to this part of the delay is added at random, so that jobs which failed together do not come back together.
     /// Added, never taken away: a Retry-After is kept.
     public var jitter = 0.5
+    /// A job whose origin asks not to be asked again for longer (Retry-After) fails at once.
+    public var maximumWait: Duration = .seconds(3600)
 
     public init() {}
 
@@ -31,10 +33,18 @@ public struct RetryPolicy: Sendable, Equatable {
         error: ImagePipeline.Error,
         random: Double = .random(in: 0...1)
     ) -> Duration? {
+        if asksForTooLong(error) { return nil }
         if Self.isFree(error) { return .seconds(max(Self.freePause, error.retryAfter ?? 0) * (1 + 0.1 * random)) }
         guard error.isRetryable, attempt < attempts else { return nil }
-        let doubled = min(cap, base * (1 << min(attempt - 1, 20)))
         let asked = Duration.seconds(error.retryAfter ?? 0)
-        return max(doubled, asked) * (1 + jitter * random)
+        return max(shortestDelay(after: attempt), asked) * (1 + jitter * random)
     }
+
+    /// Whether an origin asks not to be asked again for longer than a job waits.
+    func asksForTooLong(_ error: ImagePipeline.Error) -> Bool {
+        error.requestedDelay.map { .seconds($0) > maximumWait } ?? false
+    }
+
+    /// The least time between the end of an attempt that counts (1 is the first) and the next one's start.
+    func shortestDelay(after attempt: Int) -> Duration { min(cap, base * (1 << min(max(attempt - 1, 0), 20))) }
 }

@@ -27,6 +27,8 @@ public final class HostGate: OriginGating {
         let given: ContinuousClock.Instant
         /// Whether the host was well then, and far from its limits.
         let isCalm: Bool
+        /// What is asked for, as a number that fits into a double of Lua.
+        let path: Int
     }
 
     private struct State {
@@ -45,7 +47,7 @@ public final class HostGate: OriginGating {
     /// What a 429 or 503 without a Retry-After is taken to mean.
     private static let defaultPause: Duration = .seconds(1)
     /// A Retry-After beyond it is not believed.
-    private static let longestPause: Duration = .seconds(3600)
+    private static let longestPause: Duration = .seconds(NegativePolicy.longestRequestedDelay)
 
     public convenience init(redis: RedisClient, keys: QueueKeys, limits: HostLimits, logger: Logger) {
         self.init(redis: redis, keys: keys, limits: limits, logger: logger, statistics: nil, history: nil)
@@ -72,7 +74,8 @@ public final class HostGate: OriginGating {
     public func enter(_ url: URL) async throws(ImagePipeline.Error) -> OriginPass {
         let host = Self.name(of: url)
         let asked = ContinuousClock.now
-        var (spare, unused) = spare(host, at: asked)
+        let path = Self.path(of: url)
+        var (spare, unused) = spare(host, path, at: asked)
         if let spare {
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             return spare
@@ -111,11 +114,22 @@ public final class HostGate: OriginGating {
         switch fields.first?.string {
         case "wait":
             statistics?.add("throttled", 1)
-            throw ImagePipeline.Error(
+            let left = Double(fields.dropFirst(2).first?.int ?? 0) / 1000
+            guard left > 0 else {
+                throw ImagePipeline.Error(
+                    .throttled,
+                    "\(host) is asked as often as it may be; its turn comes.",
+                    retryAfter: wait
+                )
+            }
+            var error = ImagePipeline.Error(
                 .throttled,
-                "\(host) is asked as often as it may be; its turn comes.",
+                "\(host) answered 429 or 503 to different paths, and asks not to be asked again for another "
+                    + "\(Int(left.rounded(.up))) s.",
                 retryAfter: wait
             )
+            error.requestedDelay = left
+            throw error
         case "open":
             statistics?.add("broken_off", 1)
             // A short break is nobody's fault; a host that stays away uses attempts up, or its jobs would never end.
@@ -129,20 +143,23 @@ public final class HostGate: OriginGating {
         default:
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             let pass = OriginPass(host: host, token: token)
-            let use = Use(began: .now, given: asked, isCalm: fields.last?.int == 1)
+            let use = Use(began: .now, given: asked, isCalm: fields.last?.int == 1, path: path)
             state.withLock { $0.held[pass] = use }
             return pass
         }
     }
 
     /// One that has served and may serve again; else what is to go back.
-    private func spare(_ host: String, at now: ContinuousClock.Instant) -> (OriginPass?, unused: [SparePasses.Leaving])
-    {
+    private func spare(
+        _ host: String,
+        _ path: Int,
+        at now: ContinuousClock.Instant
+    ) -> (OriginPass?, unused: [SparePasses.Leaving]) {
         state.withLock { state in
             guard let (pass, given) = state.spares.take(host, at: now) else {
                 return (nil, state.spares.unused(at: now))
             }
-            state.held[pass] = Use(began: now, given: given, isCalm: true)
+            state.held[pass] = Use(began: now, given: given, isCalm: true, path: path)
             return (pass, [])
         }
     }
@@ -160,7 +177,7 @@ public final class HostGate: OriginGating {
         }
         if isKept { return hasSpares.fire() }
         if !others.isEmpty { await giveBack(others, nil) }
-        await giveBack([pass], outcome, took: use.map { $0.began.duration(to: now) } ?? .zero)
+        await giveBack([pass], outcome, took: use.map { $0.began.duration(to: now) } ?? .zero, path: use?.path ?? 0)
     }
 
     /// What spare passes are given back with: their answers came a while ago, and others may know more of the host by now.
@@ -181,7 +198,12 @@ public final class HostGate: OriginGating {
     }
 
     /// - Parameter outcome: nil for spare ones.
-    private func giveBack(_ passes: [OriginPass], _ outcome: OriginOutcome?, took: Duration = .zero) async {
+    private func giveBack(
+        _ passes: [OriginPass],
+        _ outcome: OriginOutcome?,
+        took: Duration = .zero,
+        path: Int = 0
+    ) async {
         let (word, pause): (RedisArgument, Duration) =
             switch outcome {
             case nil: (Self.earlier, .zero)
@@ -191,7 +213,7 @@ public final class HostGate: OriginGating {
             case .throttled(let seconds):
                 ("throttled", min(seconds.map { .seconds($0) } ?? Self.defaultPause, Self.longestPause))
             }
-        if await tell(passes.map { ending(of: $0, word, pause: pause, took: took) }) { return }
+        if await tell(passes.map { ending(of: $0, word, pause: pause, took: took, path: path) }) { return }
         let until = ContinuousClock.now + Self.passLifetime
         // One without a token takes no place.
         keep(passes.filter { $0.token?.isEmpty == false }.map { SparePasses.Leaving(pass: $0, until: until) })
@@ -220,14 +242,15 @@ public final class HostGate: OriginGating {
         of pass: OriginPass,
         _ word: RedisArgument,
         pause: Duration = .zero,
-        took: Duration = .zero
+        took: Duration = .zero,
+        path: Int = 0
     ) -> (keys: [String], arguments: [RedisArgument]) {
         (
             [keys.rate, keys.fetching(pass.host)],
             [
                 .string(pass.host), .string(pass.token ?? ""), word, .int(pause.wholeMilliseconds),
                 .int(limits.breakAfter), .int(limits.breakTime.wholeMilliseconds),
-                .int(limits.longestBreak.wholeMilliseconds), .int(Int(took.inSeconds * 1_000_000)),
+                .int(limits.longestBreak.wholeMilliseconds), .int(Int(took.inSeconds * 1_000_000)), .int(path),
             ]
         )
     }
@@ -287,6 +310,12 @@ public final class HostGate: OriginGating {
     /// For the history, which tells URLs apart and shows no signature that stands in one: the host and a hash.
     static func label(of url: URL) -> String {
         "\(name(of: url))/\(CacheEntry.sha256(Data(url.absoluteString.utf8)).prefix(16))"
+    }
+
+    /// The path and the query as a number from 1 up to 2⁴⁸.
+    private static func path(of url: URL) -> Int {
+        let text = url.path(percentEncoded: true) + "?" + (url.query(percentEncoded: true) ?? "")
+        return Int(CacheEntry.sha256(Data(text.utf8)).prefix(12), radix: 16).map { $0 + 1 } ?? 1
     }
 
     /// `host:port`, in lower case.

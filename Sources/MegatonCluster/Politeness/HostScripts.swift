@@ -1,11 +1,12 @@
 internal import MegatonRedis
 
-/// The scripts of `HostGate`. A host's state is one field of the hash `rate`, eight numbers:
+/// The scripts of `HostGate`. A host's state is one field of the hash `rate`, ten numbers:
 ///
 /// `tat` µs, when the next request is due by the rate (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I) ·
 /// `slot` µs, up to when refused ones have been given a turn · `factor` 1/64 to 1, what is left of the limits ·
 /// `blocked` ms, nothing before that · `failures` in a row · `open` ms, broken off until then · `halved` ms, when the
-/// factor was halved last · `mean` µs, how long a request takes.
+/// factor was halved last · `mean` µs, how long a request takes · `path` of the last 429 or 503, as a number, 0 for none · `counts` ms, until when
+/// one from another path means the whole host.
 ///
 /// At most 10,000 hosts are remembered; one at random makes room, and is asked as if it were new.
 enum HostScripts {
@@ -17,12 +18,13 @@ enum HostScripts {
         for number in string.gmatch(redis.call('HGET', KEYS[1], ARGV[1]) or '', '[^ ]+') do s[#s + 1] = tonumber(number) end
         local tat, slot, factor, blocked = s[1] or 0, s[2] or 0, s[3] or 1, s[4] or 0
         local failures, open, halved, mean = s[5] or 0, s[6] or 0, s[7] or 0, s[8] or 200000
+        local path, counts = s[9] or 0, s[10] or 0
         local function keep()
           if #s == 0 and redis.call('HLEN', KEYS[1]) >= 10000 then
             redis.call('HDEL', KEYS[1], redis.call('HRANDFIELD', KEYS[1]))
           end
-          redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f %.0f %.6f %.0f %d %.0f %.0f %.0f',
-                     tat, slot, factor, blocked, failures, open, halved, mean))
+          redis.call('HSET', KEYS[1], ARGV[1], string.format('%.0f %.0f %.6f %.0f %d %.0f %.0f %.0f %.0f %.0f',
+                     tat, slot, factor, blocked, failures, open, halved, mean, path, counts))
         end
 
         """
@@ -32,8 +34,8 @@ enum HostScripts {
     /// KEYS 1 rate · 2 fetching:<host>
     /// ARGV 1 host · 2 token · 3 requests a second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that break it
     ///      off · 7 ms after which a pass is forgotten
-    /// Returns {`go`, `1` where the host is well and less than half of its places are taken} · {`wait`, ms until its turn} ·
-    ///      {`open`, ms until the next probe, how many breaks in a row}.
+    /// Returns {`go`, `1` where the host is well and less than half of its places are taken} · {`wait`, ms until its turn, ms
+    ///      for which the host still wants to be left alone} · {`open`, ms until the next probe, how many breaks in a row}.
     /// After `go`: the token is in `fetching`, and the rate has counted it. After `wait`: a turn later than those of
     /// all refused before, a minute ahead at the most and then anywhere in its second half, so that the refused do not come
     /// back together. A host that is broken off lets one through at a time once its break is over: the probe.
@@ -55,7 +57,7 @@ enum HostScripts {
               slot = from + math.max(interval, mean / limit, 1000)
               if slot > last then slot = last - us * 7919 % 30000000 end
               keep()
-              return {'wait', math.ceil((slot - us) / 1000)}
+              return {'wait', math.ceil((slot - us) / 1000), math.max(0, blocked - ms)}
             end
             if rate > 0 then tat = math.max(tat, us) + interval end
             redis.call('ZADD', KEYS[2], ms + tonumber(ARGV[7]), ARGV[2])
@@ -87,9 +89,10 @@ enum HostScripts {
     /// KEYS 1 rate · 2 fetching:<host>
     /// ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` or `none` ·
     ///      4 ms to leave it alone, of `throttled` · 5 failures that break it off · 6 ms of the first break · 7 ms of the longest · 8 µs that the request
-    ///      took, 0 if that is not known
+    ///      took, 0 if that is not known · 9 path that was asked for, as a number above 0; 0 if it is not known
     /// Returns 1, or 0 where the pass had been forgotten; what it tells counts all the same.
-    /// After: a throttled host has half of its limits, halved once a second at the most, and nothing goes there before
+    /// After: a `throttled` counts for its path alone, unless one from another path came within its time, a minute at the
+    /// least. Then the host has half of its limits, halved once a second at the most, and nothing goes there before
     /// the time it named; each answer gives a twentieth back. The given number of failures in a row breaks the host
     /// off, and each failed probe for twice as long as before; what was under way when it was broken off says no more. Nor
     /// does an answer from before: it ends a row of failures, but no break, and gives back nothing of the limits.
@@ -105,12 +108,16 @@ enum HostScripts {
             elseif ARGV[3] == 'earlier' then
               if open == 0 then failures = 0 end
             elseif ARGV[3] == 'throttled' then
-              failures, open = 0, 0
-              blocked = math.max(blocked, ms + tonumber(ARGV[4]))
-              if ms - halved >= 1000 then
-                factor = math.max(1 / 64, factor / 2)
-                halved = ms
+              local asked, pause = tonumber(ARGV[9]), tonumber(ARGV[4])
+              if path ~= asked and counts > ms then
+                failures, open = 0, 0
+                blocked = math.max(blocked, ms + pause)
+                if ms - halved >= 1000 then
+                  factor = math.max(1 / 64, factor / 2)
+                  halved = ms
+                end
               end
+              path, counts = asked, ms + math.max(pause, 60000)
             elseif ARGV[3] == 'failed' and open <= ms then
               failures = math.min(failures + 1, 1000)
               local over = failures - tonumber(ARGV[5])

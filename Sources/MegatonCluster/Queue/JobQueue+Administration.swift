@@ -92,6 +92,8 @@ extension JobQueue {
             guard var job = try? Job(json: Data(letter.job.job.utf8)) else { return [] }
             job.id = letter.id
             job.batch = nil
+            // Whoever requeues wants the origin asked, not to be told once more why it died.
+            job.ignoresRememberedFailures = true
             return [.string(letter.id), .buffer(ByteBuffer(bytes: job.json()))]
         }
         if pairs.isEmpty { return 0 }

@@ -103,7 +103,8 @@ struct JobHandler: Sendable {
             return .failed(ImagePipeline.Error(.invalidURL, "The job cannot be read: \(error.message)."))
         }
         return await withTaskGroup(of: JobRunner.Result?.self) { group in
-            group.addTask { await runner.run(job, metrics: metrics) }
+            let maximumFailureAge = maximumFailureAge(for: claimed, job)
+            group.addTask { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: metrics) }
             group.addTask {
                 await entry.stop.wait()
                 return nil
@@ -112,6 +113,16 @@ struct JobHandler: Sendable {
             group.cancelAll()
             return entry.reason == nil ? first : nil
         }
+    }
+
+    /// How old a remembered failure may be that answers this attempt: a retry accepts only those that are younger than its
+    /// own previous attempt, so that a job is never answered by its own failure. No clocks are compared, as that attempt
+    /// ended before the shortest delay.
+    private func maximumFailureAge(for claimed: ClaimedJob, _ job: Job) -> Duration? {
+        // A worker that died with it may have left a failure of a moment ago.
+        if claimed.stalls > 0 { return .zero }
+        if claimed.counted > 1 { return retry.shortestDelay(after: claimed.counted - 1) }
+        return job.ignoresRememberedFailures ? .zero : nil
     }
 
     /// What Redis was told of an attempt's end, and what it said.
@@ -190,13 +201,18 @@ struct JobHandler: Sendable {
     private func fail(_ end: inout JobEnd, _ error: ImagePipeline.Error, _ parsed: Result<Job, JobError>) {
         let job = end.job
         let code = job.stalls > maximumStalls ? "poison" : error.code.rawValue
+        var message = error.message
+        if let delay = error.requestedDelay, retry.asksForTooLong(error) {
+            let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))
+            message += " The job is not tried again: \(asked) s is more than the longest wait, \(longest) s."
+        }
         end.outcome.status = .failed
-        end.outcome.error = .init(code: code, message: error.message, retryable: error.isRetryable)
+        end.outcome.error = .init(code: code, message: message, retryable: error.isRetryable)
         // One that cannot be read has no job to show; the error above says what is wrong with it.
         if job.json.count <= JobOutcome.maximumJobSize { end.outcome.job = try? parsed.get() }
         end.dead = DeadJob(
             code: code,
-            message: error.message,
+            message: message,
             attempts: job.counted,
             worker: worker,
             batch: job.batch.isEmpty ? nil : job.batch,

@@ -16,13 +16,14 @@ struct JobRunner: JobRunning {
         case failed(ImagePipeline.Error)
     }
 
-    func run(_ job: Job, metrics: PipelineMetrics) async -> Result {
+    func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> Result {
         do throws(ImagePipeline.Error) {
             guard let url = URL(string: job.source) else {
                 // Without the source, which may hold a secret: the outcome has it anyway.
                 throw ImagePipeline.Error(.invalidURL, "The source is no URL; spaces and such must be encoded.")
             }
-            let request = try imageRequest(for: job, at: url)
+            var request = try imageRequest(for: job, at: url)
+            request.maximumFailureAge = maximumFailureAge
             defer { statistics.add(metrics.counts, of: url) }
             guard job.kind == .process else {
                 try await pipeline.prefetch(request, metrics: metrics)

@@ -4,6 +4,8 @@ internal import MegatonPipeline
 protocol JobRunning: Sendable {
     /// One attempt.
     ///
-    /// - Parameter metrics: what it cost, also where it fails.
-    func run(_ job: Job, metrics: PipelineMetrics) async -> JobRunner.Result
+    /// - Parameters:
+    ///   - maximumFailureAge: how old a remembered failure may be that the attempt accepts; nil for any age.
+    ///   - metrics: what it cost, also where it fails.
+    func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result
 }

@@ -10,7 +10,7 @@ struct SimulatedRunner: JobRunning {
     /// Told the id of what begins.
     let onStart: @Sendable (String) -> Void
 
-    func run(_ job: Job, metrics: PipelineMetrics) async -> JobRunner.Result {
+    func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
         onStart(job.id ?? "")
         do throws(ImagePipeline.Error) {
             guard let origin = origins.randomElement() else {

@@ -44,6 +44,12 @@ extension Worker {
         public var credentials = Credentials()
         /// Where `s3:` sources are; AWS by default. `s3:` is among the schemes where it is a store of one's own, too.
         public var s3 = S3Endpoint()
+        /// For the whole of a fetch, redirects included.
+        public var fetchTimeout: Duration = .seconds(20)
+        /// For how long a fetch may bring less than 1 KiB a second; whole seconds, 1 or more.
+        public var stallTimeout: Duration = .seconds(10)
+        /// Until a connection stands, TLS included.
+        public var connectTimeout: Duration = .seconds(5)
         /// How hard the cluster may ask one host. All workers of a queue should have the same.
         public var hostLimits = HostLimits()
         /// Where each claim, end, fetch and flight is written down; nil nowhere.

@@ -44,6 +44,9 @@ extension Worker {
         loader.addressPolicy = configuration.addressPolicy
         loader.credentials = configuration.credentials
         loader.s3 = configuration.s3
+        loader.timeout = configuration.fetchTimeout
+        loader.lowSpeedTime = configuration.stallTimeout
+        loader.connectTimeout = configuration.connectTimeout
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
         pipeline.originGate = gate
         pipeline.didRefresh = { url, cost in statistics.add(cost, of: url) }

@@ -12,6 +12,23 @@ public protocol FlightCoordinating: Sendable {
     ///   (collapsed requests, RFC 9111 section 4).
     func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision]
 
+    /// As ``begin(_:after:)``, for a request that accepts remembered failures up to an age only.
+    ///
+    /// A failure of a flight in `waits` is accepted at any age: the origin was asked after this request came. So is one
+    /// whose origin asked not to be asked again yet (Retry-After).
+    ///
+    /// - Parameter maximumFailureAge: since the failure; nil accepts any that is remembered.
+    func begin(
+        _ keys: [CacheKey],
+        after waits: [FlightWait],
+        maximumFailureAge: Duration?
+    ) async -> [FlightDecision]
+
+    /// Replaces what is remembered of a failure, after the origin was asked without a flight.
+    ///
+    /// - Parameter error: nil forgets what is remembered.
+    func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async
+
     /// Returns when the flight has ended, or when it is worth looking again; never much later than the leader's lease.
     func wait(for flight: FlightWait) async
 
@@ -44,7 +61,8 @@ public protocol FlightCoordinating: Sendable {
     @discardableResult
     func replace(_ entry: CachedData, for key: CacheKey) async -> Bool
 
-    /// Forgets an entry whose bytes turned out to be of no use, so that they are fetched anew the next time.
+    /// Forgets an entry whose bytes turned out to be of no use, so that they are fetched anew the next time, and what is
+    /// remembered of a failure.
     func discard(_ key: CacheKey) async
 
     /// Tells from now on which entries somebody has deleted, for those who have copies of them.
@@ -58,6 +76,18 @@ public protocol FlightCoordinating: Sendable {
 extension FlightCoordinating {
     /// A first look.
     public func begin(_ keys: [CacheKey]) async -> [FlightDecision] { await begin(keys, after: []) }
+
+    /// For coordinators that remember no failures.
+    public func begin(
+        _ keys: [CacheKey],
+        after waits: [FlightWait],
+        maximumFailureAge: Duration?
+    ) async -> [FlightDecision] {
+        await begin(keys, after: waits)
+    }
+
+    /// Nothing, for coordinators that remember no failures.
+    public func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {}
 
     /// Nothing, for coordinators that keep nothing.
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }

@@ -17,22 +17,25 @@ enum HTTPStatusError {
             }
         let isRetryable = [408, 425, 429].contains(status) || (500..<600).contains(status)
         let type = headers["content-type"].map { String($0.prefix(maximumType)) }
+        let delay = headers["retry-after"].flatMap { retryAfter($0, now: Date()) }.flatMap { $0 > 0 ? $0 : nil }
+        let wish = delay.map { ", and asks not to be asked again for \(Int($0.rounded(.up))) s" } ?? ""
         var error = ImagePipeline.Error(
             code,
-            "\(Redaction.text(url)) answered \(status)\(type.map { ", \($0)" } ?? "").",
+            "\(Redaction.text(url)) answered \(status)\(type.map { ", \($0)" } ?? "")\(wish).",
             isRetryable: isRetryable,
-            retryAfter: headers["retry-after"].flatMap { retryAfter($0, now: Date()) },
+            retryAfter: delay,
             status: status,
             stage: .load
         )
         error.contentType = type
+        error.requestedDelay = delay
+        error.reuse = ImagePipeline.Error.Reuse(headers: headers)
         return error
     }
 
-    /// Seconds: a number, or a date of RFC 9110 section 5.6.7. At most a day is believed.
+    /// Seconds: a number, or a date of RFC 9110 section 5.6.7; a year at the most.
     static func retryAfter(_ value: String, now: Date) -> Double? {
-        let day: Double = 24 * 3600
-        if let seconds = Double(value) { return min(max(0, seconds), day) }
-        return HTTPDate.parse(value, now: now).map { min(max(0, $0.timeIntervalSince(now)), day) }
+        let seconds = Double(value) ?? HTTPDate.parse(value, now: now)?.timeIntervalSince(now)
+        return seconds.flatMap { $0.isNaN ? nil : min(max(0, $0), CacheControl.longest) }
     }
 }

@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 
 extension ImagePipeline {
     /// Why an image could not be had. Crosses processes, hence a struct with a code.
@@ -14,6 +14,12 @@ extension ImagePipeline {
         public var isRetryable: Bool
         /// Seconds before which a retry is of no use (Retry-After, or a remembered failure).
         public var retryAfter: Double?
+        /// Seconds for which the origin asked not to be asked again (Retry-After); nil if it did not ask for that.
+        public var requestedDelay: Double?
+        /// Seconds for which this failure is still remembered; nil if the origin has just been asked.
+        public var remembered: Double?
+        /// Limits that the origin's answer sets on remembering the failure; nil if it sets none.
+        public var reuse: Reuse?
         /// The origin's status, where there was one.
         public var status: Int?
         /// What was asked for, without user, password and query, which may hold secrets. Nil of what has no URL.
@@ -51,7 +57,7 @@ extension ImagePipeline {
         }
 
         /// A URL for ``url``.
-        static func withoutQuery(_ url: URL) -> String { String(url.redacted.prefix { $0 != "?" }) }
+        package static func withoutQuery(_ url: URL) -> String { String(url.redacted.prefix { $0 != "?" }) }
 
         public var description: String { "\(code.rawValue): \(message)" }
 
@@ -60,6 +66,8 @@ extension ImagePipeline {
             case contentType = "content_type"
             case isRetryable = "retryable"
             case retryAfter = "retry_after"
+            case requestedDelay = "requested_delay"
+            case remembered, reuse
         }
 
         /// The stages of a request.

@@ -31,6 +31,7 @@ extension ImagePipeline.Error {
         var error = self
         error.status = error.status ?? http?.statusCode
         error.contentType = error.contentType ?? http?.mediaType ?? type
+        error.reuse = error.reuse ?? http.flatMap { Reuse(headers: $0.lowercasedHeaders) }
         if !data.isEmpty, isOfTheBytes { error.excerpt = error.excerpt ?? Excerpt.of(data) }
         return error
     }

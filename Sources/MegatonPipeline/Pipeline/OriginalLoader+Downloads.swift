@@ -54,7 +54,7 @@ extension OriginalLoader {
             return try await self.download(request, resuming: nil, keeping, load)
         case .failed(let error, let kept):
             await keeping?.end(kept)
-            throw error
+            throw error.asked(with: request.allHTTPHeaderFields ?? [:], download.hidden)
         }
     }
 

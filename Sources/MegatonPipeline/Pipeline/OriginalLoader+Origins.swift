@@ -23,12 +23,20 @@ extension OriginalLoader {
             case .remote(let request):
                 let exchange = try await exchange(request, known, lead, load)
                 load.metrics.update { $0.bytesIn += exchange.data.count }
-                return .success(try received(exchange, known, lead, load))
+                let original = try received(exchange, known, lead, load)
+                // A flight ends with that; who asked without one has to say that the failure is over.
+                if lead == nil, load.source.isKept { await load.source.flights.remember(nil, for: load.source.key) }
+                return .success(original)
             case .file, .inline: throw Error(.dataLoadingFailed, "\(load.source) is no matter of an origin.")
             }
         } catch {
             // Remembered, so that the origin is left alone for a moment; those who wait get the stale entry too.
-            if let lead { await load.source.flights.fail([lead], error: error) }
+            let told = error.about(load.source.request, at: .load).asked(with: load.source.sentFields)
+            if let lead {
+                await load.source.flights.fail([lead], error: told)
+            } else if load.wish.keeps, load.source.isKept, load.source.cachePolicy.mayKeep {
+                await load.source.flights.remember(told, for: load.source.key)
+            }
             // The origin's last word, though nobody leads.
             if refused != nil, error.supersedesEntry { await load.source.flights.discard(load.source.key) }
             guard let cached = known, cached.mayServe(after: error),

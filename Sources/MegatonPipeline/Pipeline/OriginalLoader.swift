@@ -150,7 +150,11 @@ final class OriginalLoader: Sendable {
         let deadline = ContinuousClock.now + configuration.waitBudget
         var awaited: [FlightWait] = []
         for _ in 0..<ImagePipeline.roundLimit {
-            let decision = await source.flights.begin([source.key], after: awaited).first
+            let decision = await source.flights.begin(
+                [source.key],
+                after: awaited,
+                maximumFailureAge: source.request.failureAge
+            ).first
             // What has been waited for is newer than the request.
             if awaited.isEmpty, let answer = await steered(decision, load) { return answer }
             switch decision {
@@ -162,7 +166,8 @@ final class OriginalLoader: Sendable {
             case .stale(let cached, nil): return .success(stale(cached, metrics))
             // The asker may be here to refresh what was made of the stale one: it wants to know.
             case .stale(_, let lead?), .lead(let lead): return await fetch(lead, load)
-            case .failed(let error): return .failure(error)
+            case .failed(let error):
+                return error.matches(request: sent) ? .failure(error) : await fetch(nil, load)
             case .wait(let flight):
                 guard ContinuousClock.now < deadline else {
                     await source.flights.abandon(flight)

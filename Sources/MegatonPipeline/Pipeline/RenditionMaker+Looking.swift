@@ -59,6 +59,9 @@ extension RenditionMaker {
                 } else {
                     look.led.append(Led(lead: lead, rendition: rendition, isFlight: isFlight))
                 }
+            case .failed(let error) where !error.matches(request: order.source.sentFields):
+                let lead = FlightLead(key: key, token: nil)
+                look.led.append(Led(lead: lead, rendition: rendition, isFlight: false))
             case .failed(let error): look.settled[key] = .failure(error)
             case .wait(let flight): look.awaited.append(flight)
             }
@@ -69,7 +72,12 @@ extension RenditionMaker {
     /// All keys in one look, whichever way.
     private func decisions(_ keys: [CacheKey], after awaited: [FlightWait], _ order: Order) async -> [FlightDecision] {
         switch order.wish.way {
-        case .flights: return await order.source.flights.begin(keys, after: awaited)
+        case .flights:
+            return await order.source.flights.begin(
+                keys,
+                after: awaited,
+                maximumFailureAge: order.wish.maximumFailureAge
+            )
         case .lookUp:
             return zip(keys, await order.source.flights.lookUp(keys)).map { key, entry in
                 if let entry, entry.staleness == nil { return .hit(entry) }

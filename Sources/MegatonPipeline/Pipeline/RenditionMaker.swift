@@ -135,7 +135,8 @@ final class RenditionMaker: Sendable {
         )
     }
 
-    private func fail(_ led: [Led], _ error: Error, _ order: Order) async -> Settled {
+    private func fail(_ led: [Led], _ failure: Error, _ order: Order) async -> Settled {
+        let error = failure.asked(with: order.source.sentFields)
         await order.source.flights.fail(led.filter(\.isFlight).map(\.lead), error: error)
         var settled: Settled = [:]
         for led in led {
@@ -145,6 +146,7 @@ final class RenditionMaker: Sendable {
             } else {
                 settled[lead.key] = .failure(error)
             }
+            if !led.isFlight, order.wish.keeps { await order.source.flights.remember(error, for: lead.key) }
             // The origin's last word, though nobody leads.
             if !led.isFlight, stale != nil, error.supersedesEntry { await order.source.flights.discard(lead.key) }
         }
@@ -162,8 +164,16 @@ final class RenditionMaker: Sendable {
                 turn: RenderTurn(queue: renders, context: order.context, priority: request.priority)
             )
         } catch {
-            throw error.about(request, at: error.stageOfRendering)
+            var error = error.about(request, at: error.stageOfRendering)
                 .with(original.response, original.data, type: original.metadata?.type)
+            // Remembered no longer than the bytes may be reused.
+            if let metadata = original.metadata {
+                let isCached = original.response == nil
+                if isCached { error.reuse = Error.Reuse(lifetime: metadata.lifetime, vary: metadata.vary) }
+            } else {
+                error.reuse = Error.Reuse(lifetime: 0)
+            }
+            throw error
         }
     }
 

@@ -13,11 +13,14 @@ struct RenditionWish: Hashable, Sendable {
     /// Whether what is made may be kept.
     let keeps: Bool
     let policy: RequestCachePolicy
+    /// How old a remembered failure may be that is accepted; nil for any age.
+    let maximumFailureAge: Duration?
     /// What a source is fetched with.
     private let options: ImageRequest.Options
 
     init(_ request: ImageRequest) {
         policy = request.cachePolicy
+        maximumFailureAge = request.failureAge
         options = request.options.subtracting(.disableMemoryCache)
         keeps = !options.contains(.disableDiskCacheWrites) && policy.mayKeep
         let asksOrigin = !options.contains(.returnCacheDataDontLoad) && policy.asksOrigin

@@ -28,9 +28,10 @@ struct BadOrigins: Scenario {
 
     /// For the host that had refused, in whichever worker.
     private static let again = "again"
+    private static let refused = ["refused", "refused-too"]
     private static let jobsAgain = 8
 
-    /// A host that says 429 to one path, and is good to all others.
+    /// A host that says 429 to two paths, which means all of it, and is good to all others.
     private struct Busy {
         let server: OriginServer
         let refused: RequestLog
@@ -39,7 +40,7 @@ struct BadOrigins: Scenario {
         init() async throws {
             let (refused, accepted) = (RequestLog(), RequestLog())
             server = try await OriginServer.start { path in
-                guard path == "/refused" else {
+                guard path.hasPrefix("/refused") else {
                     accepted.note()
                     return .image(BadOrigin.image)
                 }
@@ -70,7 +71,7 @@ struct BadOrigins: Scenario {
             let memory = Self.memory("VmHWM", of: worker)
             let start = try await Stage.time(cluster.client)
             // What is known at once goes first: the others keep the worker busy for seconds.
-            var sources = [(id: "refused", url: busy.server.url("/refused"))]
+            var sources = Self.refused.map { (id: $0, url: busy.server.url("/\($0)")) }
             for isQuick in [true, false] {
                 for (kind, server) in zip(BadOrigin.all, servers) where kind.isQuick == isQuick {
                     sources += kind.ids.map { (id: $0, url: server.url("/\($0)")) }
@@ -154,8 +155,10 @@ struct BadOrigins: Scenario {
     /// it is not spent on waiting.
     private func comeBack(_ busy: Busy, _ cluster: SmallCluster, _ stage: Stage) async throws {
         // A job's end comes behind what the host's state was told.
-        try await stage.reach("the end of the job that is refused", within: .seconds(10)) {
-            try await cluster.client.send(["ZSCORE", "megaton:{default}:dead", "refused"]) != .null
+        for id in Self.refused {
+            try await stage.reach("the end of the job \(id)", within: .seconds(10)) {
+                try await cluster.client.send(["ZSCORE", "megaton:{default}:dead", .string(id)]) != .null
+            }
         }
         try cluster.fleet.startWorkers(1)
         try await stage.ready(cluster.client, workers: 2)
@@ -232,8 +235,11 @@ struct BadOrigins: Scenario {
         verdict.note("429 with Retry-After \(Self.retryAfter): the next request \(Stage.seconds(pause)) later")
         verdict.require(pause >= Self.earliest, "the host that had refused was asked before its time")
         verdict.require(pause <= Self.latest, "the host that had refused was asked too late")
-        let requests = busy.server.total - 1
-        verdict.require(requests == Self.jobsAgain, "\(requests) requests after the refusal for \(Self.jobsAgain) jobs")
+        let requests = busy.server.total - Self.refused.count
+        verdict.require(
+            requests == Self.jobsAgain,
+            "\(requests) requests after the refusals for \(Self.jobsAgain) jobs"
+        )
     }
 
     private func judge(_ before: Int, of worker: Int32, _ verdict: inout Verdict) {

@@ -49,6 +49,14 @@ public struct LayeredFlights: FlightCoordinating {
     }
 
     public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+        await begin(keys, after: waits, maximumFailureAge: nil)
+    }
+
+    public func begin(
+        _ keys: [CacheKey],
+        after waits: [FlightWait],
+        maximumFailureAge: Duration?
+    ) async -> [FlightDecision] {
         // Only the shared cache knows what a flight has brought.
         let awaited = Set(waits.map(\.key))
         var decisions = zip(keys, await copies(of: keys)).map { key, entry in
@@ -57,7 +65,8 @@ public struct LayeredFlights: FlightCoordinating {
         let missing = decisions.indices.filter { decisions[$0] == nil }
         if !missing.isEmpty {
             let asked = trust.date()
-            let answers = await shared.begin(missing.map { keys[$0] }, after: waits)
+            let asking = missing.map { keys[$0] }
+            let answers = await shared.begin(asking, after: waits, maximumFailureAge: maximumFailureAge)
             for (index, decision) in zip(missing, answers) {
                 decisions[index] = decision
                 if case .hit(let entry) = decision { await copy(entry, keys[index], seen: asked) }
@@ -70,6 +79,10 @@ public struct LayeredFlights: FlightCoordinating {
     public func wait(for flight: FlightWait) async { await shared.wait(for: flight) }
 
     public func abandon(_ flight: FlightWait) async { await shared.abandon(flight) }
+
+    public func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {
+        await shared.remember(error, for: key)
+    }
 
     // MARK: - Changing
 

@@ -34,6 +34,11 @@ struct HiddenFields: Sendable, Equatable {
         }
     }
 
+    /// Whether none of these fields, in lower case, was hidden.
+    func areIrrelevant(toFields fields: (some Sequence<String>)?) -> Bool {
+        fields.map { names.isDisjoint(with: $0) } ?? true
+    }
+
     /// What tells who asks.
     private static let identities: Set<String> = ["authorization", "cookie", "proxy-authorization"]
 

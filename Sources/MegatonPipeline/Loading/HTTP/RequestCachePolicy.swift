@@ -61,6 +61,17 @@ struct RequestCachePolicy: Hashable {
     /// Whether what a cache has can be the answer without the origin being asked.
     var takesUnasked: Bool { origin == .whenNeeded || origin == .never }
 
+    /// How old a remembered failure may be that answers the request; nil for any age.
+    var maximumFailureAge: Duration? {
+        if origin == .always || origin == .unconditionally || control.contains("no-cache") { return .zero }
+        if takesAnyAge { return nil }
+        switch control.seconds("max-age") {
+        case .absent: return nil
+        case .invalid: return .zero
+        case .value(let seconds): return .seconds(seconds)
+        }
+    }
+
     /// - Parameters:
     ///   - entry: nil where there is none, or none that matches the request by `Vary`.
     ///   - now: by which its age is told.

@@ -1,0 +1,69 @@
+internal import Foundation
+internal import Logging
+public import MegatonPipeline
+internal import MegatonRedis
+internal import NIOCore
+
+// How flights end without an entry, and what is remembered of that.
+extension InFlightLock {
+    /// Ends a flight without an entry.
+    ///
+    /// - Parameter error: nil if nothing failed: what is remembered stays.
+    func end(_ lead: FlightLead, error: ImagePipeline.Error?) async {
+        guard let token = lead.token else { return }
+        let memory = error.flatMap { RememberedFailure.memory(of: $0, for: lead.key, negatives) }
+        do {
+            let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
+            try await cache.redis.run(
+                FlightScripts.fail,
+                keys: [
+                    CacheNames.flight(lead.key), CacheNames.negative(lead.key), CacheNames.entry(lead.key),
+                ],
+                arguments: [
+                    .string(owner), .int(token), .int(memory?.lifetime.wholeMilliseconds ?? -1),
+                    .buffer(ByteBuffer(bytes: why)), .string(CacheNames.channel(lead.key)),
+                    .string(lead.key.description), error?.supersedesEntry == true ? "1" : "0",
+                    .string((memory?.kind ?? .usual).rawValue),
+                ]
+            )
+            await note(.land, lead, "failed")
+        } catch {
+            // The lease ends the flight in our place.
+            logger.debug("a flight was not ended", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+
+    public func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {
+        let forgotten = (lifetime: Duration.zero, kind: RememberedFailure.Kind.usual)
+        guard let memory = error.map({ RememberedFailure.memory(of: $0, for: key, negatives) }) ?? forgotten else {
+            return
+        }
+        do {
+            let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
+            try await cache.redis.run(
+                FlightScripts.remember,
+                keys: [CacheNames.negative(key)],
+                arguments: [
+                    .int(memory.lifetime.wholeMilliseconds), .buffer(ByteBuffer(bytes: why)),
+                    .string(memory.kind.rawValue),
+                ]
+            )
+        } catch {
+            statistics?.add("cache_errors", 1)
+            logger.debug("a failure was not remembered", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+
+    public func discard(_ key: CacheKey) async {
+        do {
+            let replies = try await cache.redis.pipeline([
+                ["UNLINK", .string(CacheNames.entry(key)), .string(CacheNames.negative(key))],
+                ["PUBLISH", .string(CacheNames.channel(key)), .string(CacheNames.deletion(of: key))],
+            ])
+            for case .error(let text) in replies { throw RedisError(reply: text) }
+        } catch {
+            statistics?.add("cache_errors", 1)
+            logger.debug("an entry was not discarded", metadata: [LogKey.error: "\(error)"])
+        }
+    }
+}

@@ -1,0 +1,85 @@
+public import Foundation
+internal import MegatonPipeline
+public import MegatonRedis
+
+/// The failures that a cluster remembers, so that they can be forgotten: an origin was repaired, say.
+public struct RememberedFailures: Sendable {
+    private let cache: RedisClient
+    private let queue: JobQueue
+
+    /// Keys that are looked at in one round trip.
+    private static let page = 1000
+
+    /// - Parameters:
+    ///   - cache: where the failures are.
+    ///   - queue: where the states of hosts are.
+    public init(cache: RedisClient, queue: JobQueue) {
+        self.cache = cache
+        self.queue = queue
+    }
+
+    /// Forgets all failures, and the states of all hosts: Retry-After, breaks and lowered limits.
+    ///
+    /// - Returns: how many failures there were.
+    public func forget() async throws(RedisError) -> Int {
+        try await queue.redis.send(["UNLINK", .string(queue.keys.rate)])
+        return try await forget { _ in true }
+    }
+
+    /// Forgets the failures of some sources, and the states of hosts.
+    ///
+    /// - Parameters:
+    ///   - urls: with any user, password and query.
+    ///   - hosts: `host` with any port, or `host:port`, in any case.
+    /// - Returns: how many failures there were.
+    public func forget(urls: [URL], hosts: [String]) async throws(RedisError) -> Int {
+        let urls = Set(urls.map(ImagePipeline.Error.withoutQuery))
+        let hosts = Set(hosts.map { $0.lowercased() })
+        try await forgetStates(of: hosts)
+        return try await forget { url in
+            guard let url else { return false }
+            return urls.contains(url) || (URL(string: url).map { Self.isAt($0, hosts) } ?? false)
+        }
+    }
+
+    /// - Parameter isMeant: is given the source's URL without its query; nil of a source that has none.
+    private func forget(_ isMeant: (String?) -> Bool) async throws(RedisError) -> Int {
+        var (cursor, forgotten) = ("0", 0)
+        repeat {
+            let reply = try await cache.send([
+                "SCAN", .string(cursor), "MATCH", .string(CacheNames.patternOfNegatives), "COUNT", .int(Self.page),
+            ])
+            let parts = reply.array ?? []
+            cursor = parts.first?.string ?? "0"
+            let names = (parts.last?.array ?? []).compactMap(\.string)
+            if names.isEmpty { continue }
+            let values = try await cache.pipeline(names.map { ["GET", .string($0)] })
+            // A mark of what must not be kept is no failure.
+            let meant = zip(names, values).compactMap { name, value in
+                RememberedFailure(value).flatMap { isMeant($0.error.url) ? name : nil }
+            }
+            if !meant.isEmpty {
+                forgotten += try await cache.send(RedisCommand(["UNLINK"] + meant.map { .string($0) })).int ?? 0
+            }
+        } while cursor != "0"
+        return forgotten
+    }
+
+    private func forgetStates(of hosts: Set<String>) async throws(RedisError) {
+        if hosts.isEmpty { return }
+        let rate = RedisArgument.string(queue.keys.rate)
+        // 10,000 at the most.
+        let known = try await queue.redis.send(["HKEYS", rate]).array ?? []
+        let meant = known.compactMap(\.string).filter { Self.isAmong($0, hosts) }
+        if !meant.isEmpty { try await queue.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }
+    }
+
+    private static func isAt(_ url: URL, _ hosts: Set<String>) -> Bool { isAmong(HostGate.name(of: url), hosts) }
+
+    /// - Parameter name: `host:port`.
+    private static func isAmong(_ name: String, _ hosts: Set<String>) -> Bool {
+        if hosts.contains(name) { return true }
+        guard let colon = name.lastIndex(of: ":") else { return false }
+        return hosts.contains(String(name[..<colon]))
+    }
+}

@@ -1,0 +1,53 @@
+internal import Foundation
+internal import FoundationNetworking
+
+extension ImagePipeline.Error {
+    /// What an origin's answer says about reusing it for later requests (RFC 9111), where the answer is a failure.
+    public struct Reuse: Sendable, Hashable, Codable {
+        /// Seconds for which the answer may be reused, 0 if it must not be stored; nil if the answer does not say.
+        public var lifetime: Double?
+        /// Request fields that chose the answer (`Vary`), in lower case, with digests of what the request sent; nil if
+        /// the answer does not vary.
+        public var vary: [String: String]?
+
+        public init(lifetime: Double? = nil, vary: [String: String]? = nil) {
+            self.lifetime = lifetime
+            self.vary = vary
+        }
+    }
+}
+
+extension ImagePipeline.Error.Reuse {
+    /// Directives that say how long an answer may be reused, or that it must not be.
+    private static let directives = ["no-store", "private", "no-cache", "s-maxage", "max-age"]
+
+    /// - Parameter headers: of the answer, names in lower case.
+    /// - Returns: nil if they do not limit the reuse.
+    init?(headers: [String: String]) {
+        let control = CacheControl(headers["cache-control"])
+        let names = VaryKey.names(headers)
+        let isStated = headers["expires"] != nil || Self.directives.contains(where: control.contains) || names == .all
+        guard isStated || names != .none else { return nil }
+        // The rules are those of a success: only how long each class of failure is remembered differs.
+        lifetime = isStated ? HTTPFreshness(headers: headers).lifetime ?? 0 : nil
+        vary = VaryKey(response: headers, request: [:])?.fields
+    }
+}
+
+extension ImagePipeline.Error {
+    /// The same failure with what its request sent in the fields that chose the answer.
+    ///
+    /// - Parameter hidden: what the request showed the origin beyond what its cache key tells.
+    func asked(with fields: [String: String], _ hidden: HiddenFields? = nil) -> Self {
+        var error = self
+        if let varying = reuse?.vary { error.reuse?.vary = VaryKey(varying.keys, request: fields).fields }
+        if let hidden, status != nil, hidden.isAuthorized || !hidden.areIrrelevant(toFields: reuse?.vary?.keys) {
+            // It may be the answer to that requester alone.
+            error.reuse = Reuse(lifetime: 0)
+        }
+        return error
+    }
+
+    /// Whether it may be the answer to a request that sends these header fields (RFC 9111 section 4.1).
+    func matches(request fields: [String: String]) -> Bool { VaryKey.matches(reuse?.vary, request: fields) }
+}

@@ -1,0 +1,316 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import MegatonCluster
+
+/// What is remembered of failures follows HTTP: pipelines of several processes, one cache, one origin.
+@Suite(.timeLimit(.minutes(2))) struct RememberedFailureTests {
+    /// An origin whose answer a test changes.
+    private final class Site: Sendable {
+        private let state: Mutex<OriginServer.Answer>
+
+        init(_ status: Int, _ headers: [(String, String)] = [], body: String = "") {
+            state = Mutex(.init(status: status, headers: headers, body: Data(body.utf8)))
+        }
+
+        var answer: OriginServer.Answer { state.withLock { $0 } }
+
+        func say(_ status: Int, _ headers: [(String, String)] = []) {
+            state.withLock { $0 = .init(status: status, headers: headers) }
+        }
+
+        func repair() { state.withLock { $0 = .image(TestImage.quarters(width: 64, height: 64)) } }
+    }
+
+    private struct Peer: Sendable {
+        let client: RedisClient
+        let lock: InFlightLock
+        let pipeline: ImagePipeline
+
+        init(_ server: RedisConfiguration, _ name: String) throws {
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let group = MultiThreadedEventLoopGroup.singleton
+            client = RedisClient(server, role: name, group: group, logger: logger)
+            var loader = DataLoader.Configuration()
+            loader.addressPolicy.allowsPrivate = true
+            var configuration = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
+            lock = InFlightLock(
+                cache: RedisDataCache(redis: client, logger: logger),
+                owner: name,
+                group: group,
+                logger: logger
+            )
+            configuration.flights = lock
+            pipeline = ImagePipeline(configuration: configuration)
+        }
+
+        /// The failure, or nil if there is an image.
+        func failure(
+            _ origin: OriginServer,
+            control: String? = nil,
+            headers: [String: String] = [:],
+            options: ImageRequest.Options = [],
+            maximumAge: Duration? = nil,
+            ofRendition: Bool = true
+        ) async -> ImagePipeline.Error? {
+            var request = ImageRequest(url: origin.url("/a"), options: options)
+            request.headers = headers
+            if let control { request.headers["Cache-Control"] = control }
+            request.maximumFailureAge = maximumAge
+            do throws(ImagePipeline.Error) {
+                if ofRendition {
+                    _ = try await pipeline.renditions([Rendition(width: 32)], for: request)
+                } else {
+                    _ = try await pipeline.data(for: request)
+                }
+                return nil
+            } catch {
+                return error
+            }
+        }
+    }
+
+    private func withPeers(
+        _ site: Site,
+        _ body: (OriginServer, Peer, Peer, RedisClient) async throws -> Void
+    ) async throws {
+        try await RedisServerProcess.run { server in
+            try await OriginServer.run(responding: { _ in site.answer }) { (origin) async throws in
+                let one = try Peer(server.configuration, "one")
+                defer { one.client.close() }
+                let two = try Peer(server.configuration, "two")
+                defer { two.client.close() }
+                let client = server.client()
+                defer { client.close() }
+                try await body(origin, one, two, client)
+            }
+        }
+    }
+
+    /// Of all failures that are remembered, ms. What must not be kept leaves a mark among them, which is none.
+    private func lifetimes(_ client: RedisClient) async throws -> [Int] {
+        var lifetimes: [Int] = []
+        for name in try await client.send(["KEYS", .string(CacheNames.patternOfNegatives)]).array ?? [] {
+            let name = RedisArgument.string(name.string ?? "")
+            if try await client.send(["GET", name]).string == "U" { continue }
+            lifetimes.append(try await client.send(["PTTL", name]).int ?? 0)
+        }
+        return lifetimes
+    }
+
+    /// As `Date` and `Expires` have it.
+    private static func text(of date: Date) -> String {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(identifier: "GMT")
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return formatter.string(from: date)
+    }
+
+    @Test(arguments: [404, 403, 400, 500, 204], [false, true])
+    func aFailureIsRememberedAndSaysSo(_ status: Int, _ ofRendition: Bool) async throws {
+        try await withPeers(Site(status)) { (origin, one, two, _) async throws in
+            let first = try #require(await one.failure(origin, ofRendition: ofRendition))
+            #expect(first.remembered == nil && !first.message.contains("remembered"))
+            let second = try #require(await two.failure(origin, ofRendition: ofRendition))
+            #expect(second.code == first.code && second.remembered != nil)
+            #expect(second.message.contains(/\(remembered for another \d+ s\)$/))
+            let third = try #require(await one.failure(origin, ofRendition: ofRendition))
+            #expect(third.message.matches(of: /remembered for/).count == 1)
+            #expect(origin.total == 1)
+        }
+    }
+
+    /// Fault: 404, HTML and damaged images were remembered for minutes though the origin had forbidden it.
+    @Test(
+        arguments: [
+            "no-store", "private", "no-cache", "max-age=0", "s-maxage=0, max-age=60", "max-age=60, no-store",
+        ],
+        [404, 200, 204, 500]
+    )
+    func whatMustNotBeStoredIsNotRemembered(_ control: String, _ status: Int) async throws {
+        let site = Site(status, [("Cache-Control", control)], body: status == 204 ? "" : "<html>")
+        try await withPeers(site) { (origin, one, two, client) async throws in
+            for (number, peer) in [one, two, two].enumerated() {
+                #expect(await peer.failure(origin)?.remembered == nil)
+                #expect(origin.total == number + 1)
+            }
+            #expect(try await lifetimes(client).isEmpty)
+            site.repair()
+            #expect(await one.failure(origin) == nil)
+        }
+    }
+
+    @Test func maxAgeAndExpiresBoundTheTime() async throws {
+        let now = Date()
+        let headers = [
+            ("Cache-Control", "max-age=7"), ("Expires", Self.text(of: now + 7)), ("Cache-Control", "s-maxage=7"),
+        ]
+        for header in headers {
+            for (status, body) in [(404, ""), (200, "<html>")] {
+                let site = Site(status, [("Date", Self.text(of: now)), header], body: body)
+                try await withPeers(site) { (origin, one, two, client) async throws in
+                    _ = await one.failure(origin)
+                    let left = await two.failure(origin)?.remembered
+                    #expect((1...7).contains(left ?? 0), "\(header) \(status)")
+                    #expect(try await lifetimes(client).allSatisfy { $0 <= 7000 })
+                }
+            }
+        }
+    }
+
+    /// Fault: the article Caching promises such a request the origin's answer.
+    @Test(
+        arguments: ["no-cache", "max-age=0"],
+        [ImageRequest.Options(), .disableDiskCacheReads]
+    )
+    func aRequestThatWantsTheOriginGetsItAndReplacesWhatIsRemembered(
+        _ control: String,
+        _ options: ImageRequest.Options
+    ) async throws {
+        let site = Site(404)
+        try await withPeers(site) { (origin, one, two, _) async throws in
+            for ofRendition in [false, true] {
+                site.say(404)
+                _ = await one.failure(origin, control: control, options: options, ofRendition: ofRendition)
+                let before = origin.total
+                site.say(403)
+                let failure = await two.failure(origin, control: control, options: options, ofRendition: ofRendition)
+                #expect(failure?.code == .accessDenied && failure?.remembered == nil)
+                #expect(origin.total == before + 1)
+                let told = await one.failure(origin, ofRendition: ofRendition)
+                #expect(told?.code == .accessDenied && told?.remembered != nil, "the new one is remembered")
+                site.repair()
+                #expect(await two.failure(origin, control: control, options: options, ofRendition: false) == nil)
+                #expect(await one.failure(origin, ofRendition: ofRendition) == nil)
+                // For the next round.
+                await one.client.empty()
+            }
+        }
+    }
+
+    @Test func aRetryIsAnsweredByYoungerFailuresOnly() async throws {
+        try await withPeers(Site(500)) { (origin, one, two, _) async throws in
+            _ = await one.failure(origin)
+            #expect(await one.failure(origin, maximumAge: .zero)?.remembered == nil)
+            #expect(await two.failure(origin, maximumAge: .seconds(60))?.remembered != nil)
+            #expect(origin.total == 2)
+        }
+    }
+
+    /// Those who ask at the same time share one answer, whatever may be remembered of it.
+    @Test(arguments: ["no-store", "max-age=60"]) func whoWaitsSharesTheFailure(_ control: String) async throws {
+        try await withPeers(Site(500, [("Cache-Control", control)])) { (origin, one, two, client) async throws in
+            let listening = [one, two].map { peer in Task { await peer.lock.run() } }  // Cancelled below.
+            origin.hold()
+            let tasks = [one, two, one].map { peer in
+                Task { await peer.failure(origin, maximumAge: peer.client === two.client ? .zero : nil) }  // Awaited.
+            }
+            await origin.waitForRequests("/a", count: 1)
+            var waits = 0
+            while waits == 0, !Task.isCancelled {
+                for name in try await client.send(["KEYS", "megaton:f:*"]).array ?? [] {
+                    waits += try await client.send(["HEXISTS", .string(name.string ?? ""), "w"]).int ?? 0
+                }
+            }
+            origin.release()
+            for task in tasks { #expect(await task.value?.status == 500) }
+            #expect(origin.total == 1)
+            for task in listening {
+                task.cancel()
+                await task.value
+            }
+        }
+    }
+
+    @Test func whatVariesIsNoAnswerToAnotherRequest() async throws {
+        try await withPeers(Site(404, [("Vary", "Accept, X-Other")])) { (origin, one, two, _) async throws in
+            _ = await one.failure(origin, headers: ["Accept": "image/webp"])
+            #expect(await two.failure(origin, headers: ["Accept": "image/webp"])?.remembered != nil)
+            #expect(await two.failure(origin, headers: ["Accept": "image/png"])?.remembered == nil)
+            #expect(origin.total == 2)
+        }
+    }
+
+    /// No origin is asked earlier than it said, not even by a retry; and not a moment earlier.
+    @Test(arguments: [503, 429, 500]) func aRetryAfterIsKeptByAll(_ status: Int) async throws {
+        let site = Site(status, [("Retry-After", "30"), ("Cache-Control", "no-store")])
+        try await withPeers(site) { (origin, one, two, client) async throws in
+            let first = try #require(await one.failure(origin))
+            #expect(first.requestedDelay == 30 && first.message.contains("asks not to be asked again for 30 s"))
+            for age in [nil, Duration.zero] {
+                let failure = try #require(await two.failure(origin, maximumAge: age))
+                #expect((29...30).contains(failure.requestedDelay ?? 0) && failure.remembered != nil)
+            }
+            #expect(origin.total == 1)
+            #expect(try await lifetimes(client).count == 1)
+            await one.client.empty()
+            site.repair()
+            #expect(await two.failure(origin) == nil)
+        }
+    }
+
+    @Test func failuresAreForgottenByURLByHostOrAll() async throws {
+        try await withPeers(Site(404)) { (origin, one, two, client) async throws in
+            let queue = JobQueue(client, keys: QueueKeys(queue: "test"))
+            let failures = RememberedFailures(cache: client, queue: queue)
+            let (port, key) = (origin.port, RedisArgument.string(queue.keys.rate))
+            func set() async throws {
+                await client.empty()
+                for path in ["/a?x=1", "/a", "/b"] { _ = try? await one.pipeline.data(for: origin.url(path)) }
+                #expect(try await lifetimes(client).count == 3)
+                for host in ["127.0.0.1:\(port)", "127.0.0.1:1", "other.org:443"] {
+                    try await client.send(["HSET", key, .string(host), "1 2 3"])
+                }
+            }
+            func left() async throws -> [Int] {
+                [try await lifetimes(client).count, try await client.send(["HLEN", key]).int ?? -1]
+            }
+            try await set()
+            let url = try #require(URL(string: "http://user:password@127.0.0.1:\(port)/a?y=2"))
+            #expect(try await failures.forget(urls: [url], hosts: []) == 2)
+            #expect(try await left() == [1, 3])
+            #expect(try await failures.forget(urls: [], hosts: ["127.0.0.1:1", "0.0.1"]) == 0)
+            #expect(try await left() == [1, 2])
+            try await set()
+            #expect(try await failures.forget(urls: [], hosts: ["127.0.0.1"]) == 3)
+            #expect(try await left() == [0, 1])
+            try await set()
+            #expect(try await failures.forget() == 3)
+            #expect(try await left() == [0, 0])
+            #expect(await two.failure(origin)?.remembered == nil)
+        }
+    }
+
+    @Test func lifetimes() {
+        let policy = NegativePolicy()
+        func seconds(_ error: ImagePipeline.Error, _ random: Double = 0.5) -> Double? {
+            policy.lifetime(of: error, random: random)?.inSeconds
+        }
+        var error = ImagePipeline.Error(.notFound, "x")
+        #expect(seconds(error) == 60)
+        error.reuse = .init(lifetime: 3600)
+        #expect(seconds(error) == 60)
+        error.reuse = .init(lifetime: 2)
+        #expect([0, 1].map { seconds(error, $0) } == [2, 2])
+        error.remembered = 50
+        #expect(seconds(error) == 0, "what is remembered is not remembered once more")
+        var busy = ImagePipeline.Error(.httpStatus, "x", isRetryable: true, retryAfter: 40, status: 503)
+        busy.requestedDelay = 40
+        #expect((seconds(busy, 0) ?? 0) >= 40, "no earlier than the origin said")
+        busy.requestedDelay = 1e9
+        #expect(seconds(busy, 0) == 24 * 3600)
+        #expect(seconds(.init(.cancelled, "x")) == nil)
+    }
+}
+
+extension RedisClient {
+    /// Empties the cache.
+    fileprivate func empty() async { _ = try? await send(["FLUSHALL"]) }
+}

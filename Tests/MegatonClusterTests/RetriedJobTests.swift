@@ -1,0 +1,151 @@
+import Foundation
+import Logging
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+import NIOPosix
+import Synchronization
+import Testing
+
+@testable import MegatonCluster
+
+/// How often jobs ask an origin that fails: a whole worker with its cache, on a Redis of its own.
+@Suite(.timeLimit(.minutes(2))) struct RetriedJobTests {
+    private struct Cluster: Sendable {
+        let queue: JobQueue
+        let origin: OriginServer
+
+        /// Pushes a job for a path, whose name is its id.
+        func push(_ id: String, attempts: Int) async throws {
+            let job = Job(id: id, source: origin.url("/\(id)").absoluteString, attempts: attempts)
+            try await queue.redis.send([
+                "LPUSH", .string(queue.keys.jobs), .string(String(decoding: job.json(), as: UTF8.self)),
+            ])
+        }
+
+        func death(of id: String) async throws -> DeadLetter {
+            while !Task.isCancelled {
+                if let letter = try await queue.dead(id: id) { return letter }
+                await Task.yield()
+            }
+            throw CancellationError()
+        }
+
+        func waitUntilNothingIsAlive() async throws {
+            while try await queue.alive() > 0, !Task.isCancelled { await Task.yield() }
+        }
+    }
+
+    private func withWorker(
+        _ change: (inout Worker.Configuration) -> Void = { _ in },
+        _ answer: @escaping @Sendable (String) -> OriginServer.Answer,
+        _ body: (Cluster) async throws -> Void
+    ) async throws {
+        let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+        try await RedisServerProcess.run { (server) async throws in
+            try await OriginServer.run {
+                answer($0.path)
+            } _: { (origin) async throws in
+                var configuration = Worker.Configuration(control: server.configuration)
+                configuration.addressPolicy.allowsPrivate = true
+                configuration.selfAdmitAfter = .zero
+                configuration.retry.base = .milliseconds(1)
+                change(&configuration)
+                let worker = try Worker(
+                    configuration,
+                    name: "host:1:a",
+                    group: MultiThreadedEventLoopGroup.singleton,
+                    leaseGroup: leaseGroup,
+                    logger: logger,
+                    onHungRender: {}
+                )
+                try await worker.start()
+                let client = server.client()
+                defer { client.close() }
+                let cluster = Cluster(queue: JobQueue(client, keys: configuration.keys), origin: origin)
+                let signal = ShutdownSignal()
+                try await withThrowingTaskGroup(of: Void.self) { group in
+                    group.addTask { await worker.run(until: signal) }
+                    defer { signal.raise(to: .abort) }
+                    try await body(cluster)
+                }
+            }
+        }
+        try await leaseGroup.shutdownGracefully()
+    }
+
+    /// Fault: the second attempt was answered by the job's own first one.
+    @Test func aLoneJobMakesAsManyRequestsAsItHasAttempts() async throws {
+        let torn = OriginServer.Answer(
+            headers: [("ETag", "\"a\""), ("Accept-Ranges", "bytes")],
+            body: TestImage.quarters(width: 64, height: 64).prefix(100),
+            announcedLength: 100_000
+        )
+        try await withWorker {
+            $0.hostLimits.breakAfter = 1000
+        } _: { path in
+            switch path {
+            case "/torn-2": torn
+            case "/forbidden-5": .init(status: 403)
+            default: .init(status: 500)
+            }
+        } _: { (cluster) async throws in
+            let jobs = ["one": 1, "two": 2, "three": 3, "five": 5, "torn-2": 2, "forbidden-5": 5]
+            for (id, attempts) in jobs { try await cluster.push(id, attempts: attempts) }
+            for (id, attempts) in jobs {
+                let letter = try await cluster.death(of: id)
+                let requests = cluster.origin.count("/\(id)")
+                #expect(requests == (id == "forbidden-5" ? 1 : attempts), "\(id)")
+                #expect(letter.job.attempts == requests)
+            }
+        }
+    }
+
+    /// Fault: it died again of what was remembered, though the origin was well.
+    @Test func aRequeuedJobAsksTheOrigin() async throws {
+        let isRepaired = Mutex(false)
+        try await withWorker { _ in
+        } _: { _ in
+            isRepaired.withLock { $0 } ? .image(TestImage.quarters(width: 64, height: 64)) : .init(status: 404)
+        } _: { (cluster) async throws in
+            try await cluster.push("a", attempts: 3)
+            let letter = try await cluster.death(of: "a")
+            isRepaired.withLock { $0 = true }
+            #expect(try await cluster.queue.requeue([letter]) == 1)
+            while cluster.origin.total < 2, !Task.isCancelled { await Task.yield() }
+            try await cluster.waitUntilNothingIsAlive()
+            #expect(try await cluster.queue.dead(id: "a") == nil)
+        }
+    }
+
+    /// Fault: it was waited for up to a day, and nobody was told.
+    @Test(arguments: [429, 503, 500]) func aRetryAfterBeyondTheLongestWaitFailsTheJobAtOnce(_ status: Int) async throws
+    {
+        try await withWorker {
+            $0.retry.maximumWait = .seconds(120)
+        } _: { _ in
+            .init(status: status, headers: [("Retry-After", "3600")])
+        } _: { (cluster) async throws in
+            try await cluster.push("a", attempts: 5)
+            let letter = try await cluster.death(of: "a")
+            #expect(letter.job.attempts == 1 && letter.job.code == "http_status")
+            #expect(letter.job.message.contains("3600 s") && letter.job.message.contains("longest wait, 120 s"))
+            // Nor is it asked again by another job, though that may try five times.
+            #expect(try await cluster.queue.requeue([letter]) == 1)
+            while try await cluster.queue.dead(id: "a")?.job.message.contains("remembered") != true {
+                await Task.yield()
+            }
+            #expect(cluster.origin.total == 1)
+        }
+    }
+
+    @Test func theFieldTravelsAndIsLeftOutAsARule() throws {
+        var job = Job(id: "a", source: "https://h/a")
+        #expect(!String(decoding: job.json(), as: UTF8.self).contains("ignore"))
+        job.ignoresRememberedFailures = true
+        #expect(try Job(json: job.json()) == job)
+        #expect(try Job(json: job.json(), wasValidated: true) == job)
+    }
+}
