@@ -14,7 +14,12 @@ final class BatchRun: Sendable {
         let errors: String
         let skipped: Int
         let wasInterrupted: Bool
+        /// Whether it was `--timeout` that interrupted it.
+        let ranOutOfTime: Bool
     }
+
+    /// `--timeout` is up, and the batch goes on without anybody who waits for it.
+    private struct StoppedWaiting: Error {}
 
     private let options: BatchOptions
     private let batch: String
@@ -25,6 +30,8 @@ final class BatchRun: Sendable {
     private let waiting: RedisClient
     private let ledger: Ledger?
     private let shutdown: ShutdownSignal
+    /// Whether what is left after `--timeout` is cancelled; else it goes on.
+    private let cancelsAtTimeout: Bool
     private let progress = Mutex(Progress())
     /// Fired when the batch has begun, or will not.
     private let changed = Trigger()
@@ -39,6 +46,7 @@ final class BatchRun: Sendable {
         var isComplete = false
         /// Nothing more is pushed.
         var isStopped = false
+        var ranOutOfTime = false
         var skipped = 0
     }
 
@@ -63,9 +71,11 @@ final class BatchRun: Sendable {
         control: RedisConfiguration,
         keys: QueueKeys,
         ledger: Ledger?,
-        shutdown: ShutdownSignal
+        shutdown: ShutdownSignal,
+        cancelsAtTimeout: Bool = true
     ) {
         self.options = options
+        self.cancelsAtTimeout = cancelsAtTimeout
         self.batch = batch
         self.output = output
         self.endings = endings
@@ -86,6 +96,8 @@ final class BatchRun: Sendable {
         let tally: BatchTally
         do {
             tally = try await follow()
+        } catch is StoppedWaiting {
+            throw stoppedWaiting()
         } catch {
             await giveUp(after: error)
             throw error
@@ -119,7 +131,26 @@ final class BatchRun: Sendable {
             summary: summary,
             errors: tally.table,
             skipped: progress.skipped,
-            wasInterrupted: shutdown.level > .none && !isWhole
+            wasInterrupted: shutdown.level > .none && !isWhole,
+            ranOutOfTime: progress.ranOutOfTime && !isWhole
+        )
+    }
+
+    private func stoppedWaiting() -> Failure {
+        let now = progress.withLock { $0 }
+        let count = "\(now.ended) of \(now.submitted) jobs have ended after \(options.timeout ?? 0) s"
+        guard now.isComplete else {
+            return Failure(
+                code: 75,
+                message:
+                    "\(count), and not all were submitted; those that were go on. megaton batch cancel \(batch) ends "
+                    + "them, and the same command again submits all."
+            )
+        }
+        return Failure(
+            code: 75,
+            message: "\(count); the others go on. megaton batch wait \(batch) waits for them, megaton batch cancel "
+                + "\(batch) ends them."
         )
     }
 
@@ -148,6 +179,12 @@ final class BatchRun: Sendable {
                 return nil
             }
             group.addTask { try await self.collect() }
+            if let timeout = options.timeout {
+                group.addTask {
+                    try await Task.sleep(for: .seconds(timeout))
+                    return try self.timeIsUp()
+                }
+            }
             group.addTask {
                 await self.shutdown.wait(for: .drain)
                 self.changed.fire()
@@ -159,6 +196,14 @@ final class BatchRun: Sendable {
             group.cancelAll()
             return tally ?? BatchTally()
         }
+    }
+
+    /// Ends the batch as an interruption does, or the wait for it.
+    private func timeIsUp() throws -> BatchTally? {
+        guard cancelsAtTimeout else { throw StoppedWaiting() }
+        progress.withLock { $0.ranOutOfTime = true }
+        shutdown.raise(to: .drain)
+        return nil
     }
 
     /// Submits everything and returns as soon as that is done.

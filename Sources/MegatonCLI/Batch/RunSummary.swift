@@ -49,8 +49,9 @@ struct RunSummary: Sendable, Codable, Equatable {
         return parts.joined(separator: "; ")
     }
 
-    /// 0 all done · 2 some failed or were cancelled · 130 interrupted.
-    func exitCode(interrupted: Bool) -> Int32 {
+    /// 0 all done · 2 some failed or were cancelled · 75 the time was up · 130 interrupted.
+    func exitCode(interrupted: Bool, ranOutOfTime: Bool = false) -> Int32 {
+        if ranOutOfTime { return 75 }
         if interrupted { return 130 }
         return failed + cancelled > 0 ? 2 : 0
     }

@@ -17,7 +17,7 @@ struct RunCommand: AsyncParsableCommand {
             uses that cluster, and starts workers of its own only if --workers is given; all workers there share the jobs.
 
             Exit codes: 0 all done, 2 some failed or were cancelled (the ledger says which and why), 64 wrong usage, 69 Redis is not \
-            there, 74 a file cannot be written, 130 interrupted.
+            there, 74 a file cannot be written, 75 the time of --timeout was up, 130 interrupted.
             """
     )
 
@@ -74,7 +74,7 @@ struct RunCommand: AsyncParsableCommand {
                 if redis.controlURL != nil {
                     return try await onCluster(places, ledger, shutdown)
                 }
-                return try await EmbeddedRedis(size: cacheSize * 1024 * 1024, forgetsFailures: batch.retryFailed != nil)
+                return try await EmbeddedRedis(size: cacheSize * 1024 * 1024)
                     .run { address in
                         try await withHelpers(address, address, places, defaultWorkers, shutdown) {
                             try await batchRun(address, places, ledger, shutdown).run()
@@ -234,7 +234,12 @@ struct RunCommand: AsyncParsableCommand {
         if summary.jobs == 0 && !result.wasInterrupted {
             Terminal.error("megaton: there was nothing to do: no image was found in what was named.")
         }
-        let code = summary.exitCode(interrupted: result.wasInterrupted)
+        if result.ranOutOfTime {
+            Terminal.error(
+                "megaton: the \(batch.timeout ?? 0) s of --timeout were up; the jobs that were left are cancelled."
+            )
+        }
+        let code = summary.exitCode(interrupted: result.wasInterrupted, ranOutOfTime: result.ranOutOfTime)
         if code != 0 { throw ExitCode(code) }
     }
 }

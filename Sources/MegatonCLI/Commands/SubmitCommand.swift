@@ -34,6 +34,7 @@ struct SubmitCommand: AsyncParsableCommand {
         if output != nil { try options.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it names a directory.") }
         if options.ledger != nil && !wait { throw ValidationError("--ledger goes with --wait.") }
+        if options.timeout != nil && !wait { throw ValidationError("--timeout goes with --wait.") }
     }
 
     func run() async throws {
@@ -68,7 +69,8 @@ struct SubmitCommand: AsyncParsableCommand {
                 control: control,
                 keys: redis.keys,
                 ledger: ledger,
-                shutdown: shutdown
+                shutdown: shutdown,
+                cancelsAtTimeout: false
             )
             guard wait else {
                 let count = try await run.submitOnly()
@@ -85,7 +87,7 @@ struct SubmitCommand: AsyncParsableCommand {
             } else {
                 Terminal.error("megaton: \(summary.line)")
             }
-            let code = summary.exitCode(interrupted: result.wasInterrupted)
+            let code = summary.exitCode(interrupted: result.wasInterrupted, ranOutOfTime: result.ranOutOfTime)
             if code != 0 { throw ExitCode(code) }
         }
     }

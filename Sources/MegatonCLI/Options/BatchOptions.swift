@@ -52,6 +52,15 @@ struct BatchOptions: ParsableArguments {
     )
     var ledger: String?
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "The longest time for all of it. Then run cancels the rest, and submit --wait stops waiting; the exit code is 75.",
+            valueName: "seconds"
+        )
+    )
+    var timeout: Double?
+
     @Flag(name: .long, help: "End with one JSON object on standard output.")
     var json = false
 
@@ -61,6 +70,7 @@ struct BatchOptions: ParsableArguments {
         if let credential, !Job.isName(credential) {
             throw ValidationError("--credential is a name of 1 to 128 letters, digits and . : - _")
         }
+        if let timeout, !(timeout >= 0 && timeout < 1e9) { throw ValidationError("--timeout is a number of seconds.") }
         if !(1...BatchPolicy.maximumWeight).contains(weight) {
             throw ValidationError("--weight is 1 to \(BatchPolicy.maximumWeight).")
         }

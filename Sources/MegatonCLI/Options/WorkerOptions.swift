@@ -107,12 +107,48 @@ struct WorkerOptions: ParsableArguments {
     )
     var hostRate: Double?
 
+    @Option(
+        name: .customLong("max-wait"),
+        help: ArgumentHelp(
+            "A job whose origin asks not to be asked again for longer (Retry-After) fails at once; 120 in a run, 3600 in a "
+                + "worker unless given.",
+            valueName: "seconds"
+        )
+    )
+    var maxWait: Double?
+
+    @Option(
+        name: .customLong("fetch-timeout"),
+        help: ArgumentHelp("For the whole of a fetch, redirects included.", valueName: "seconds")
+    )
+    var fetchTimeout = 20.0
+
+    @Option(
+        name: .customLong("stall-timeout"),
+        help: ArgumentHelp("A fetch ends that brings less than 1 KiB a second for so long.", valueName: "seconds")
+    )
+    var stallTimeout = 10
+
+    @Option(
+        name: .customLong("connect-timeout"),
+        help: ArgumentHelp("Until a connection to an origin stands, TLS included.", valueName: "seconds")
+    )
+    var connectTimeout = 5.0
+
     mutating func validate() throws {
         if credentials?.isEmpty == true { throw ValidationError("--credentials is empty; it names a file.") }
         if let memory, !(1...1_048_576).contains(memory) { throw ValidationError("--memory is 1 to 1048576 MiB.") }
         if !(1...100_000).contains(hostConcurrency) { throw ValidationError("--host-concurrency is 1 to 100000.") }
         if let hostRate, !(hostRate >= 0.001 && hostRate <= 1e6) {
             throw ValidationError("--host-rate is 0.001 to 1000000 a second.")
+        }
+        if let maxWait, !(0...31_536_000).contains(maxWait) {
+            throw ValidationError("--max-wait is 0 to 31536000 seconds.")
+        }
+        if !(0.1...86_400).contains(fetchTimeout) { throw ValidationError("--fetch-timeout is 0.1 to 86400 seconds.") }
+        if !(1...86_400).contains(stallTimeout) { throw ValidationError("--stall-timeout is 1 to 86400 seconds.") }
+        if !(0.1...86_400).contains(connectTimeout) {
+            throw ValidationError("--connect-timeout is 0.1 to 86400 seconds.")
         }
         if ImagePipeline.DataCachePolicy(rawValue: cachePolicy) == nil {
             throw ValidationError(
@@ -184,6 +220,10 @@ struct WorkerOptions: ParsableArguments {
         configuration.cachePolicy = policy
         configuration.renderEngine = RenderEngineChoice(rawValue: engine) ?? .auto
         configuration.hostLimits = hostLimits
+        if let maxWait { configuration.retry.maximumWait = .seconds(maxWait) }
+        configuration.fetchTimeout = .seconds(fetchTimeout)
+        configuration.stallTimeout = .seconds(stallTimeout)
+        configuration.connectTimeout = .seconds(connectTimeout)
         configuration.sources = try sources()
         configuration.s3 = s3
         if let memory { configuration.memory = MemoryBudget(bytes: memory << 20) }
@@ -216,6 +256,9 @@ struct WorkerOptions: ParsableArguments {
 
     var roots: [String] { allowRoot.map { URL(fileURLWithPath: $0).standardizedFileURL.path } }
 
+    /// Seconds; somebody may be waiting for a run.
+    private static let longestWaitOfRun = 120.0
+
     /// The same options for each of so many worker processes. They share the memory: without a number each has its part of
     /// the usual, but never less than 512 MiB, so that one large picture still fits.
     func arguments(workers: Int) -> [String] {
@@ -230,6 +273,8 @@ struct WorkerOptions: ParsableArguments {
         arguments += ["--s3-region", s3Region]
         arguments += ["--cache-policy", cachePolicy, "--engine", engine, "--host-concurrency", String(hostConcurrency)]
         if let hostRate { arguments += ["--host-rate", String(hostRate)] }
+        arguments += ["--max-wait", String(maxWait ?? Self.longestWaitOfRun), "--fetch-timeout", String(fetchTimeout)]
+        arguments += ["--stall-timeout", String(stallTimeout), "--connect-timeout", String(connectTimeout)]
         return arguments
     }
 }
