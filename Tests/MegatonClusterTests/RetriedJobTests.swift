@@ -141,6 +141,25 @@ import Testing
         }
     }
 
+    @Test func theHostThatABatchWaitsForIsNamed() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let queue = fixture.queue
+            #expect(try await queue.waitedFor(by: "b") == nil)
+            for (id, batch) in [("other", "c"), ("mine", "b")] {
+                let job = Job(id: id, source: "https://\(id).org:8443/a.jpg", batch: batch)
+                try await fixture.submit([job.json()], to: batch)
+            }
+            try await fixture.admit()
+            for job in try await fixture.claim(2) {
+                let delay = Duration.seconds(job.batch == "b" ? 60 : 30)
+                _ = try await queue.retry(job, worker: "w1", after: delay, countsAttempt: true, counters: [:])
+            }
+            let waited = try #require(try await queue.waitedFor(by: "b"))
+            #expect(waited.host == "mine.org:8443" && (55...60).contains(waited.seconds))
+            #expect(try await queue.waitedFor(by: "d") == nil)
+        }
+    }
+
     @Test func theFieldTravelsAndIsLeftOutAsARule() throws {
         var job = Job(id: "a", source: "https://h/a")
         #expect(!String(decoding: job.json(), as: UTF8.self).contains("ignore"))

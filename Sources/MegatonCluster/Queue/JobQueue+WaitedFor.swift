@@ -1,0 +1,43 @@
+internal import Foundation
+public import MegatonRedis
+internal import NIOCore
+
+extension JobQueue {
+    /// A host that jobs of a batch wait for: for another try, for their turn, or because it asked not to be asked again.
+    public struct WaitedFor: Sendable, Equatable {
+        /// With its port, if the URL has one.
+        public var host: String
+        /// Seconds until the first of the jobs is due, not below 0.
+        public var seconds: Double
+    }
+
+    /// Delayed jobs that are looked at: each may have a megabyte of JSON.
+    private static let delayedAtOnce = 8
+
+    /// The host of the batch's delayed job that is due first, among the jobs of all batches that are due first.
+    ///
+    /// - Returns: nil if none of these jobs is of the batch, or its source has no host.
+    public func waitedFor(by batch: String) async throws(RedisError) -> WaitedFor? {
+        let reply = try await redis.send([
+            "ZRANGE", .string(keys.delay), "0", .int(Self.delayedAtOnce - 1), "WITHSCORES",
+        ])
+        let fields = reply.array ?? []
+        let delayed = stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
+            fields[index].string.map { (id: $0, due: fields[index + 1].string.flatMap(Double.init) ?? 0) }
+        }
+        if delayed.isEmpty { return nil }
+        let names = delayed.map { RedisArgument.string($0.id) }
+        let bodies = try await redis.send(RedisCommand(["HMGET", .string(keys.body)] + names)).array ?? []
+        let now = Double(try await self.now())
+        for (job, body) in zip(delayed, bodies) {
+            // It has ended since, or is of another version.
+            guard let json = body.buffer.map({ Data($0.readableBytesView) }),
+                let found = try? Job(json: json, wasValidated: true), found.batch == batch,
+                let url = URL(string: found.source), let host = url.host()
+            else { continue }
+            let port = url.port.map { ":\($0)" } ?? ""
+            return WaitedFor(host: host.lowercased() + port, seconds: max(0, (job.due - now) / 1000))
+        }
+        return nil
+    }
+}
