@@ -305,7 +305,7 @@ import Testing
         busy.requestedDelay = 40
         #expect((seconds(busy, 0) ?? 0) >= 40, "no earlier than the origin said")
         busy.requestedDelay = 1e9
-        #expect(seconds(busy, 0) == 24 * 3600)
+        #expect(seconds(busy, 0) == 86_400)
         #expect(seconds(.init(.cancelled, "x")) == nil)
     }
 }
