@@ -292,6 +292,7 @@ final class BatchRun: Sendable {
         if progress.withLock({ $0.submitted > 0 }) { try await ledger?.begin() }
         var reporter = ProgressReporter(isInteractive: Terminal.isInteractive)
         defer { reporter.end() }
+        var looked = ContinuousClock.now
         var deadline: ContinuousClock.Instant?
         var isAbandoned = false
         while true {
@@ -334,7 +335,14 @@ final class BatchRun: Sendable {
                     if isAbandoned { continue }
                 }
             }
-            if lines.isEmpty { try await waitForOutcomes() }
+            if lines.isEmpty {
+                // Jobs may be large, and a line that is read by people need not be newer.
+                if looked.duration(to: .now) >= .seconds(1) {
+                    reporter.waitedFor = await waitedFor(reporter.waitedFor)
+                    looked = .now
+                }
+                try await waitForOutcomes()
+            }
             // The last ones are told as they come.
             if lines.count < Self.many && now.submitted - now.ended > Self.many {
                 try await Task.sleep(for: Self.gathering)
@@ -405,6 +413,16 @@ final class BatchRun: Sendable {
             return false
         }
         return true
+    }
+
+    /// - Returns: the host that the batch's jobs wait for. What was known stays if Redis cannot be asked: whoever reads
+    ///   outcomes meets the same and reports it.
+    private func waitedFor(_ known: JobQueue.WaitedFor?) async -> JobQueue.WaitedFor? {
+        do {
+            return try await queue.waitedFor(by: batch)
+        } catch {
+            return known
+        }
     }
 
     private func waitForOutcomes() async throws {

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 
 /// Tells how far a batch is: a bar on a terminal, a line every 10 s elsewhere.
 struct ProgressReporter {
@@ -6,6 +7,8 @@ struct ProgressReporter {
     private let start = ContinuousClock.now
     private var last: ContinuousClock.Instant?
     private var hasShown = false
+    /// The host that jobs of the batch wait for, if there is one.
+    var waitedFor: JobQueue.WaitedFor?
 
     private static let barWidth = 24
 
@@ -28,6 +31,7 @@ struct ProgressReporter {
         let rate = seconds > 0 ? Double(ended) / seconds : 0
         var text = "\(ended) of \(submitted)\(isComplete ? "" : "+"), \(String(format: "%.1f", rate)) a second"
         if failed > 0 { text += ", \(failed) failed" }
+        if let waitedFor { text += ", waiting for \(waitedFor.host), next try in \(Self.time(waitedFor.seconds))" }
         if isComplete && rate > 0 { text += ", \(Self.time(Double(submitted - ended) / rate)) left" }
         if isInteractive {
             let part = submitted > 0 ? Double(ended) / Double(submitted) : 0
