@@ -126,7 +126,7 @@ import Testing
             }
             // What is there goes its whole way.
             let jobs = try await fixture.claim(4)
-            let (lost, _) = try await fixture.queue.renew(
+            let (lost, _, _) = try await fixture.queue.renew(
                 jobs.map { ($0.id, $0.attempt) },
                 worker: "w1",
                 lease: .seconds(60),

@@ -24,4 +24,15 @@ struct ClaimPaceTests {
         #expect(pace.next(inHand: 1, isCalled: false) == start + ClaimPace.pause)
         #expect(pace.next(inHand: 1, isCalled: true) == nil)
     }
+
+    @Test func whatWasLeftToOthersIsTakenSoonAfter() {
+        var pace = ClaimPace(concurrency: 16)
+        pace.claimed(4, left: 2, at: start)
+        #expect(pace.hasLeftJobs && !pace.ignoresShare(at: start))
+        #expect(pace.next(inHand: 4, isCalled: false) == start + ClaimPace.pause)
+        pace.claimed(0, left: 2, at: start + .milliseconds(5))
+        #expect(pace.ignoresShare(at: start + ClaimPace.pause), "counted from the first time")
+        pace.claimed(2, at: start + ClaimPace.pause)
+        #expect(!pace.hasLeftJobs && !pace.ignoresShare(at: start + .seconds(1)))
+    }
 }

@@ -231,20 +231,6 @@ import Testing
         }
     }
 
-    @Test func aWorkerTakesNoMoreThanItsShare() async throws {
-        try await QueueFixture.run { (fixture) async throws in
-            for worker in ["w1", "w2"] {
-                _ = try await fixture.queue.renew([], worker: worker, lease: .seconds(60), info: "{}")
-            }
-            for id in 0..<10 { try await fixture.push(QueueFixture.job("\(id)")) }
-            try await fixture.admit()
-            #expect(try await fixture.claim(16).count == 5)
-            #expect(try await fixture.queue.claim(16, running: 5, worker: "w1", lease: .seconds(60)).isEmpty)
-            #expect(try await fixture.claim(2, worker: "w2").count == 2)
-            #expect(try await fixture.queue.claim(16, running: 2, worker: "w2", lease: .seconds(60)).count == 3)
-        }
-    }
-
     @Test func renewalProlongsTellsOfCancelledBatchesAndIsASignOfLife() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a", batch: "b"))

@@ -109,6 +109,7 @@ struct QueueFixture: Sendable {
                 places.insert("ready")
             }
         }
+        if try await redis.send(["LPOS", .string(keys.suspects), .string(id)]).int != nil { places.insert("ready") }
         for (name, key) in [("lease", keys.lease), ("delay", keys.delay), ("dead", keys.dead)] {
             if try await redis.send(["ZSCORE", .string(key), .string(id)]).string != nil { places.insert(name) }
         }

@@ -207,7 +207,7 @@ final class FaultCluster: Sendable {
     /// Keys that still hold a job; none once all have ended.
     func leftovers() async throws -> [String] {
         var found: [String] = []
-        for key in ["lease", "delay", "ready:high", "ready:normal", "ready:bulk", "body", "meta", "jobs"] {
+        for key in ["lease", "delay", "ready:high", "ready:normal", "ready:bulk", "suspects", "body", "meta", "jobs"] {
             if try await client.send(["EXISTS", .string("megaton:{default}:\(key)")]).int == 1 { found.append(key) }
         }
         return found
@@ -238,6 +238,12 @@ final class FaultCluster: Sendable {
     func expireLeases() async throws {
         let ids = (try await client.send(["ZRANGE", "megaton:{default}:lease", "0", "-1"]).array ?? [])
             .compactMap(\.string)
+        // The dead have given no sign of life since.
+        let workers = (try await client.send(["ZRANGE", "megaton:{default}:workers", "0", "-1"]).array ?? [])
+            .compactMap(\.string)
+        for worker in workers {
+            try await client.send(["ZADD", "megaton:{default}:workers", "XX", "0", .string(worker)])
+        }
         for id in ids { try await client.send(["ZADD", "megaton:{default}:lease", "XX", "0", .string(id)]) }
     }
 

@@ -270,4 +270,13 @@ import Testing
         #expect(ending.errors.contains(word), "\(ending.errors)")
         #expect(!FileManager.default.fileExists(atPath: home.output))
     }
+
+    // Row D13: leases ran out while their jobs ran.
+    @Test(arguments: [("6", "6"), ("6", "2.1"), ("1", "0.5")])
+    func aRenewIntervalThatCannotWorkIsWrongUsage(lease: String, interval: String) async throws {
+        let arguments = ["worker", "--redis", "redis://127.0.0.1:1", "--lease", lease, "--renew-interval", interval]
+        let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+        #expect(ending.code == 64, "\(ending.errors)")
+        #expect(ending.errors.contains("a third of --lease"), "\(ending.errors)")
+    }
 }

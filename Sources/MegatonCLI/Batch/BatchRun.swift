@@ -236,7 +236,10 @@ final class BatchRun: Sendable {
         defer { maker.complaints.end() }
         while shutdown.level == .none, let inputs = try await reader.next(Self.readAtOnce) {
             if !inputs.isEmpty { progress.withLock { $0.wasTried = true } }
-            for input in inputs { try await submitter.add(maker.json(for: input)) }
+            let jobs = inputs.map { maker.json(for: $0) }
+            // To ask for them again is the operator's word that they may run.
+            if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap { try? Job(json: $0) }) }
+            for job in jobs { try await submitter.add(job) }
             // At the end of a chunk, so that few inputs start at once and many go in large pushes.
             try await submitter.flush()
             began(with: await submitter.submitted)

@@ -17,7 +17,7 @@ struct RunCommand: AsyncParsableCommand {
             uses that cluster, and starts workers of its own only if --workers is given; all workers there share the jobs.
 
             Exit codes: 0 all done, 2 some failed or were cancelled (the ledger says which and why), 64 wrong usage, 69 Redis is not \
-            there, 74 a file cannot be written, 75 the time of --timeout was up, 130 interrupted.
+            there, 70 workers cannot work, 74 a file cannot be written, 75 the time of --timeout was up, 130 interrupted.
             """
     )
 
@@ -147,7 +147,15 @@ struct RunCommand: AsyncParsableCommand {
             logger: LogOptions.logger("megaton.coordinator", level: verbose ? .info : .error)
         )
         try await coordinator.start()
-        let fleet = try fleet(control, cache, places, count)
+        let client = RedisClient(
+            control,
+            role: "fleet",
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: LogOptions.logger("megaton.redis", level: .error)
+        )
+        let queue = JobQueue(client, keys: redis.keys)
+        defer { queue.close() }
+        let fleet = try fleet(control, cache, places, count, queue)
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 await coordinator.run()
@@ -158,31 +166,23 @@ struct RunCommand: AsyncParsableCommand {
                 return nil
             }
             group.addTask {
-                try await waitForWorkers(count, control, shutdown)
+                try await waitForWorkers(count, queue, shutdown)
                 return try await body()
             }
             defer { group.cancelAll() }
             while let value = try await group.next() {
                 if let value { return value }
             }
-            throw Failure.unavailable("the workers ended before the batch did.")
+            throw Failure.broken("the workers ended before the batch did.")
         }
     }
 
     /// The work begins when all can share it; one that does not come in time is not waited for.
     private func waitForWorkers(
         _ count: Int,
-        _ control: RedisConfiguration,
+        _ queue: JobQueue,
         _ shutdown: ShutdownSignal
     ) async throws {
-        let client = RedisClient(
-            control,
-            role: "start",
-            group: MultiThreadedEventLoopGroup.singleton,
-            logger: LogOptions.logger("megaton.redis", level: .error)
-        )
-        let queue = JobQueue(client, keys: redis.keys)
-        defer { queue.close() }
         let deadline = ContinuousClock.now + .seconds(5)
         while ContinuousClock.now < deadline && shutdown.level == .none {
             if try await queue.workerCount() >= count { return }
@@ -194,7 +194,8 @@ struct RunCommand: AsyncParsableCommand {
         _ control: RedisConfiguration,
         _ cache: RedisConfiguration,
         _ places: RunPlaces,
-        _ count: Int
+        _ count: Int,
+        _ queue: JobQueue
     ) throws -> WorkerFleet {
         let roots = places.roots.flatMap { ["--allow-root", $0] }
         // One process each: the processors are shared by the processes, not by the threads of one.
@@ -211,7 +212,11 @@ struct RunCommand: AsyncParsableCommand {
                 "MEGATON_REDIS": redis.controlURL ?? control.description,
                 "MEGATON_CACHE_REDIS": redis.cacheURL ?? redis.controlURL ?? cache.description,
             ],
-            keepsLogs: !verbose
+            keepsLogs: !verbose,
+            report: { pid in
+                // Redis is away: the leases run out by themselves when it is back.
+                try? await queue.report(deathOf: pid, on: ProcessInfo.processInfo.hostName)
+            }
         )
     }
 

@@ -4,6 +4,7 @@ import Logging
 import MegatonCluster
 import NIOCore
 import NIOPosix
+import Synchronization
 
 /// `megaton worker`
 struct WorkerCommand: AsyncParsableCommand {
@@ -27,7 +28,10 @@ struct WorkerCommand: AsyncParsableCommand {
     @Option(name: .long, help: "Seconds for which a claimed job is ours without a sign of life.")
     var lease: Double = 15
 
-    @Option(name: .customLong("renew-interval"), help: "Seconds between two renewals; a third of the lease by default.")
+    @Option(
+        name: .customLong("renew-interval"),
+        help: "Seconds between two renewals; at most a third of the lease, which is the default."
+    )
     var renewInterval: Double?
 
     @Option(name: .customLong("sweep-interval"), help: "Seconds between two looks for leases that ran out.")
@@ -52,14 +56,20 @@ struct WorkerCommand: AsyncParsableCommand {
     @Option(name: .customLong("drain-timeout"), help: "Seconds that running jobs may take after SIGTERM.")
     var drainTimeout: Double = 25
 
+    @Flag(name: .customLong("only-suspects"), help: .hidden)
+    var onlySuspects = false
+
     mutating func validate() throws {
         if !(1...1024).contains(concurrency) { throw ValidationError("--concurrency is 1 to 1024.") }
         if let renderThreads, !(1...1024).contains(renderThreads) {
             throw ValidationError("--render-threads is 1 to 1024.")
         }
         if !(1...3600).contains(lease) { throw ValidationError("--lease is 1 to 3600 seconds.") }
-        if let renewInterval, !(0.1...lease).contains(renewInterval) {
-            throw ValidationError("--renew-interval is 0.1 seconds to the lease.")
+        if let renewInterval, !(0.1...lease / 3 + 0.001).contains(renewInterval) {
+            throw ValidationError(
+                "--renew-interval is 0.1 seconds to a third of --lease, so that one renewal may fail: with a lease of "
+                    + "\(lease.formatted()) s at most \((lease / 3).formatted()) s, not \(renewInterval.formatted()) s."
+            )
         }
         if !(0.05...60).contains(sweepInterval) { throw ValidationError("--sweep-interval is 0.05 to 60 seconds.") }
         if !(0.5...600).contains(flightLease) { throw ValidationError("--flight-lease is 0.5 to 600 seconds.") }
@@ -82,6 +92,12 @@ struct WorkerCommand: AsyncParsableCommand {
                 configuration.flightLease = .seconds(flightLease)
                 configuration.drainTimeout = .seconds(drainTimeout)
                 configuration.history = try history.map { try HistoryFile($0) }
+                if onlySuspects {
+                    configuration.takesOnlySuspects = true
+                    configuration.selfAdmitAfter = nil
+                } else {
+                    configuration.isolate = Self.isolate()
+                }
                 let logger = log.logger("megaton.worker")
                 try worker.apply(to: &configuration, logger: logger)
                 let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -93,6 +109,9 @@ struct WorkerCommand: AsyncParsableCommand {
                     logger: logger,
                     onHungRender: { _exit(70) }
                 )
+                var start = start
+                // The worker that started it answers there.
+                if onlySuspects { start.health = nil }
                 try await start.run(until: shutdown, isReady: { worker.isReady }) { limit in
                     try await worker.start(waitingForRedis: limit)
                 } _: {
@@ -100,6 +119,23 @@ struct WorkerCommand: AsyncParsableCommand {
                 }
                 try await leaseGroup.shutdownGracefully()
             }
+        }
+    }
+
+    /// Starts the same worker again, for suspects only. It gives back what it has when this one ends.
+    private static func isolate() -> @Sendable () async throws -> Worker.IsolatedProcess {
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        return {
+            guard let program = CommandLineProgram.path else {
+                throw Failure.broken("the program's own path is not known: /proc is not mounted?")
+            }
+            let pid = Mutex<Int32>(0)
+            let child = ChildProcess(
+                command: [program] + arguments + ["--only-suspects", "--drain-timeout", "0", "--wait-for-redis", "0"],
+                patience: .seconds(5)
+            )
+            let ending = try await child.run { id in pid.withLock { $0 = id } }
+            return Worker.IsolatedProcess(pid: pid.withLock { $0 }, isSuccess: ending == .exited(0))
         }
     }
 }

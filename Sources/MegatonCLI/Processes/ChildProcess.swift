@@ -63,7 +63,7 @@ struct ChildProcess: Sendable {
                 ) { onStart($0.processIdentifier.value) }.terminationStatus
             }
         } catch let error as SubprocessError {
-            throw Failure.unavailable("\(command.first ?? "") cannot be started: \(error)")
+            throw Failure.broken("\(command.first ?? "") cannot be started: \(error)")
         }
         return switch status {
         case .exited(let code): .exited(code)

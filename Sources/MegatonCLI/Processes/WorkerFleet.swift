@@ -1,7 +1,11 @@
 import Foundation
+import MegatonCluster
 import Synchronization
 
-/// The worker processes of one run: each is started again when it dies, within limits.
+/// The worker processes of one run: each is started again when it dies.
+///
+/// A death that an image caused does not count against the fleet: the queue quarantines the image after three. A worker is
+/// given up only if it cannot start, or if workers die on and on while not one job ends.
 struct WorkerFleet: Sendable {
     let count: Int
     /// Arguments of `megaton worker`.
@@ -10,31 +14,38 @@ struct WorkerFleet: Sendable {
     let environment: [String: String]
     /// The workers' logs go to files, and their last words are shown when one dies; else to our standard error.
     let keepsLogs: Bool
+    /// Reports the death of a process to the queue, so that its jobs go to others at once; nil if Redis is away.
+    let report: @Sendable (_ pid: Int32) async -> JobQueue.Obituary?
 
-    /// Deaths in quick succession after which a worker is given up: whatever kills it so often will go on doing so.
-    private static let deathLimit = 20
+    /// Starts in succession after which a worker is given up that never registered.
+    private static let failedStartLimit = 5
+    /// Deaths in succession after which a worker is given up, if no job of the queue has ended meanwhile.
+    private static let vainDeathLimit = 20
     /// A worker that lived for so long died of something new.
     private static let longLife: Duration = .seconds(60)
     private static let restartDelay: Duration = .milliseconds(200)
+    /// What a worker exits with if Redis is not there.
+    private static let redisIsAway: Int32 = 69
 
     /// Keeps the workers running until the task is cancelled, and then ends them.
     ///
-    /// - Throws: `Failure` when the last of them was given up.
+    /// - Throws: `Failure` when the last of them was given up: 69 if they did not find Redis, otherwise 70.
     func run() async throws {
         let logs = keepsLogs ? try TemporaryDirectory() : nil
         defer { logs?.remove() }
-        try await withThrowingTaskGroup(of: Void.self) { group in
+        let failure = try await withThrowingTaskGroup(of: Failure?.self) { group in
             for number in 1...count { group.addTask { try await keepRunning(number, logs) } }
-            try await group.waitForAll()
+            var last: Failure?
+            for try await failure in group { last = failure ?? last }
+            return last
         }
-        if !Task.isCancelled {
-            throw Failure.unavailable("all workers died again and again; what they said last stands above.")
-        }
+        if let failure, !Task.isCancelled { throw failure }
     }
 
-    private func keepRunning(_ number: Int, _ logs: TemporaryDirectory?) async throws {
+    /// - Returns: why the worker was given up; nil if the task was cancelled.
+    private func keepRunning(_ number: Int, _ logs: TemporaryDirectory?) async throws -> Failure? {
         guard let program = CommandLineProgram.path else {
-            throw Failure.unavailable("the program's own path is not known: /proc is not mounted?")
+            throw Failure.broken("the program's own path is not known: /proc is not mounted?")
         }
         let log = logs.map { "\($0.path)/worker-\(number).log" }
         let child = ChildProcess(
@@ -43,17 +54,48 @@ struct WorkerFleet: Sendable {
             log: log,
             patience: .seconds(10)
         )
-        var deaths = 0
-        while deaths < Self.deathLimit {
+        var deaths = Deaths()
+        while true {
             let birth = ContinuousClock.now
-            let ending = try await child.run()
-            if Task.isCancelled { return }
-            deaths = birth.duration(to: .now) > Self.longLife ? 1 : deaths + 1
+            let pid = Mutex<Int32>(0)
+            let ending = try await child.run { id in pid.withLock { $0 = id } }
+            if Task.isCancelled { return nil }
+            deaths.add(
+                await report(pid.withLock { $0 }),
+                isQuick: birth.duration(to: .now) < Self.longLife
+            )
+            let words = Self.lastWords(log)
+            if deaths.failedStarts >= Self.failedStartLimit {
+                let message =
+                    "worker \(number) cannot start: \(deaths.failedStarts) times it ended (\(ending)) before it worked."
+                    + words
+                return Failure(code: ending == .exited(Self.redisIsAway) ? 69 : 70, message: message)
+            }
+            if deaths.inVain >= Self.vainDeathLimit {
+                return Failure.broken(
+                    "worker \(number) died \(deaths.inVain) times while no job ended, last with \(ending), and is not started "
+                        + "again.\(words)"
+                )
+            }
             Terminal.error(
-                "megaton: worker \(number) ended (\(ending)) and is started again; its jobs go to others."
-                    + Self.lastWords(log)
+                "megaton: worker \(number) ended (\(ending)) and is started again; its jobs go to others.\(words)"
             )
             try? await Task.sleep(for: Self.restartDelay)  // Cancelled: the next start ends at once.
+        }
+    }
+
+    /// Deaths of one worker in succession.
+    private struct Deaths {
+        private(set) var failedStarts = 0
+        private(set) var inVain = 0
+        private var ended: Int?
+
+        /// - Parameter isQuick: whether the process lived only for a short time.
+        mutating func add(_ obituary: JobQueue.Obituary?, isQuick: Bool) {
+            failedStarts = isQuick && obituary?.hadRegistered != true ? failedStarts + 1 : 0
+            let isInVain = isQuick && obituary?.ended == ended
+            inVain = isInVain ? inVain + 1 : 1
+            ended = obituary?.ended
         }
     }
 

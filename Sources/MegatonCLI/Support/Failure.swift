@@ -11,8 +11,10 @@ struct Failure: Error, CustomStringConvertible {
 
     /// A wrong command line.
     static func usage(_ message: String) -> Failure { Failure(code: 64, message: message) }
-    /// Redis, or another program that is needed, is not there.
+    /// Redis is not there.
     static func unavailable(_ message: String) -> Failure { Failure(code: 69, message: message) }
+    /// Something in this program or its installation does not work.
+    static func broken(_ message: String) -> Failure { Failure(code: 70, message: message) }
     /// What was named is not there.
     static func notFound(_ message: String) -> Failure { Failure(code: 1, message: message) }
     /// A file cannot be written.
@@ -64,6 +66,6 @@ func reportingFailures(_ body: () async throws -> Void) async throws {
         throw ExitCode(error.code == .invalidConfiguration ? 64 : 69)
     } catch let error as ImagePipeline.Error {
         Terminal.error("megaton: \(error.message)")
-        throw ExitCode(69)
+        throw ExitCode(70)
     }
 }

@@ -220,7 +220,7 @@ struct Intake: Sendable {
                 let priority = (Job.Priority.allCases.firstIndex(of: job.priority) ?? 1) + 1
                 let digest = deduplicating.contains(candidate.batch) ? candidate.digest : nil
                 arguments += [
-                    .int(priority), batch, isOwn, .buffer(ByteBuffer(bytes: json)),
+                    .string("\(priority)@\(job.sourceDigest)"), batch, isOwn, .buffer(ByteBuffer(bytes: json)),
                     .buffer(ByteBuffer(bytes: digest ?? Data())),
                 ]
             case .invalid(let dead):

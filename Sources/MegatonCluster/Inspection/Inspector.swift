@@ -30,6 +30,7 @@ public struct Inspector: Sendable {
                 ["ZRANGE", .string(keys.workers), "0", .int(Self.shown - 1), "WITHSCORES"],
                 ["HGETALL", .string(keys.control)],
                 ["EXISTS", .string(keys.jobs), .string(keys.epoch), .string(keys.workers), .string(keys.stat)],
+                ["LLEN", .string(keys.suspects)],
             ]
         let replies = try await queue.redis.pipeline(commands)
         for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -37,7 +38,7 @@ public struct Inspector: Sendable {
         let lists = 5 + intakes.count
         var status = ClusterStatus()
         status.staged = replies[0].int ?? 0
-        status.ready = replies[1...3].reduce(0) { $0 + ($1.int ?? 0) }
+        status.ready = replies[1...3].reduce(0) { $0 + ($1.int ?? 0) } + (replies[lists + 10].int ?? 0)
         status.intake = replies[4..<lists].reduce(0) { $0 + ($1.int ?? 0) }
         status.running = replies[lists].int ?? 0
         status.delayed = replies[lists + 1].int ?? 0

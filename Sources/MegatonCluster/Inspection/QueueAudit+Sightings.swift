@@ -70,7 +70,7 @@ extension QueueAudit {
                 where place != .meta || Self.isReadable(value) { sightings.see(id, in: place) }
             } while cursor != "0"
         }
-        for key in keys.ready { try await readReady(key, limit: limit, into: &sightings) }
+        for key in keys.ready + [keys.suspects] { try await readReady(key, limit: limit, into: &sightings) }
         var cursor = "0"
         repeat {
             for (id, _) in try await page("ZSCAN", keys.dead, from: &cursor) { sightings.seeDead(id) }
@@ -97,10 +97,10 @@ extension QueueAudit {
         }
     }
 
-    /// Whether a meta is one: `attempt|stalls|worker|priority|batch`. One that is not is as good as none.
+    /// Whether a meta is one: `attempt|stalls|worker|priority@digest|batch`. One that is not is as good as none.
     private static func isReadable(_ meta: String) -> Bool {
         let fields = meta.split(separator: "|", maxSplits: 4, omittingEmptySubsequences: false)
-        return fields.count == 5 && ["1", "2", "3"].contains(fields[3])
+        return fields.count == 5 && ["1", "2", "3"].contains(fields[3].prefix { $0 != "@" })
     }
 
     private func readBodies(into sightings: inout Sightings) async throws(RedisError) {

@@ -56,7 +56,8 @@ public struct QueueAudit: Sendable {
 
     /// Fewer where much is ready: to find an id there means to look at all of them.
     private func suspectsOfNextCall() async throws(RedisError) -> Int {
-        let replies = try await queue.redis.pipeline(queue.keys.ready.map { ["LLEN", .string($0)] })
+        let lists = queue.keys.ready + [queue.keys.suspects]
+        let replies = try await queue.redis.pipeline(lists.map { ["LLEN", .string($0)] })
         for case .error(let text) in replies { throw RedisError(reply: text) }
         let ready = replies.reduce(0) { $0 + ($1.int ?? 0) }
         return max(1, min(Self.suspectsAtOnce, Self.comparisonsAtOnce / max(1, ready)))
@@ -72,7 +73,7 @@ public struct QueueAudit: Sendable {
         let reply = try await queue.redis.run(
             QueueScripts.audit,
             keys: [keys.body, keys.meta] + keys.ready + [
-                keys.lease, keys.delay, keys.dead, keys.deadInfo, keys.wake, keys.stat,
+                keys.lease, keys.delay, keys.dead, keys.deadInfo, keys.wake, keys.stat, keys.suspects,
             ] + batches.flatMap { [keys.batch($0), keys.results($0), keys.seen($0)] },
             arguments: arguments
         )

@@ -7,6 +7,7 @@ enum LogKey {
     static let error = "error"
     static let jobID = "job.id"
     static let limit = "limit"
+    static let pid = "process.pid"
     static let queue = "queue"
     static let verdict = "verdict"
     static let worker = "worker.id"

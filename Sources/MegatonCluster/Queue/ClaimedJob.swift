@@ -11,6 +11,16 @@ struct ClaimedJob: Sendable {
     var counted: Int { attempt - free }
     /// How often a worker died or fell silent with it.
     let stalls: Int
+    /// Process deaths that its source is suspected of, in all jobs that name it.
+    var deaths = 0
+    /// Bytes of its JSON, if that is too large to be handed out; 0 otherwise.
+    var excessSize = 0
+    /// Whether its source has to run in a process of its own.
+    var isSuspect: Bool { deaths == 2 }
+    /// Whether its source has cost so many processes that no job runs it any more.
+    var isQuarantined: Bool { deaths >= Self.deathLimit }
+    /// Deaths after which a source is quarantined. The scripts have the same number.
+    static let deathLimit = 3
     /// As it was admitted.
     let json: Data
     let batch: String

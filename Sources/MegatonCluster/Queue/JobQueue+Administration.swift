@@ -83,24 +83,25 @@ extension JobQueue {
         return DeadLetter(id: id, died: died / 1000, json: replies[1])
     }
 
-    /// Takes dead jobs back to the public intake, without the batch that they died in.
+    /// Takes dead jobs back to the public intake, without the batch that they died in. Their sources are no longer suspected of
+    /// process deaths: requeueing a poisoned job is the operator's word that it may run again.
     ///
     /// - Returns: how many; one that is no longer dead, or whose JSON was not kept whole, is left out.
     public func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
-        let pairs = letters.flatMap { letter -> [RedisArgument] in
+        let triples = letters.flatMap { letter -> [RedisArgument] in
             // Not kept whole, or of another version: it is left out, and the count tells.
             guard var job = try? Job(json: Data(letter.job.job.utf8)) else { return [] }
             job.id = letter.id
             job.batch = nil
             // Whoever requeues wants the origin asked, not to be told once more why it died.
             job.ignoresRememberedFailures = true
-            return [.string(letter.id), .buffer(ByteBuffer(bytes: job.json()))]
+            return [.string(letter.id), .buffer(ByteBuffer(bytes: job.json())), .string(job.sourceDigest)]
         }
-        if pairs.isEmpty { return 0 }
+        if triples.isEmpty { return 0 }
         let reply = try await redis.run(
             QueueScripts.requeue,
-            keys: [keys.dead, keys.deadInfo, keys.jobs, keys.stat],
-            arguments: pairs
+            keys: [keys.dead, keys.deadInfo, keys.jobs, keys.stat, keys.crashes],
+            arguments: triples
         )
         return reply.int ?? 0
     }

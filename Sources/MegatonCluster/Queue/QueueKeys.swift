@@ -42,12 +42,19 @@ public struct QueueKeys: Sendable, Hashable {
 
     /// HASH, id to the job's JSON.
     var body: String { prefix + "body" }
-    /// HASH, id to `attempt|stalls|worker|priority|batch`, the attempt with `+free` where some did not count.
+    /// HASH, id to `attempt|stalls|worker|priority|batch`: the attempt with `+free` if some did not count, the priority with
+    /// `@` and the digest of the job's source.
     var meta: String { prefix + "meta" }
     /// LIST of ids that may be claimed.
     func ready(_ priority: Job.Priority) -> String { prefix + "ready:\(priority.rawValue)" }
     /// The three lists, in the order in which they are claimed from.
     var ready: [String] { Job.Priority.allCases.map(ready) }
+    /// LIST of ids whose source two processes have died of: each runs in a process of its own.
+    var suspects: String { prefix + "suspects" }
+    /// ZSET, digest of a source to eight times its expiry in ms, plus the process deaths that it is suspected of.
+    var crashes: String { prefix + "crashes" }
+    /// ZSET, digest of a suspected source that runs, or `w:` and the worker that starts a process for suspects, to ms.
+    var isolating: String { prefix + "isolating" }
     /// LIST of tokens: there is something to claim.
     var wake: String { prefix + "wake" }
     /// ZSET, id to the lease's end in ms: what is running.
@@ -82,6 +89,8 @@ public struct QueueKeys: Sendable, Hashable {
     var workers: String { prefix + "workers" }
     /// HASH, worker to `<running> <about it, JSON>`.
     var workerInfo: String { prefix + "workerinfo" }
+    /// STRING: `total|workers|ms`, the places of all living workers when they were last added up.
+    var places: String { prefix + "places" }
     /// HASH: paused (nothing is claimed), drain (nothing is taken from the intakes).
     var control: String { prefix + "control" }
     /// STRING: the last leader's presets, JSON.

@@ -9,6 +9,8 @@ final class ClaimLoop: Sendable {
     private let handler: JobHandler
     private let running: RunningJobs
     private let concurrency: Int
+    private let takesOnlySuspects: Bool
+    private let isolated: IsolatedPlace?
     private let lease: Duration
     private let drainTimeout: Duration
     private let logger: Logger
@@ -19,23 +21,26 @@ final class ClaimLoop: Sendable {
 
     /// How long an idle worker sleeps at the most before it looks by itself, seconds: a lost token costs no more.
     private static let idleSeconds = 2
-    /// How long jobs that were claimed and not begun are tried to be given back.
-    static let longestGivingBack: Duration = .seconds(3)
 
-    /// - Parameter wake: a connection that nothing else uses.
+    /// - Parameters:
+    ///   - wake: a connection that nothing else uses.
+    ///   - isolated: where suspects run; nil runs them among the others, one at a time.
     init(
         _ configuration: Worker.Configuration,
         queue: JobQueue,
         wake: RedisClient,
         handler: JobHandler,
         running: RunningJobs,
+        isolated: IsolatedPlace? = nil,
         logger: Logger
     ) {
         self.queue = queue
         self.wake = wake
         self.handler = handler
         self.running = running
-        concurrency = configuration.concurrency
+        concurrency = configuration.takesOnlySuspects ? 1 : configuration.concurrency
+        takesOnlySuspects = configuration.takesOnlySuspects
+        self.isolated = isolated
         lease = configuration.lease
         drainTimeout = configuration.drainTimeout
         self.logger = logger
@@ -60,18 +65,13 @@ final class ClaimLoop: Sendable {
                         if signal.level > .none { break }
                         let claimed = try await claimFree(&pace)
                         failures.reset()
-                        if let suspect = claimed.first(where: { $0.job.stalls > 0 }) {
-                            await giveBack(claimed.filter { $0 !== suspect })
-                            await othersEnd(signal)
-                            if signal.level > .none {
-                                await giveBack([suspect])
-                                break
-                            }
-                            jobs.addTask { await self.handler.handle(suspect) }
-                            await ends(suspect, signal)
-                        } else {
-                            for entry in claimed { jobs.addTask { await self.handler.handle(entry) } }
-                            if claimed.isEmpty { await idle() }
+                        for entry in claimed { jobs.addTask { await self.handler.handle(entry) } }
+                        if claimed.isEmpty && free > 0 {
+                            if takesOnlySuspects { break }
+                            // What was left to others is looked for again soon.
+                            if !pace.hasLeftJobs { await idle() }
+                        } else if claimed.isEmpty {
+                            await idle()
                         }
                     } catch  where signal.level > .none || Task.isCancelled {
                         break
@@ -85,40 +85,6 @@ final class ClaimLoop: Sendable {
             }
             watch.cancelAll()
         }
-    }
-
-    // A job whose worker died or fell silent may be what killed it. It runs alone in its process, so that only the
-    // guilty one gathers stalls and not what was in hand beside it.
-
-    /// Tries for a while, as a failover takes a moment: what is not given back runs out with its lease, since it is not renewed
-    /// from here, and has a stall then. To say it twice changes nothing.
-    func giveBack(_ entries: [RunningJobs.Entry], trying limit: Duration = longestGivingBack) async {
-        for entry in entries { running.remove(entry) }
-        guard let leaseEnd = entries.map(\.validUntil).min() else { return }
-        let end = min(leaseEnd, ContinuousClock.now + limit)
-        let jobs = entries.map { ($0.job.id, $0.job.attempt) }
-        var failures = Backoff()
-        while true {
-            do throws(RedisError) {
-                try await queue.release(jobs, worker: handler.worker, leaves: false)
-                return
-            } catch {
-                let pause = failures.next(after: error)
-                guard error.isTransient, ContinuousClock.now + pause < end, !Task.isCancelled else {
-                    logger.warning("jobs were not given back", metadata: [LogKey.error: "\(error)"])
-                    return
-                }
-                try? await Task.sleep(for: pause)  // Cancelled: the next failure ends it.
-            }
-        }
-    }
-
-    private func othersEnd(_ signal: ShutdownSignal) async {
-        while running.count > 1 && signal.level == .none && !Task.isCancelled { await running.changed.wait() }
-    }
-
-    private func ends(_ entry: RunningJobs.Entry, _ signal: ShutdownSignal) async {
-        while running.contains(entry) && signal.level == .none && !Task.isCancelled { await running.changed.wait() }
     }
 
     /// A job whose work is done holds no place while Redis is told of it, for as many as one call tells.
@@ -143,18 +109,28 @@ final class ClaimLoop: Sendable {
         guard free > 0 else { return [] }
         let now = ContinuousClock.now
         let validUntil = now + LeaseKeeper.validity(of: lease)
-        let claimed = try await queue.claim(
+        let claim = try await queue.take(
             free,
             running: running.count,
+            places: concurrency,
+            ignoresShare: pace.ignoresShare(at: now),
+            suspects: suspectHandling,
             worker: handler.worker,
             lease: lease
         )
-        pace.claimed(claimed.count, at: now)
-        return claimed.map { job in
+        pace.claimed(claim.jobs.count, left: claim.left, at: now)
+        if claim.wantsIsolation { isolated?.open() }
+        return claim.jobs.map { job in
             let entry = RunningJobs.Entry(job, validUntil: validUntil)
             running.insert(entry)
             return entry
         }
+    }
+
+    private var suspectHandling: JobQueue.SuspectHandling {
+        if takesOnlySuspects { return .only }
+        let handling = isolated?.handling ?? .one
+        return handling == .one && running.hasSuspect ? .none : handling
     }
 
     /// Sleeps until there may be something to do: a token came, or a job of ours ended and with it our share of what is

@@ -8,8 +8,18 @@ struct ClaimPace {
 
     private let concurrency: Int
     private var last: (at: ContinuousClock.Instant, wasEmpty: Bool)?
+    /// Since when ready jobs have been left to other workers.
+    private var leftSince: ContinuousClock.Instant?
 
     init(concurrency: Int) { self.concurrency = concurrency }
+
+    /// Whether ready jobs were left to other workers, though there was a place for them.
+    var hasLeftJobs: Bool { leftSince != nil }
+
+    /// Whether the others have had their time: what is left is taken by whoever has a place.
+    func ignoresShare(at now: ContinuousClock.Instant) -> Bool {
+        leftSince.map { $0 + Self.pause <= now } ?? false
+    }
 
     /// When to ask.
     ///
@@ -19,10 +29,16 @@ struct ClaimPace {
     /// - Returns: nil for at once.
     func next(inHand: Int, isCalled: Bool) -> ContinuousClock.Instant? {
         guard let last, !isCalled else { return nil }
+        // The others are awake by then, or are not going to be.
+        if let leftSince { return leftSince + Self.pause }
         // After a look that found nothing the end of a job makes nothing ready: at the most our share has grown.
         if !last.wasEmpty && inHand <= concurrency / 2 { return nil }
         return last.at + Self.pause
     }
 
-    mutating func claimed(_ count: Int, at instant: ContinuousClock.Instant) { last = (instant, count == 0) }
+    /// - Parameter left: ready jobs that were left to other workers.
+    mutating func claimed(_ count: Int, left: Int = 0, at instant: ContinuousClock.Instant) {
+        last = (instant, count == 0)
+        leftSince = left > 0 ? leftSince ?? instant : nil
+    }
 }

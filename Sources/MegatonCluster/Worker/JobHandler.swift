@@ -83,6 +83,8 @@ struct JobHandler: Sendable {
         }
     }
 
+    private func isPoison(_ job: ClaimedJob) -> Bool { job.isQuarantined || job.stalls > maximumStalls }
+
     /// Runs the job until it ends or is to stop. Nil: it was stopped, and `entry.reason` says why.
     private func attempt(
         _ entry: RunningJobs.Entry,
@@ -94,7 +96,8 @@ struct JobHandler: Sendable {
             entry.stop(.batchCancelled)
             return nil
         }
-        if claimed.stalls > maximumStalls { return .failed(Worker.poison(claimed)) }
+        if isPoison(claimed) { return .failed(Worker.poison(claimed, isQuarantined: claimed.isQuarantined)) }
+        if claimed.excessSize > 0 { return .failed(Worker.tooLarge(claimed)) }
         let job: Job
         do throws(JobError) {
             job = try parsed.get()
@@ -160,10 +163,11 @@ struct JobHandler: Sendable {
                 )
                 return Told(what: isFree ? "wait" : "retry", verdict: verdict)
             }
-            fail(&end, error, parsed)
+            fail(&end, error, parsed, code: code(of: job, error))
         case nil:
             switch entry.reason {
             case .batchCancelled: end.outcome.status = .cancelled
+            case .quarantined: fail(&end, Worker.poison(job, isQuarantined: true), parsed, code: Self.poison)
             case .shutdown:
                 let given = try await queue.release([(job.id, job.attempt)], worker: worker, leaves: false)
                 return Told(what: "released", verdict: given == 1 ? .ok : .fenced)
@@ -198,9 +202,20 @@ struct JobHandler: Sendable {
         return outcome
     }
 
-    private func fail(_ end: inout JobEnd, _ error: ImagePipeline.Error, _ parsed: Result<Job, JobError>) {
+    private static let poison = "poison"
+
+    private func code(of job: ClaimedJob, _ error: ImagePipeline.Error) -> String {
+        if isPoison(job) { return Self.poison }
+        return job.excessSize > 0 ? "invalid_job" : error.code.rawValue
+    }
+
+    private func fail(
+        _ end: inout JobEnd,
+        _ error: ImagePipeline.Error,
+        _ parsed: Result<Job, JobError>,
+        code: String
+    ) {
         let job = end.job
-        let code = job.stalls > maximumStalls ? "poison" : error.code.rawValue
         var message = error.message
         if let delay = error.requestedDelay, retry.asksForTooLong(error) {
             let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))

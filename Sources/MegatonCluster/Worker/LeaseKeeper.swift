@@ -22,6 +22,10 @@ struct LeaseKeeper: Sendable {
     /// the lease is short.
     static func validity(of lease: Duration) -> Duration { max(lease - .seconds(2), lease / 2) }
 
+    /// The interval of a configuration, but no more than a third of the lease: one renewal may fail, and the next still comes
+    /// before jobs are stopped.
+    static func interval(_ interval: Duration, of lease: Duration) -> Duration { min(interval, lease / 3) }
+
     /// Renews until the task is cancelled.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
@@ -64,7 +68,7 @@ struct LeaseKeeper: Sendable {
         let entries = running.all
         let sent = ContinuousClock.now
         do throws(RedisError) {
-            let (lost, cancelled) = try await queue.renew(
+            let (lost, cancelled, quarantined) = try await queue.renew(
                 entries.map { ($0.job.id, $0.job.attempt) },
                 worker: worker,
                 lease: lease,
@@ -72,7 +76,7 @@ struct LeaseKeeper: Sendable {
                 timeout: interval
             )
             running.renewed(at: sent)
-            let (lostIDs, cancelledIDs) = (Set(lost), Set(cancelled))
+            let (lostIDs, cancelledIDs, quarantinedIDs) = (Set(lost), Set(cancelled), Set(quarantined))
             for entry in entries {
                 if lostIDs.contains(entry.job.id) {
                     // One that has just ended is no longer ours either: the renewal may overtake the answer to its end.
@@ -81,6 +85,7 @@ struct LeaseKeeper: Sendable {
                 } else {
                     entry.prolong(to: sent + Self.validity(of: lease))
                     if cancelledIDs.contains(entry.job.id) { entry.stop(.batchCancelled) }
+                    if quarantinedIDs.contains(entry.job.id) { entry.stop(.quarantined) }
                 }
             }
             return nil

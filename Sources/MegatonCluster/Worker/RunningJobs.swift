@@ -7,6 +7,8 @@ final class RunningJobs: Sendable {
         /// The lease is another's, or may be: nothing may be written about the job any more.
         case leaseLost
         case batchCancelled
+        /// Three processes have died of its source meanwhile.
+        case quarantined
         /// The worker ends: the job goes back.
         case shutdown
     }
@@ -70,6 +72,8 @@ final class RunningJobs: Sendable {
     var count: Int { state.withLock { $0.entries.count } }
     /// Those that are still being done: of the others Redis is only to be told the end.
     var inHand: Int { state.withLock { $0.entries.count - $0.ending } }
+    /// Whether one of them is suspected of process deaths: no second one runs beside it.
+    var hasSuspect: Bool { state.withLock { $0.entries.values.contains { $0.job.isSuspect } } }
     var all: [Entry] { state.withLock { Array($0.entries.values) } }
 
     func contains(_ entry: Entry) -> Bool { state.withLock { $0.entries[entry.job.id] === entry } }

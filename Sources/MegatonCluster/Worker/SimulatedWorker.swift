@@ -63,7 +63,7 @@ struct SimulatedWorker: Sendable {
             info: Worker.info(configuration),
             running: running,
             lease: configuration.lease,
-            interval: configuration.renewInterval,
+            interval: LeaseKeeper.interval(configuration.renewInterval, of: configuration.lease),
             statistics: statistics,
             logger: logger
         )

@@ -17,14 +17,20 @@ extension Worker {
         public var renderConcurrency: Int?
         /// How long a claimed job is ours without a sign of life.
         public var lease: Duration = .seconds(15)
-        /// How often leases are renewed.
+        /// How often leases are renewed; no less often than three times in a lease, whatever is set here.
         public var renewInterval: Duration = .seconds(5)
         /// How often it is looked for leases that ran out.
         public var sweepInterval: Duration = .seconds(1)
         /// How long what runs may go on after the first signal.
         public var drainTimeout: Duration = .seconds(25)
-        /// A job that has cost more workers than this is poison.
+        /// A job that has cost more workers than this is poison, also if each of them had other jobs in hand.
         public var maximumStalls = 3
+        /// Runs a process that takes only suspects (``takesOnlySuspects``), and returns how it ended. Without one, suspects run
+        /// in this process, one at a time, beside its other jobs.
+        public var isolate: (@Sendable () async throws -> IsolatedProcess)?
+        /// Whether the worker takes only jobs whose source two processes have died of, one at a time, and ends when there is
+        /// none.
+        public var takesOnlySuspects = false
         public var retry = RetryPolicy()
         /// After so long without a leader the worker admits jobs by itself, until a coordinator is there; nil never.
         public var selfAdmitAfter: Duration? = .seconds(5)
@@ -62,6 +68,18 @@ extension Worker {
         public init(control: RedisConfiguration) {
             self.control = control
             cache = control
+        }
+    }
+
+    /// How a process for suspects ended.
+    public struct IsolatedProcess: Sendable {
+        public let pid: Int32
+        /// Whether it ended by itself, having done what there was.
+        public let isSuccess: Bool
+
+        public init(pid: Int32, isSuccess: Bool) {
+            self.pid = pid
+            self.isSuccess = isSuccess
         }
     }
 }

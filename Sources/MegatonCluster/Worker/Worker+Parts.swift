@@ -84,17 +84,34 @@ extension Worker {
             host: process.hostName,
             pid: Int(process.processIdentifier),
             started: Int(Date().timeIntervalSince1970),
-            concurrency: configuration.concurrency,
+            // Only suspects run there: it has no place for ready jobs.
+            concurrency: configuration.takesOnlySuspects ? 0 : configuration.concurrency,
             version: Megaton.version,
-            renewal: configuration.renewInterval.inSeconds
+            renewal: LeaseKeeper.interval(configuration.renewInterval, of: configuration.lease).inSeconds
         )
     }
 
-    static func poison(_ job: ClaimedJob) -> ImagePipeline.Error {
-        ImagePipeline.Error(
+    /// - Parameter isQuarantined: whether its source has cost three processes, in whatever jobs; else the job itself has stalled
+    ///   too often.
+    static func poison(_ job: ClaimedJob, isQuarantined: Bool) -> ImagePipeline.Error {
+        let hours = Int(JobQueue.suspicion.inSeconds / 3600)
+        let reason =
+            isQuarantined
+            ? "Worker processes died \(max(job.deaths, ClaimedJob.deathLimit)) times while they had this image in hand, so no job "
+                + "that names it is run for \(hours) hours."
+            : "\(job.stalls) workers died or fell silent with this job, so it is not run again."
+        return ImagePipeline.Error(
             .renderFailed,
-            "\(job.stalls) workers died or fell silent with this job; it is set aside. Look at its source before it is "
-                + "requeued.",
+            "\(reason) Look at the image; megaton dead requeue, or megaton run --retry-failed, runs it again.",
+            isRetryable: false
+        )
+    }
+
+    static func tooLarge(_ job: ClaimedJob) -> ImagePipeline.Error {
+        ImagePipeline.Error(
+            .invalidURL,
+            "The JSON of the job has \(job.excessSize) bytes, which no worker can read; a job may have \(Job.maximumSize). "
+                + "Submit it with a source that is an address and not the data itself.",
             isRetryable: false
         )
     }

@@ -21,6 +21,7 @@ public final class Worker: Sendable {
     private let gate: HostGate
     private let files: ThreadPool
     private let claims: ClaimLoop
+    private let isolated: IsolatedPlace?
     /// Leads where no coordinator does.
     private let reserve: Coordinator?
     private let keeper: LeaseKeeper
@@ -85,12 +86,16 @@ public final class Worker: Sendable {
             history: history,
             logger: logger
         )
+        isolated = configuration.isolate.map { start in
+            IsolatedPlace(queue: queue, host: ProcessInfo.processInfo.hostName, logger: logger, start: start)
+        }
         claims = ClaimLoop(
             configuration,
             queue: queue,
             wake: wake,
             handler: handler,
             running: running,
+            isolated: isolated,
             logger: logger
         )
         reserve = configuration.selfAdmitAfter.map { patience in
@@ -105,7 +110,7 @@ public final class Worker: Sendable {
             info: Self.info(configuration),
             running: running,
             lease: configuration.lease,
-            interval: configuration.renewInterval,
+            interval: LeaseKeeper.interval(configuration.renewInterval, of: configuration.lease),
             statistics: statistics,
             logger: logger
         )
@@ -134,6 +139,16 @@ public final class Worker: Sendable {
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
             group.addTask { await self.gate.run() }
+            if let isolated {
+                group.addTask {
+                    await withTaskGroup(of: Void.self) { process in
+                        process.addTask { await isolated.run { self.running.changed.fire() } }
+                        process.addTask { await signal.wait(for: .drain) }
+                        await process.next()
+                        process.cancelAll()
+                    }
+                }
+            }
             if let reserve { group.addTask { await reserve.run() } }
             group.addTask {
                 await signal.wait(for: .drain)

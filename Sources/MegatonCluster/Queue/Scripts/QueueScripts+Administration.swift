@@ -71,8 +71,8 @@ extension QueueScripts {
 
     /// Takes dead jobs back to the public intake, where they are looked at like new ones.
     ///
-    /// KEYS 1 dead · 2 deadinfo · 3 jobs · 4 stat
-    /// ARGV pairs of id and the JSON to push
+    /// KEYS 1 dead · 2 deadinfo · 3 jobs · 4 stat · 5 crashes
+    /// ARGV for each three: id · the JSON to push · the digest of its source, which is suspected no more
     /// Returns how many were requeued: an id that is not dead (any more) is left out, so that nothing is pushed twice.
     /// They have no batch: the one they died in has counted them as failed, once. Not `allow-oom`: it is new work.
     static let requeue = script(
@@ -80,9 +80,10 @@ extension QueueScripts {
         allowsOutOfMemory: false,
         """
         local pushed = 0
-        for i = 1, #ARGV, 2 do
+        for i = 1, #ARGV, 3 do
           if redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
             redis.call('HDEL', KEYS[2], ARGV[i])
+            redis.call('ZREM', KEYS[5], ARGV[i + 2])
             redis.call('LPUSH', KEYS[3], ARGV[i + 1])
             pushed = pushed + 1
           end

@@ -10,8 +10,8 @@ extension QueueScripts {
     /// has gone back to an earlier state, after a failover.
     /// After: a job is in exactly one of intake and stage. Whatever the stage held already comes first, so that a
     /// leader which failed between `stage` and `admit` goes on where it was.
-    /// A job of more than 1 MiB is cut, and marked by a first byte 1: it will be invalid. No more than 4 MiB are returned
-    /// at once, so that nothing that was pushed can make the reply too large to be read.
+    /// A job of more than 1 MiB is cut, and marked by a first byte 1: it will be invalid. No more than 1 MiB is moved
+    /// and returned at once, or one job: nobody else is served meanwhile, and what is larger could not be read.
     /// Smooth weighted round robin, as nginx has it: with each job every intake that has one gains its weight, and the
     /// richest gives the job and pays all weights together. What is left over is kept in `credit`, so that the shares
     /// hold also where there is room for one job at a time. An own intake that is empty is forgotten. Nothing is taken
@@ -39,7 +39,9 @@ extension QueueScripts {
             total = total + intake.weight
           end
         end
-        while want > 0 and #open > 0 do
+        -- So many at a time that what is read beyond the limit stays small: large jobs one by one.
+        local moved, page = 0, 1
+        while want > 0 and #open > 0 and moved < 1048576 do
           local best = 1
           for i = 1, #open do
             open[i].credit = open[i].credit + open[i].weight
@@ -47,15 +49,18 @@ extension QueueScripts {
           end
           local intake = open[best]
           -- Alone it would give and pay the same with each.
-          local jobs = redis.call('RPOP', intake.key, #open == 1 and math.min(want, 32) or 1)
+          local jobs = redis.call('RPOP', intake.key, #open == 1 and math.min(want, page) or 1)
           if jobs then
             intake.credit = intake.credit - total
+            local before = moved
             for i, job in ipairs(jobs) do
+              moved = moved + #job
               if #job > 1048576 then job = '\\1' .. string.sub(job, 1, 1024) end
               jobs[i] = intake.batch .. '\\0' .. job
             end
             redis.call('RPUSH', KEYS[3], unpack(jobs))
             want = want - #jobs
+            page = (moved - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
           else
             total = total - intake.weight
             table.remove(open, best)
@@ -69,15 +74,19 @@ extension QueueScripts {
             if k > 9 then redis.call('ZREM', KEYS[5], batch) end
           end
         end
-        local staged, bytes, last = {}, 0, had + most - 1
-        for start = had, last, 32 do
-          local jobs = redis.call('LRANGE', KEYS[3], start, math.min(start + 31, last))
+        local staged, bytes, start, last = {}, 0, had, had + most - 1
+        page = 1
+        while start <= last and bytes < 1048576 do
+          local jobs = redis.call('LRANGE', KEYS[3], start, math.min(start + page - 1, last))
+          if #jobs == 0 then break end
+          local before = bytes
           for _, job in ipairs(jobs) do
             bytes = bytes + #job
-            if #staged > 0 and bytes > 4194304 then break end
+            if #staged > 0 and bytes > 1048576 then break end
             staged[#staged + 1] = job
           end
-          if #jobs < 32 or bytes > 4194304 then break end
+          start = start + #jobs
+          page = (bytes - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
         end
         if #staged > 0 then redis.call('SADD', KEYS[4], ARGV[2]) end
         return staged
@@ -112,7 +121,7 @@ extension QueueScripts {
     ///      results:<b>, seen:<b>
     /// ARGV 1 who · 2 epoch · 3 wake tokens at the most · 4 the round that the caller knows · 5 number of batches · their
     ///      names, then for each job six:
-    ///      id · `1`-`3` its priority, or `x`: invalid · number of its batch, 0 for none · `1` if it came through its
+    ///      id · `1`-`3` its priority, `@` and the digest of its source, or `x`: invalid · number of its batch, 0 for none · `1` if it came through its
     ///      batch's own intake · its JSON, or its `DeadJob` · what tells it from others, where its batch admits the same
     ///      only once, else ``; or the outcome of an invalid one
     /// Returns {admitted, invalid or of a damaged batch, duplicates, cancelled}, or the error NOTLEADER or STALEROUND. The round is one more then.
@@ -218,8 +227,9 @@ extension QueueScripts {
             bodies[#bodies + 1] = id
             bodies[#bodies + 1] = json
             metas[#metas + 1] = id
-            metas[#metas + 1] = pack(0, 0, '', kind, batch and batch.name or '', 0)
-            local list = ready[tonumber(kind)]
+            local priority, digest = string.match(kind, '^(%d)@?(.*)$')
+            metas[#metas + 1] = pack(0, 0, '', priority, batch and batch.name or '', 0, digest)
+            local list = ready[tonumber(priority)]
             list[#list + 1] = id
             result[1] = result[1] + 1
           end

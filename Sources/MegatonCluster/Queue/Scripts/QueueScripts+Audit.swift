@@ -19,11 +19,12 @@ extension QueueScripts {
 
     /// Examines suspects, each as it is at this moment, and mends what is wrong with them.
     ///
-    /// KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake · 11 stat,
-    ///      then for each batch concerned: batch:<b>, results:<b>, seen:<b>
+    /// KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake · 11 stat ·
+    ///      12 suspects, then for each batch concerned: batch:<b>, results:<b>, seen:<b>
     /// ARGV 1 `1`: mend · 2 number of batches · their names, then pairs of an id and the number of its batch, 0 for none
     /// Returns a list of {id, kind, where it is, its batch}, one for each fault: all that were found, or those that were
     /// mended. The kinds are those of `QueueAudit.Kind`; the batches need not be given where nothing is to be mended.
+    /// Suspects count as ready here.
     /// Before: any. After mending: each id has body and meta and is in exactly one of ready, lease and delay, or is
     /// nowhere but, perhaps, in dead. A lease wins over delay, delay over ready; an orphan is ready and goes first. What
     /// cannot be done any more has failed: its batch counts it, unless it is dead and was counted then, and its JSON, where
@@ -44,7 +45,7 @@ extension QueueScripts {
           end
           if redis.call('ZSCORE', KEYS[6], id) then j.places[1] = 'lease' end
           if redis.call('ZSCORE', KEYS[7], id) then j.places[#j.places + 1] = 'delay' end
-          for k = 3, 5 do
+          for _, k in ipairs({3, 4, 5, 12}) do
             for _ = 1, #redis.call('LPOS', KEYS[k], id, 'COUNT', 0) do j.places[#j.places + 1] = 'ready' end
           end
           j.dead = redis.call('ZSCORE', KEYS[8], id)
@@ -63,7 +64,7 @@ extension QueueScripts {
           return j
         end
         local function unready(id)
-          for k = 3, 5 do redis.call('LREM', KEYS[k], 0, id) end
+          for _, k in ipairs({3, 4, 5, 12}) do redis.call('LREM', KEYS[k], 0, id) end
         end
         local function remove(j)
           unready(j.id)
@@ -80,9 +81,9 @@ extension QueueScripts {
             bury(KEYS[8], KEYS[9], j.id, cjson.encode(dead))
           end
           redis.call('HINCRBY', KEYS[11], 'failed', 1)
-          local batch = KEYS[9 + 3 * number]
+          local batch = KEYS[10 + 3 * number]
           if number > 0 and redis.call('EXISTS', batch) == 1 then
-            tell(KEYS[11], batch, KEYS[10 + 3 * number], KEYS[11 + 3 * number], {failed = 1},
+            tell(KEYS[11], batch, KEYS[11 + 3 * number], KEYS[12 + 3 * number], {failed = 1},
                  {refused(j.id, j.json or '', 'failed', 'orphan', lost)})
           end
         end

@@ -1,19 +1,28 @@
 extension QueueScripts {
     /// Takes jobs, each with its lease and its attempt number: there is no moment between.
     ///
-    /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers
-    /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many the worker has in hand
-    /// Returns a list of {id, attempt, stalls, json, batch, `1` if the batch was cancelled, how many attempts were free}.
+    /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers ·
+    ///      11 workerinfo · 12 crashes · 13 suspects · 14 isolating · 15 places
+    /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many the worker has in hand · 5 its places ·
+    ///      6 `1`: without regard to its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the
+    ///      others), `only`
+    /// Returns a list: how many jobs were left to other workers · `1` if the caller is to start a process for suspects ·
+    /// then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, how many attempts were free,
+    /// deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is left out}.
     /// After: each of them is in `lease` and in none of the ready lists, its attempt is one more, and every later write
     /// about it must carry that number: it is the fence. Jobs that are due again go first, the earliest in front,
     /// but not more of them than half of what is asked for, so that fresh ones get their turn.
-    /// A worker has no more than its share of what is ready and running, so that the last jobs of a batch are not all in
-    /// one worker's hands while the others have nothing to do. Workers that have been silent for a lease do not count.
+    /// If fewer jobs are ready than places are free, a worker takes no more than its share by places, so that the last jobs
+    /// of a batch are not all in one worker's hands. It asks again soon, and then without regard to its share.
+    /// A job whose source two processes have died of is in `suspects` and not in ready; one of three is handed out as any,
+    /// to be ended. No two jobs of one suspected source run at a time.
+    /// A reply has 1 MiB of JSON, or one job: more could not be read.
     static let claim = script(
         "claim",
         """
-        local t = now()
-        local due = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', t, 'LIMIT', 0, math.ceil(tonumber(ARGV[3]) / 2))
+        local t, most, mode = now(), tonumber(ARGV[3]), ARGV[7]
+        local reply, bytes, known = {0, 0}, 0, {}
+        local due = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', t, 'LIMIT', 0, math.ceil(most / 2))
         for i = #due, 1, -1 do
           local id = due[i]
           redis.call('ZREM', KEYS[5], id)
@@ -23,75 +32,182 @@ extension QueueScripts {
             redis.call('RPUSH', KEYS[tonumber(p)], id)
           end
         end
-        local taken = {}
-        local ready = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
-        if ready == 0 or redis.call('HGET', KEYS[8], 'paused') == '1' then return taken end
-        local alive = math.max(1, redis.call('ZCOUNT', KEYS[10], t - tonumber(ARGV[2]), '+inf'))
+        if redis.call('HGET', KEYS[8], 'paused') == '1' then return reply end
         local ends = string.format('%.0f', t + tonumber(ARGV[2]))
-        local share = math.ceil((ready + redis.call('ZCARD', KEYS[4])) / alive) - tonumber(ARGV[4])
-        local want = math.min(tonumber(ARGV[3]), math.max(share, 0))
+        local function read(ids)
+          local metas = redis.call('HMGET', KEYS[7], unpack(ids))
+          local jobs, digests = {}, {}
+          for i, id in ipairs(ids) do
+            local a, s, _, p, b, f, d = meta(metas[i] or '')
+            if a and not known[id] then
+              known[id] = true
+              jobs[#jobs + 1] = {id = id, a = a + 1, s = s, p = p, b = b, f = f, d = d}
+              if d ~= '' then digests[#digests + 1] = d end
+            end
+          end
+          local counts = deaths(KEYS[12], digests, t)
+          for _, j in ipairs(jobs) do
+            j.deaths = counts[j.d] or 0
+            j.gone = j.b ~= '' and redis.call('SISMEMBER', KEYS[9], j.b) == 1
+            j.suspect = j.deaths == 2 and not j.gone
+          end
+          return jobs
+        end
+        local function fits(j)
+          j.size = redis.call('HSTRLEN', KEYS[6], j.id)
+          j.large = j.size > 16777216
+          if j.large then return true end
+          if bytes > 0 and bytes + j.size > 1048576 then return false end
+          bytes = bytes + j.size
+          return true
+        end
+        local function hand(jobs)
+          local wanted, bodies = {}, {}
+          for _, j in ipairs(jobs) do
+            if j.size > 0 and not j.large then wanted[#wanted + 1] = j.id end
+          end
+          if #wanted > 0 then
+            for i, body in ipairs(redis.call('HMGET', KEYS[6], unpack(wanted))) do bodies[wanted[i]] = body end
+          end
+          local claimed, leases = {}, {}
+          for _, j in ipairs(jobs) do
+            if bodies[j.id] or j.large then
+              claimed[#claimed + 1] = j.id
+              claimed[#claimed + 1] = pack(j.a, j.s, ARGV[1], j.p, j.b, j.f, j.d)
+              leases[#leases + 1] = ends
+              leases[#leases + 1] = j.id
+              reply[#reply + 1] = {j.id, j.a, j.s, bodies[j.id] or '', j.b, j.gone and '1' or '0', j.f, j.deaths,
+                                   j.large and j.size or 0}
+            end
+          end
+          all('HSET', KEYS[7], claimed)
+          all('ZADD', KEYS[4], leases)
+        end
+        local ids = redis.call('RPOP', KEYS[13], 256)
+        if ids then
+          redis.call('ZREMRANGEBYSCORE', KEYS[14], '-inf', t)
+          local kept = {}
+          for _, j in ipairs(read(ids)) do
+            if not j.suspect then
+              known[j.id] = nil
+              redis.call('RPUSH', KEYS[tonumber(j.p)], j.id)
+            elseif (mode == 'one' or mode == 'only') and #reply == 2 and not redis.call('ZSCORE', KEYS[14], j.d) then
+              fits(j)
+              hand({j})
+              redis.call('ZADD', KEYS[14], ends, j.d)
+              most = most - 1
+            else
+              kept[#kept + 1] = j.id
+            end
+          end
+          for i = #kept, 1, -1 do redis.call('RPUSH', KEYS[13], kept[i]) end
+        end
+        if mode == 'only' then return reply end
+        local function allPlaces()
+          local n, w, at = string.match(redis.call('GET', KEYS[15]) or '', '^(%d+)|(%d+)|(%d+)$')
+          local workers = redis.call('ZCARD', KEYS[10])
+          if n and tonumber(w) == workers and t - tonumber(at) < 1000 and t >= tonumber(at) then return tonumber(n) end
+          local total = 0
+          local alive = redis.call('ZRANGEBYSCORE', KEYS[10], t - tonumber(ARGV[2]), '+inf', 'LIMIT', 0, 5000)
+          for i = 1, #alive, 1000 do
+            local infos = redis.call('HMGET', KEYS[11], unpack(alive, i, math.min(i + 999, #alive)))
+            for _, info in ipairs(infos) do
+              total = total + (tonumber(string.match(info or '', '"concurrency":(%d+)')) or 1)
+            end
+          end
+          redis.call('SET', KEYS[15], string.format('%d|%d|%.0f', total, workers, t), 'PX', 60000)
+          return total
+        end
+        local ready = redis.call('LLEN', KEYS[1]) + redis.call('LLEN', KEYS[2]) + redis.call('LLEN', KEYS[3])
+        local want = math.max(math.min(most, ready), 0)
+        if want > 0 and ARGV[6] ~= '1' then
+          local places, leased = tonumber(ARGV[5]), redis.call('ZCARD', KEYS[4])
+          local total = math.max(allPlaces(), places)
+          if ready < total - leased then
+            local share = math.max(math.ceil((ready + leased) * places / total) - tonumber(ARGV[4]), 0)
+            reply[1] = math.max(want - share, 0)
+            want = math.min(want, share)
+          end
+        end
+        local isFull = false
         for k = 1, 3 do
-          while want > 0 do
-            local ids = redis.call('RPOP', KEYS[k], math.min(want, 256))
-            if not ids then break end
-            local bodies = redis.call('HMGET', KEYS[6], unpack(ids))
-            local metas = redis.call('HMGET', KEYS[7], unpack(ids))
-            local claimed, leases, known = {}, {}, {}
-            for i, id in ipairs(ids) do
-              if bodies[i] and metas[i] and not known[id] then
-                known[id] = true
-                local a, s, _, p, b, f = meta(metas[i])
-                claimed[#claimed + 1] = id
-                claimed[#claimed + 1] = pack(a + 1, s, ARGV[1], p, b, f)
-                leases[#leases + 1] = ends
-                leases[#leases + 1] = id
-                local gone = '0'
-                if b ~= '' and redis.call('SISMEMBER', KEYS[9], b) == 1 then gone = '1' end
-                taken[#taken + 1] = {id, a + 1, s, bodies[i], b, gone, f}
+          while want > 0 and not isFull do
+            local popped = redis.call('RPOP', KEYS[k], math.min(want, 256))
+            if not popped then break end
+            local taken, back = {}, {}
+            for _, j in ipairs(read(popped)) do
+              if j.suspect then
+                redis.call('LPUSH', KEYS[13], j.id)
+              elseif isFull or not fits(j) then
+                isFull = true
+                back[#back + 1] = j.id
+              else
+                taken[#taken + 1] = j
                 want = want - 1
               end
             end
-            all('HSET', KEYS[7], claimed)
-            all('ZADD', KEYS[4], leases)
+            for i = #back, 1, -1 do redis.call('RPUSH', KEYS[k], back[i]) end
+            hand(taken)
           end
         end
-        return taken
+        if mode == 'ask' then
+          local me = 'w:' .. ARGV[1]
+          local waiting = redis.call('LLEN', KEYS[13])
+          if waiting > 0 then
+            redis.call('ZREMRANGEBYSCORE', KEYS[14], '-inf', t)
+            redis.call('ZREM', KEYS[14], me)
+            if waiting > redis.call('ZCARD', KEYS[14]) then
+              redis.call('ZADD', KEYS[14], t + 5000, me)
+              reply[2] = 1
+            end
+          end
+        end
+        return reply
         """
     )
 
     /// Prolongs a worker's leases, and is its sign of life.
     ///
-    /// KEYS 1 lease · 2 meta · 3 workers · 4 workerinfo · 5 cancelled
+    /// KEYS 1 lease · 2 meta · 3 workers · 4 workerinfo · 5 cancelled · 6 crashes
     /// ARGV 1 worker · 2 lease, ms · 3 running · 4 about the worker, JSON · 5… pairs of id and attempt
-    /// Returns {{ids that are no longer the worker's}, {ids whose batch was cancelled}}.
+    /// Returns {{ids that are no longer the worker's}, {ids whose batch was cancelled}, {ids whose source three processes
+    /// have died of}}.
     /// After: each lease that is still the worker's, by its attempt, ends that much later than now.
     static let renew = script(
         "renew",
         """
         local t = now()
-        local lost, gone = {}, {}
+        local lost, gone, poisoned, digests, ids = {}, {}, {}, {}, {}
         for i = 5, #ARGV, 2 do
           local mine = false
           local m = redis.call('HGET', KEYS[2], ARGV[i])
           if m then
-            local a, s, w, p, b = meta(m)
+            local a, s, w, p, b, _, d = meta(m)
             if a == tonumber(ARGV[i + 1]) and w == ARGV[1] and redis.call('ZSCORE', KEYS[1], ARGV[i]) then
               redis.call('ZADD', KEYS[1], 'XX', 'GT', t + tonumber(ARGV[2]), ARGV[i])
               mine = true
+              if d ~= '' then
+                digests[#digests + 1] = d
+                ids[#ids + 1] = ARGV[i]
+              end
               if b ~= '' and redis.call('SISMEMBER', KEYS[5], b) == 1 then gone[#gone + 1] = ARGV[i] end
             end
           end
           if not mine then lost[#lost + 1] = ARGV[i] end
         end
+        local counts = deaths(KEYS[6], digests, t)
+        for i, d in ipairs(digests) do
+          if (counts[d] or 0) >= 3 then poisoned[#poisoned + 1] = ids[i] end
+        end
         redis.call('ZADD', KEYS[3], t, ARGV[1])
         redis.call('HSET', KEYS[4], ARGV[1], ARGV[3] .. ' ' .. ARGV[4])
-        return {lost, gone}
+        return {lost, gone, poisoned}
         """
     )
 
     /// Gives jobs back that were not begun or will not be finished: the attempt does not count.
     ///
-    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 workers · 8 workerinfo
+    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 workers · 8 workerinfo · 9 isolating
     /// ARGV 1 worker · 2 `1`: the worker goes · 3… pairs of id and attempt
     /// Returns how many were given back. After: they are the next to be claimed.
     static let release = script(
@@ -101,9 +217,10 @@ extension QueueScripts {
         for i = 3, #ARGV, 2 do
           local m = redis.call('HGET', KEYS[2], ARGV[i])
           if m then
-            local a, s, w, p, b, f = meta(m)
+            local a, s, w, p, b, f, d = meta(m)
             if a == tonumber(ARGV[i + 1]) and w == ARGV[1] and redis.call('ZREM', KEYS[1], ARGV[i]) == 1 then
-              redis.call('HSET', KEYS[2], ARGV[i], pack(a, s, '', p, b, f + 1))
+              redis.call('HSET', KEYS[2], ARGV[i], pack(a, s, '', p, b, f + 1, d))
+              if d ~= '' then redis.call('ZREM', KEYS[9], d) end
               redis.call('RPUSH', KEYS[2 + tonumber(p)], ARGV[i])
               redis.call('LPUSH', KEYS[6], '1')
               given = given + 1
@@ -116,46 +233,6 @@ extension QueueScripts {
           redis.call('HDEL', KEYS[8], ARGV[1])
         end
         return given
-        """
-    )
-
-    /// Makes jobs ready again whose lease has run out, and forgets workers that have been silent for long.
-    ///
-    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo
-    /// ARGV 1 how many at the most · 2 gate, ms · 3 a worker's silence, ms · 4 `1`: whoever has swept before
-    /// Returns how many were swept, -1 where somebody else swept a moment ago.
-    /// After: each has one stall more and goes first. Whoever claims one with too many stalls buries it: its batch is
-    /// known there.
-    static let sweep = script(
-        "sweep",
-        """
-        if ARGV[4] == '1' then
-          redis.call('SET', KEYS[7], '1', 'PX', ARGV[2])
-        elseif not redis.call('SET', KEYS[7], '1', 'NX', 'PX', ARGV[2]) then
-          return -1
-        end
-        local t = now()
-        local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', t, 'LIMIT', 0, tonumber(ARGV[1]))
-        for _, id in ipairs(ids) do
-          redis.call('ZREM', KEYS[1], id)
-          local m = redis.call('HGET', KEYS[2], id)
-          if m then
-            local a, s, _, p, b, f = meta(m)
-            redis.call('HSET', KEYS[2], id, pack(a, s + 1, '', p, b, f))
-            redis.call('RPUSH', KEYS[2 + tonumber(p)], id)
-            redis.call('LPUSH', KEYS[6], '1')
-          end
-        end
-        if #ids > 0 then
-          redis.call('LTRIM', KEYS[6], 0, 255)
-          redis.call('HINCRBY', KEYS[8], 'stalled', #ids)
-        end
-        local silent = redis.call('ZRANGEBYSCORE', KEYS[9], '-inf', t - tonumber(ARGV[3]), 'LIMIT', 0, 1000)
-        for _, worker in ipairs(silent) do
-          redis.call('ZREM', KEYS[9], worker)
-          redis.call('HDEL', KEYS[10], worker)
-        end
-        return #ids
         """
     )
 }

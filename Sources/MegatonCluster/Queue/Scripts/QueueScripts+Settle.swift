@@ -1,14 +1,15 @@
 extension QueueScripts {
     /// Ends jobs for good, each by itself: one that is refused does not keep the others.
     ///
-    /// KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo, then for each batch concerned: batch:<b>,
-    ///      results:<b>, seen:<b>
+    /// KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 crashes · 8 isolating, then for each batch
+    ///      concerned: batch:<b>, results:<b>, seen:<b>
     /// ARGV 1 worker · 2 number of jobs, then for each of them: id · attempt · `done`, `failed` or `cancelled` · number of
     ///      its batch, 0 for none · the outcome, JSON, where it has a batch · the `DeadJob`, JSON, of a failed one · how many
     ///      pairs follow · pairs of counter and number, added to the batch
     /// Returns for each job, in order, `ok`, or why the caller has no say any more: `gone` (ended already), `fenced`
     /// (another attempt runs), `nolease` (the lease ran out; another attempt will run), `damaged` (it has ended as after `ok`,
     /// but a key or a counter of its batch is no longer what it was, so that the batch may lack it).
+    /// The source of a job that is done is suspected no more.
     /// After `ok`: the job is nowhere but, failed, in dead; its batch counts it, once. After `damaged`: the same, but for
     /// the batch; those of other batches end as if it were not there. After anything else: nothing about it has changed.
     static let settle = script(
@@ -21,13 +22,13 @@ extension QueueScripts {
         end
         local metas = redis.call('HMGET', KEYS[3], unpack(ids))
         local leases = redis.call('ZMSCORE', KEYS[1], unpack(ids))
-        local verdicts, ended, isEnded, stats, batches = {}, {}, {}, {}, {}
+        local verdicts, ended, isEnded, stats, batches, sources, cleared = {}, {}, {}, {}, {}, {}, {}
         for i, at in ipairs(jobs) do
           local id, status, number = ids[i], ARGV[at + 2], tonumber(ARGV[at + 3])
-          local attempt, worker
+          local attempt, worker, digest
           if metas[i] and not isEnded[id] then
-            local a, _, w = meta(metas[i])
-            attempt, worker = a, w
+            local a, _, w, _, _, _, d = meta(metas[i])
+            attempt, worker, digest = a, w, d
           end
           if not attempt then
             verdicts[i] = 'gone'
@@ -40,6 +41,10 @@ extension QueueScripts {
             isEnded[id] = true
             ended[#ended + 1] = id
             stats[status] = (stats[status] or 0) + 1
+            if digest ~= '' then
+              sources[#sources + 1] = digest
+              if status == 'done' then cleared[#cleared + 1] = digest end
+            end
             if status == 'failed' then bury(KEYS[5], KEYS[6], id, ARGV[at + 5]) end
             if number > 0 then
               local batch = batches[number] or {counts = {}, outcomes = {}, ends = {}}
@@ -56,9 +61,13 @@ extension QueueScripts {
         all('ZREM', KEYS[1], ended)
         all('HDEL', KEYS[2], ended)
         all('HDEL', KEYS[3], ended)
+        if #sources > 0 and redis.call('EXISTS', KEYS[7]) == 1 then
+          all('ZREM', KEYS[7], cleared)
+          all('ZREM', KEYS[8], sources)
+        end
         for status, count in pairs(stats) do redis.call('HINCRBY', KEYS[4], status, count) end
         for number, batch in pairs(batches) do
-          local key = 4 + 3 * number
+          local key = 6 + 3 * number
           -- By now the jobs have ended: a batch that cannot count must not keep the others from it.
           if not tell(KEYS[4], KEYS[key], KEYS[key + 1], KEYS[key + 2], batch.counts, batch.outcomes) then
             for _, i in ipairs(batch.ends) do verdicts[i] = 'damaged' end
@@ -71,7 +80,7 @@ extension QueueScripts {
     /// Puts a job off to be tried again.
     ///
     /// KEYS 1 lease · 2 meta · 3 delay · 4 stat · 5 batch:<b> (not touched where the job has none) · 6 cancelled ·
-    ///      7-9 ready: high, normal, bulk · 10 wake
+    ///      7-9 ready: high, normal, bulk · 10 wake · 11 isolating
     /// ARGV 1 id · 2 worker · 3 attempt · 4 delay, ms · 5 `1`: the attempt counts · 6… pairs of counter and number, added to the
     ///      batch
     /// Returns as `settle` does for one job. After `ok`, and after `damaged`, where the batch cannot count: the job is in delay,
@@ -82,11 +91,12 @@ extension QueueScripts {
         """
         local m = redis.call('HGET', KEYS[2], ARGV[1])
         if not m then return 'gone' end
-        local a, s, w, p, b, f = meta(m)
+        local a, s, w, p, b, f, d = meta(m)
         if a ~= tonumber(ARGV[3]) or w ~= ARGV[2] then return 'fenced' end
         if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then return 'nolease' end
         if ARGV[5] ~= '1' then f = f + 1 end
-        redis.call('HSET', KEYS[2], ARGV[1], pack(a, 0, '', p, b, f))
+        if d ~= '' then redis.call('ZREM', KEYS[11], d) end
+        redis.call('HSET', KEYS[2], ARGV[1], pack(a, 0, '', p, b, f, d))
         if b ~= '' and redis.call('SISMEMBER', KEYS[6], b) == 1 then
           redis.call('RPUSH', KEYS[6 + tonumber(p)], ARGV[1])
           redis.call('LPUSH', KEYS[10], '1')

@@ -8,8 +8,9 @@ enum QueueScripts {
     /// What several scripts share, in front of their text.
     ///
     /// - `now()`: ms of Redis' clock.
-    /// - `meta(text)`: attempt, stalls, worker, priority, batch, free; `pack` is its inverse. The attempt only grows, as
-    ///   it is the fence; those of them that do not count against the job's limit are free.
+    /// - `meta(text)`: attempt, stalls, worker, priority, batch, free, digest of the source; `pack` is its inverse. The
+    ///   attempt only grows, as it is the fence; those of them that do not count against the job's limit are free.
+    /// - `deaths(crashes, digests, t)`: for each source that is in `crashes`, how many process deaths it is suspected of.
     /// - `close(batch, seen)`: marks a batch as finished that is: it is closed, all that its submitter pushed was
     ///   admitted (`own`), and all of its jobs (`total`, with those of the public list) have ended. Returns 1 once, and
     ///   forgets then what the batch has seen.
@@ -31,11 +32,12 @@ enum QueueScripts {
           return t[1] * 1000 + math.floor(t[2] / 1000)
         end
         local function meta(text)
-          local a, f, s, w, p, b = string.match(text, '^(%d+)%+?(%d*)|(%d+)|([^|]*)|([^|]*)|(.*)$')
-          return tonumber(a), tonumber(s), w, p, b, tonumber(f) or 0
+          local a, f, s, w, p, d, b = string.match(text, '^(%d+)%+?(%d*)|(%d+)|([^|]*)|([^|@]*)@?([^|]*)|(.*)$')
+          return tonumber(a), tonumber(s), w, p, b, tonumber(f) or 0, d or ''
         end
-        local function pack(a, s, w, p, b, f)
+        local function pack(a, s, w, p, b, f, d)
           if f > 0 then a = a .. '+' .. f end
+          if d and d ~= '' then p = p .. '@' .. d end
           return a .. '|' .. s .. '|' .. w .. '|' .. p .. '|' .. b
         end
         local function close(batch, seen)
@@ -71,6 +73,18 @@ enum QueueScripts {
             count = count + redis.call(command, key, unpack(values, i, math.min(i + 999, #values)))
           end
           return count
+        end
+        local function deaths(crashes, digests, t)
+          local counts = {}
+          if #digests == 0 or redis.call('EXISTS', crashes) == 0 then return counts end
+          for i = 1, #digests, 1000 do
+            local scores = redis.call('ZMSCORE', crashes, unpack(digests, i, math.min(i + 999, #digests)))
+            for k, score in ipairs(scores) do
+              local expiry = score and math.floor(tonumber(score) / 8)
+              if expiry and expiry > t then counts[digests[i + k - 1]] = tonumber(score) - 8 * expiry end
+            end
+          end
+          return counts
         end
         local function finish(batch, results, seen, counts, outcomes)
           for field, count in pairs(counts) do redis.call('HINCRBY', batch, field, count) end

@@ -1,0 +1,81 @@
+internal import Logging
+internal import MegatonPipeline
+internal import MegatonRedis
+import Synchronization
+
+/// The place of a worker for jobs whose source two processes have died of: a process that runs one of them at a time.
+///
+/// If that process dies, only one image can be the cause, and the jobs beside it go on. The process takes suspects until
+/// there is none, and is started again when there are more.
+final class IsolatedPlace: Sendable {
+    private let start: @Sendable () async throws -> Worker.IsolatedProcess
+    private let queue: JobQueue
+    private let host: String
+    private let logger: Logger
+    private let request = Trigger()
+    /// Whether the process runs, or is about to.
+    private let isBusy = Atomic(false)
+    /// Whether processes cannot be started here; suspects run beside the other jobs then.
+    private let isBroken = Atomic(false)
+
+    /// Starts in succession that may fail before it is given up.
+    private static let failureLimit = 3
+
+    /// - Parameter host: as the names of workers have it.
+    init(
+        queue: JobQueue,
+        host: String,
+        logger: Logger,
+        start: @escaping @Sendable () async throws -> Worker.IsolatedProcess
+    ) {
+        self.queue = queue
+        self.host = host
+        self.logger = logger
+        self.start = start
+    }
+
+    /// What a claim asks for.
+    var handling: JobQueue.SuspectHandling {
+        if isBroken.load(ordering: .acquiring) { return .one }
+        return isBusy.load(ordering: .acquiring) ? .none : .ask
+    }
+
+    /// Asks for the process; it is started once.
+    func open() {
+        isBusy.store(true, ordering: .releasing)
+        request.fire()
+    }
+
+    /// Runs processes when asked to, until the task is cancelled, which ends the one that runs.
+    func run(onEnd: @Sendable () -> Void) async {
+        var failures = 0
+        var backoff = Backoff()
+        while !Task.isCancelled {
+            await request.wait()
+            if Task.isCancelled { return }
+            do {
+                let process = try await start()
+                if !process.isSuccess && !Task.isCancelled {
+                    logger.warning("the process for suspects ended", metadata: [LogKey.pid: "\(process.pid)"])
+                    let obituary = try await queue.report(deathOf: process.pid, on: host)
+                    if !obituary.hadRegistered { throw CannotStart() }
+                }
+                failures = 0
+                backoff.reset()
+            } catch {
+                // A Redis that is away says nothing of whether processes can be started.
+                if !(error is RedisError) { failures += 1 }
+                logger.warning("no process for suspects", metadata: [LogKey.error: "\(error)"])
+                // Cancelled: the loop's condition ends it.
+                try? await Task.sleep(for: backoff.next(after: error))
+                if failures >= Self.failureLimit { isBroken.store(true, ordering: .releasing) }
+            }
+            isBusy.store(false, ordering: .releasing)
+            onEnd()
+        }
+    }
+
+    private struct CannotStart: Error, CustomStringConvertible {
+        let description = "the process ended before it had registered"
+    }
+}

@@ -1,0 +1,225 @@
+import Foundation
+import MegatonPipeline
+import MegatonRedis
+import NIOCore
+import Testing
+
+@testable import MegatonCluster
+
+/// Deaths of processes, and what the queue concludes about the images that they had in hand.
+@Suite(.timeLimit(.minutes(2))) struct CrashTests {
+    private func admit(_ ids: [String], _ fixture: QueueFixture, source: String? = nil) async throws {
+        for id in ids {
+            let url = "https://example.org/\(source ?? id).jpg"
+            try await fixture.push(Job(id: id, source: url).json())
+        }
+        try await fixture.admit()
+    }
+
+    /// The process dies: all of its leases run out at one time, or in two steps.
+    private func kill(_ jobs: [ClaimedJob], _ fixture: QueueFixture) async throws {
+        for job in jobs { try await fixture.expire(job) }
+        try await fixture.queue.sweep(leads: true)
+    }
+
+    private func take(
+        _ limit: Int,
+        _ suspects: JobQueue.SuspectHandling,
+        worker: String,
+        _ fixture: QueueFixture
+    ) async throws -> JobQueue.Claim {
+        try await fixture.queue.take(
+            limit,
+            running: 0,
+            places: limit,
+            ignoresShare: true,
+            suspects: suspects,
+            worker: worker,
+            lease: .seconds(60)
+        )
+    }
+
+    @Test func aFirstDeathMakesNoSuspects() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit((0..<64).map { "\($0)" }, fixture)
+            let first = try await fixture.claim(64, worker: "w1")
+            #expect(first.count == 64)
+            try await kill(first, fixture)
+            let second = try await take(64, .none, worker: "w2", fixture)
+            #expect(second.jobs.count == 64 && second.jobs.allSatisfy { $0.deaths == 1 && !$0.isSuspect })
+        }
+    }
+
+    @Test func fromTheSecondDeathOnSuspectsRunByThemselvesWhileOthersGoOn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b"], fixture)
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(2, worker: worker), fixture) }
+            #expect(try await fixture.places("a") == ["ready"])
+            try await admit(["c", "d"], fixture)
+            let others = try await take(4, .ask, worker: "w3", fixture)
+            #expect(Set(others.jobs.map(\.id)) == ["c", "d"], "suspects keep nobody from the rest")
+            #expect(others.wantsIsolation)
+            #expect(try await take(4, .ask, worker: "w4", fixture).wantsIsolation, "there are two suspects")
+            #expect(try await !take(4, .ask, worker: "w5", fixture).wantsIsolation, "and no third")
+            let isolated = try await take(1, .only, worker: "w6", fixture).jobs
+            #expect(isolated.map(\.id) == ["a"] && isolated[0].isSuspect)
+            #expect(try await fixture.finish(isolated[0], worker: "w6") == .ok)
+            #expect(try await take(4, .one, worker: "w7", fixture).jobs.map(\.id) == ["b"])
+        }
+    }
+
+    /// Fault: whoever ran beside a crasher gathered stalls with it.
+    @Test func neighboursOfACrasherAreNeverMoreThanSuspects() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["crasher", "good"], fixture)
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(2, worker: worker), fixture) }
+            let crasher = try await take(1, .only, worker: "w3", fixture).jobs
+            #expect(crasher.map(\.id) == ["crasher"])
+            try await kill(crasher, fixture)
+            let next = try await take(2, .none, worker: "w4", fixture).jobs
+            #expect(next.map(\.id) == ["crasher"] && next[0].isQuarantined, "it is handed out to be ended")
+            let good = try await take(1, .only, worker: "w5", fixture).jobs
+            #expect(good.map(\.id) == ["good"] && !good[0].isQuarantined)
+        }
+    }
+
+    @Test func aProcessWithOneImageInHandDiedOfIt() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit((0..<12).map { "\($0)" }, fixture, source: "crasher")
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(2, worker: worker), fixture) }
+            let third = try await take(4, .one, worker: "w3", fixture).jobs
+            #expect(third.count == 1, "no two jobs of a suspected image run at a time")
+            #expect(try await take(4, .one, worker: "w4", fixture).jobs.isEmpty)
+            try await kill(third, fixture)
+            let rest = try await take(20, .none, worker: "w5", fixture).jobs
+            #expect(rest.count == 12 && rest.allSatisfy(\.isQuarantined), "also those that never ran")
+            try await fixture.push(Job(id: "later", source: "https://example.org/crasher.jpg", batch: "b").json())
+            try await fixture.admit()
+            #expect(try await take(20, .none, worker: "w5", fixture).jobs.allSatisfy(\.isQuarantined))
+        }
+    }
+
+    /// Fault: leases that a dead worker claimed later ran out later, and each step looked like a death of its own.
+    @Test func allThatADeadWorkerHeldIsOneDeath() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b", "c"], fixture)
+            let jobs = try await fixture.claim(3, worker: "w1")
+            try await fixture.expire(jobs[0])
+            #expect(try await fixture.queue.sweep(leads: true) == 3)
+            #expect(try await take(3, .none, worker: "w2", fixture).jobs.map(\.deaths) == [1, 1, 1])
+        }
+    }
+
+    @Test func aWorkerThatStillRenewsIsNotDead() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a"], fixture)
+            _ = try await fixture.queue.renew([], worker: "w1", lease: .seconds(60), info: #"{"renewal":5}"#)
+            try await kill(try await fixture.claim(worker: "w1"), fixture)
+            let again = try await take(1, .none, worker: "w1", fixture).jobs
+            #expect(again[0].deaths == 0 && again[0].stalls == 1, "the reply to its claim was lost")
+        }
+    }
+
+    @Test func aProcessThatIsReportedDeadHandsItsJobsOnAtOnce() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b"], fixture)
+            _ = try await fixture.queue.renew([], worker: "h:7:x", lease: .seconds(60), info: #"{"renewal":5}"#)
+            _ = try await fixture.claim(2, worker: "h:7:x")
+            #expect(try await fixture.queue.report(deathOf: 77, on: "h").hadRegistered == false)
+            #expect(try await fixture.queue.report(deathOf: 7, on: "h").hadRegistered)
+            #expect(try await take(2, .none, worker: "w2", fixture).jobs.map(\.deaths) == [1, 1])
+            #expect(try await fixture.queue.workerCount() == 0)
+        }
+    }
+
+    @Test func whatIsDoneIsSuspectedNoMore() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b", "c"], fixture, source: "popular")
+            for worker in ["w1", "w2"] {
+                let jobs = try await fixture.claim(1, worker: worker)
+                #expect(jobs.count == 1)
+                try await kill(jobs, fixture)
+            }
+            let suspect = try await take(3, .only, worker: "w3", fixture).jobs
+            #expect(suspect.count == 1)
+            #expect(try await fixture.finish(suspect[0], worker: "w3") == .ok)
+            let rest = try await take(3, .none, worker: "w4", fixture).jobs
+            #expect(rest.count == 2 && rest.allSatisfy { $0.deaths == 0 })
+        }
+    }
+
+    @Test func requeueingAndRetryingForgetTheDeaths() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let job = Job(id: "a", source: "https://example.org/a.jpg")
+            try await admit(["a"], fixture)
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(worker: worker), fixture) }
+            try await kill(try await take(1, .only, worker: "w3", fixture).jobs, fixture)
+            let poisoned = try await take(1, .none, worker: "w4", fixture).jobs[0]
+            #expect(poisoned.isQuarantined)
+            let dead = DeadJob(code: "poison", message: "m", job: String(decoding: job.json(), as: UTF8.self))
+            let end = JobEnd(job: poisoned, outcome: JobOutcome(source: job.source, status: .failed), dead: dead)
+            #expect(try await fixture.queue.settle([end], worker: "w4") == [.ok])
+            #expect(try await fixture.queue.requeue(try await fixture.queue.dead(offset: 0, limit: 1)) == 1)
+            try await fixture.admit()
+            #expect(try await fixture.claim(worker: "w5").map(\.deaths) == [0])
+            try await fixture.redis.send([
+                "ZADD", .string(fixture.keys.crashes), "99999999999999", .string(job.sourceDigest),
+            ])
+            try await fixture.queue.forgetDeaths(of: [job])
+            #expect(try await fixture.count("ZCARD", fixture.keys.crashes) == 0)
+        }
+    }
+
+    @Test func deathsExpire() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a"], fixture)
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(worker: worker), fixture) }
+            let digest = Job(source: "https://example.org/a.jpg").sourceDigest
+            let score = try await fixture.redis.send(["ZSCORE", .string(fixture.keys.crashes), .string(digest)]).string
+            let expiry = (Double(score ?? "") ?? 0) / 8 - Double(try await fixture.queue.now())
+            #expect(abs(expiry / 1000 - JobQueue.suspicion.inSeconds) < 60)
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.crashes), "XX", "10", .string(digest)])
+            #expect(try await take(1, .none, worker: "w3", fixture).jobs.map(\.deaths) == [0])
+        }
+    }
+
+    @Test func renewalNamesJobsWhoseImageIsQuarantinedMeanwhile() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b"], fixture)
+            _ = try await fixture.claim(2)
+            let digest = Job(source: "https://example.org/a.jpg").sourceDigest
+            let score = (try await fixture.queue.now() + 60_000) * 8 + 3
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.crashes), .int(score), .string(digest)])
+            let renewed = try await fixture.queue.renew(
+                [("a", 1), ("b", 1)],
+                worker: "w1",
+                lease: .seconds(60),
+                info: "{}"
+            )
+            #expect(renewed.quarantined == ["a"] && renewed.lost.isEmpty)
+        }
+    }
+
+    @Test func aSuspectOfACancelledBatchEndsWithoutAPlaceOfItsOwn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(QueueFixture.job("a", batch: "b"))
+            try await fixture.admit()
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(worker: worker), fixture) }
+            try await fixture.queue.cancel(batch: "b")
+            let jobs = try await take(1, .none, worker: "w3", fixture).jobs
+            #expect(jobs.map(\.isCancelled) == [true])
+        }
+    }
+
+    @Test func theAuditKnowsSuspects() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b"], fixture)
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(2, worker: worker), fixture) }
+            #expect(try await QueueAudit(queue: fixture.queue).run().count == 0)
+            try await fixture.redis.send(["LPUSH", .string(fixture.keys.suspects), "a", "nobody"])
+            let report = try await QueueAudit(queue: fixture.queue).run(repair: true)
+            #expect(report.faults == [.twoStates: 1, .withoutJob: 1])
+            #expect(try await QueueAudit(queue: fixture.queue).run().count == 0)
+        }
+    }
+}

@@ -1,0 +1,86 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import Testing
+
+/// Images of which the decoder crashes, in a run: the images fail, and not the run.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct ImageCrashTests {
+    private static let good = TestImage.quarters(width: 64, height: 64)
+    private static let crasher = good + FaultLibrary.crash
+
+    /// A run with two workers and their logs, whose decoders crash.
+    private func run(_ home: RunTests.Home, _ inputs: [String]) async throws -> ProgramUnderTest.Ending {
+        let arguments = ["run"] + inputs + ["--output", home.output, "--json", "--workers", "2", "--verbose"]
+        let environment = home.environment.merging(try FaultLibrary.crashingCodec()) { $1 }
+        return await
+            (try ProgramUnderTest.megaton(
+                arguments,
+                environment: environment,
+                directory: home.directory.path
+            )).ending()
+    }
+
+    /// Processes that died, workers and those for suspects.
+    private func deaths(_ errors: String) -> Int {
+        errors.split(separator: "\n").count {
+            $0.contains("and is started again") || $0.contains("the process for suspects ended")
+        }
+    }
+
+    // Row S3: the run ended with 69, and most jobs had no line in the ledger.
+    @Test func crashersAmongGoodFilesArePoisonAndAllOthersAreDone() async throws {
+        let home = try RunTests.Home()
+        for number in 0..<80 {
+            try home.directory.write(number % 20 == 7 ? Self.crasher : Self.good, to: "in/\(number).png")
+        }
+        let ending = try await run(home, [home.directory.path + "/in"])
+        #expect(ending.code == 2, "\(ending.errors)")
+        let ledger = try home.ledger()
+        #expect(ledger.count == 80 && Set(ledger.map(\.source)).count == 80)
+        #expect(ledger.count { $0.status == .done } == 76, "\(ledger.filter { $0.status != .done })")
+        let poisoned = ledger.filter { $0.error?.code == "poison" }
+        #expect(poisoned.count == 4 && poisoned.allSatisfy { $0.attempts <= 4 })
+        #expect(poisoned.allSatisfy { $0.error?.message.contains("megaton run --retry-failed") == true })
+        #expect(deaths(ending.errors) <= 12, "\(ending.errors)")
+    }
+
+    // Row S11: each of the jobs killed four workers.
+    @Test func jobsThatNameOneCrasherAreFailedTogether() async throws {
+        let home = try RunTests.Home()
+        let path = try home.directory.write(Self.crasher, to: "in/crasher.png")
+        let lines = (0..<50).map { number in
+            #"{"id":"job-\#(number)","source":"file://\#(path)","renditions":[{"width":\#(10 + number)}]}"#
+        }
+        let list = try home.directory.write(Data(lines.joined(separator: "\n").utf8), to: "in/jobs.jsonl")
+        let ending = try await run(home, [list])
+        #expect(ending.code == 2, "\(ending.errors)")
+        let ledger = try home.ledger()
+        #expect(ledger.count == 50 && ledger.allSatisfy { $0.error?.code == "poison" })
+        #expect(deaths(ending.errors) <= 4, "\(ending.errors)")
+    }
+
+    /// The program is gone when its workers are to be started: the run ends soon, and not with the code of Redis.
+    @Test func workersThatCannotStartEndTheRunWithTheirReason() async throws {
+        let home = try RunTests.Home()
+        let image = try home.directory.write(Self.good, to: "in/a.png")
+        let built = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
+        let program = home.directory.path + "/megaton"
+        do {
+            try FileManager.default.linkItem(atPath: built, toPath: program)
+        } catch {
+            // Another file system.
+            try FileManager.default.copyItem(atPath: built, toPath: program)
+        }
+        let process = try ProgramUnderTest(
+            program: program,
+            arguments: ["run", image, "--output", home.output, "--workers", "1"],
+            environment: home.environment,
+            directory: home.directory.path
+        )
+        try FileManager.default.removeItem(atPath: program)
+        let ending = await process.ending()
+        #expect(ending.code == 70, "\(ending.errors)")
+        #expect(ending.errors.contains("worker 1 cannot start"), "\(ending.errors)")
+        #expect(ending.errors.contains("No such file"), "\(ending.errors)")
+    }
+}
