@@ -4,6 +4,7 @@ enum Scenarios {
         KillsUnderLoad.self, Signals.self, Soak.self, ShortOutage.self, LongOutage.self, Cuts.self, BlackHole.self,
         Ghost.self, SentinelFailover.self, NoReplicas.self, SplitMaster.self, FullRedis.self, SlowRedis.self,
         TakeOver.self, ManyWaiters.self, ManyWaitersLeaderKilled.self, BadOrigins.self, ClockStep.self, RedisClock.self,
-        SmallBehindLarge.self, CutSubscriptions.self,
+        SmallBehindLarge.self, CutSubscriptions.self, PaceAfterDeath.self, PaceOfUnevenFleet.self, CrashingFiles.self,
+        OneCrasher.self, LargeJobs.self,
     ]
 }

@@ -20,6 +20,9 @@ struct QueueView {
     /// Jobs that failed for good.
     func dead() async throws -> Int { try await redis.send(["ZCARD", .string(Self.prefix + "dead")]).int ?? 0 }
 
+    /// Jobs that run.
+    func leased() async throws -> Int { try await redis.send(["ZCARD", .string(Self.prefix + "lease")]).int ?? 0 }
+
     /// Jobs that were done since the queue was made.
     func done() async throws -> Int {
         try await redis.send(["HGET", .string(Self.prefix + "stat"), "done"]).int ?? 0
@@ -59,12 +62,12 @@ struct QueueView {
 
     /// Jobs that are half there: each has to have a body, a meta and exactly one place. Looked at in one instant.
     func misplaced() async throws -> [String] {
-        let keys = ["body", "meta", "ready:high", "ready:normal", "ready:bulk", "lease", "delay"]
+        let keys = ["body", "meta", "ready:high", "ready:normal", "ready:bulk", "lease", "delay", "suspects"]
         let reply = try await redis.run(Self.misplacedScript, keys: keys.map { Self.prefix + $0 }, arguments: [])
         return (reply.array ?? []).compactMap(\.string)
     }
 
-    /// KEYS 1 body · 2 meta · 3-5 ready · 6 lease · 7 delay
+    /// KEYS 1 body · 2 meta · 3-5 ready · 6 lease · 7 delay · 8 suspects
     /// Returns a sentence for each job that is not whole, the first twenty of them. Changes nothing.
     private static let misplacedScript = RedisScript(
         name: "misplaced",
@@ -78,6 +81,7 @@ struct QueueView {
               if #wrong < 20 then wrong[#wrong + 1] = id .. ' ' .. what end
             end
             for k = 3, 5 do put(redis.call('LRANGE', KEYS[k], 0, -1)) end
+            put(redis.call('LRANGE', KEYS[8], 0, -1))
             for k = 6, 7 do put(redis.call('ZRANGE', KEYS[k], 0, -1)) end
             for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
               if redis.call('HEXISTS', KEYS[2], id) == 0 then tell(id, 'has a body and no meta') end
