@@ -13,22 +13,25 @@ import Testing
         let image = FaultCluster.image
         let answer: @Sendable (String) -> OriginServer.Answer = { path in
             record.note(path)
-            if path == "/busy.png" { return OriginServer.Answer(status: 429, headers: [("Retry-After", "1")]) }
+            if path.hasPrefix("/busy") { return OriginServer.Answer(status: 429, headers: [("Retry-After", "1")]) }
             return .image(image)
         }
         try await OriginServer.run(answer: answer) { (origin) async throws in
             try await FaultCluster.run { (cluster) async throws in
                 try await cluster.start(workers: [[]])
-                try await cluster.push(origin.url("/busy.png"), id: "busy", attempts: 1)
-                // Its end comes behind what the host's state was told.
-                try await cluster.wait(for: ["dead", "delay"]) { client in
-                    let dead = try await client.send(["ZCARD", "megaton:{default}:dead"]).int ?? 0
-                    let delayed = try await client.send(["ZCARD", "megaton:{default}:delay"]).int ?? 0
-                    return dead + delayed > 0
+                // From one path it would be about that path alone.
+                for (number, id) in ["busy", "busy-too"].enumerated() {
+                    try await cluster.push(origin.url("/\(id).png"), id: id, attempts: 1)
+                    // Its end comes behind what the host's state was told.
+                    try await cluster.wait(for: ["dead", "delay"]) { client in
+                        let dead = try await client.send(["ZCARD", "megaton:{default}:dead"]).int ?? 0
+                        let delayed = try await client.send(["ZCARD", "megaton:{default}:delay"]).int ?? 0
+                        return dead + delayed > number
+                    }
                 }
                 try await cluster.push(origin.url("/other.png"), id: "other")
                 try await cluster.wait(untilDone: 1)
-                let refused = try #require(record.first("/busy.png"))
+                let refused = try #require(record.first("/busy-too.png"))
                 let next = try #require(record.first("/other.png"))
                 // Counted from before the origin answered, in whole milliseconds of another clock.
                 #expect(next - refused >= .milliseconds(990))

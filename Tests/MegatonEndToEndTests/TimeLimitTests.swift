@@ -1,0 +1,69 @@
+import Foundation
+import MegatonCluster
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+import Testing
+
+/// How long runs, waits and fetches may take is said on the command line.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct TimeLimitTests {
+    private let failing: @Sendable (String) -> OriginServer.Answer = { _ in .init(status: 500) }
+
+    @Test func aRunThatIsOutOfTimeCancelsWhatIsLeft() async throws {
+        let home = try RunTests.Home()
+        try await OriginServer.run(answer: failing) { (origin) async throws in
+            let ending = try await home.run([
+                origin.url("/a.png").absoluteString, "--allow-private", "--workers", "1", "--attempts", "100",
+                "--timeout", "3",
+            ])
+            #expect(ending.code == 75 && ending.errors.contains("--timeout"), "\(ending.errors)")
+            #expect(try home.summary(ending)["cancelled"] as? Int == 1)
+        }
+    }
+
+    @Test func aSubmitterThatIsOutOfTimeStopsWaitingAndTheBatchGoesOn() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let submit = [
+                "submit", "https://example.org/a.png", "--batch", "b", "--redis", server.url, "--timeout", "0.2",
+            ]
+            #expect(await (try ProgramUnderTest.megaton(submit)).ending().code == 64, "there is nobody who waits")
+            let ending = await (try ProgramUnderTest.megaton(submit + ["--wait"])).ending()
+            #expect(ending.code == 75 && ending.errors.contains("megaton batch wait b"), "\(ending.errors)")
+            let client = server.client()
+            defer { client.close() }
+            #expect(try await client.send(["LLEN", "megaton:{default}:jobs:b"]).int == 1)
+            #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "b"]).int == 0)
+        }
+    }
+
+    @Test(
+        arguments: [
+            (["--fetch-timeout", "0.5"], "timed_out"), (["--stall-timeout", "1"], "too_slow"),
+        ]
+    )
+    func aFetchHasTheTimeThatItIsGiven(_ options: [String], _ code: String) async throws {
+        let home = try RunTests.Home()
+        let drip = OriginStream(piece: Data(count: 1), interval: .milliseconds(100))
+        let answer: @Sendable (String) -> OriginServer.Answer = { _ in .init(announcedLength: 100_000, stream: drip) }
+        try await OriginServer.run(answer: answer) { (origin) async throws in
+            let url = origin.url("/a.png").absoluteString
+            let ending = try await home.run([url, "--allow-private", "--workers", "1", "--attempts", "1"] + options)
+            #expect(ending.code == 2, "\(ending.errors)")
+            #expect(try home.ledger().map { $0.error?.code } == [code])
+        }
+    }
+
+    @Test func aRetryAfterBeyondTheLongestWaitIsAFailure() async throws {
+        let home = try RunTests.Home()
+        let answer: @Sendable (String) -> OriginServer.Answer = { _ in
+            .init(status: 503, headers: [("Retry-After", "121")])
+        }
+        try await OriginServer.run(answer: answer) { (origin) async throws in
+            let ending = try await home.run([origin.url("/a.png").absoluteString, "--allow-private", "--workers", "1"])
+            #expect(ending.code == 2, "\(ending.errors)")
+            let outcome = try #require(try home.ledger().first)
+            #expect(outcome.attempts == 1 && outcome.error?.message.contains("121 s") == true, "\(outcome)")
+            #expect(origin.total == 1)
+        }
+    }
+}
