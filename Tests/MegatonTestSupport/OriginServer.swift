@@ -50,6 +50,7 @@ public final class OriginServer: Sendable {
         public let path: String
         /// Names in lower case.
         public let headers: [String: String]
+        public var method = "GET"
     }
 
     private struct State {
@@ -227,7 +228,8 @@ private final class Handler: ChannelInboundHandler {
             let fields = head.headers.map { ($0.name.lowercased(), $0.value) }
             request = OriginServer.Request(
                 path: head.uri,
-                headers: Dictionary(fields, uniquingKeysWith: { "\($0), \($1)" })
+                headers: Dictionary(fields, uniquingKeysWith: { "\($0), \($1)" }),
+                method: head.method.rawValue
             )
             isHead = head.method == .HEAD
         case .body: break

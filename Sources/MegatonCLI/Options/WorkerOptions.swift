@@ -86,6 +86,16 @@ struct WorkerOptions: ParsableArguments {
     var cachePolicy = "all"
 
     @Option(
+        name: .customLong("heuristic-lifetime"),
+        help: ArgumentHelp(
+            "Seconds that a response is fresh if it names no lifetime and no Last-Modified. With Last-Modified it is fresh for "
+                + "a tenth of the time since then, and at most seven times as long as this. 0 asks the origin each time.",
+            valueName: "seconds"
+        )
+    )
+    var heuristicLifetime: Double = 24 * 3600
+
+    @Option(
         name: .long,
         help: ArgumentHelp(
             "What makes renditions: auto is planes for thumbnails of common JPEGs and libvips for all else; vips; or planes, "
@@ -155,6 +165,9 @@ struct WorkerOptions: ParsableArguments {
                 "--cache-policy is all, automatic, original, encoded or none, not \"\(cachePolicy)\"."
             )
         }
+        if !(0...Self.longestHeuristic).contains(heuristicLifetime) {
+            throw ValidationError("--heuristic-lifetime is 0 to \(Int(Self.longestHeuristic)) seconds (a year).")
+        }
         if RenderEngineChoice(rawValue: engine) == nil {
             throw ValidationError("--engine is auto, vips or planes, not \"\(engine)\".")
         }
@@ -181,6 +194,8 @@ struct WorkerOptions: ParsableArguments {
             }
         }
     }
+
+    private static let longestHeuristic: Double = 365 * 24 * 3600
 
     var addressPolicy: AddressPolicy {
         AddressPolicy(allowsPrivate: allowPrivate, ports: Set(allowPort).union([80, 443]))
@@ -218,6 +233,7 @@ struct WorkerOptions: ParsableArguments {
         configuration.roots = roots
         configuration.addressPolicy = addressPolicy
         configuration.cachePolicy = policy
+        configuration.heuristicLifetime = .seconds(heuristicLifetime)
         configuration.renderEngine = RenderEngineChoice(rawValue: engine) ?? .auto
         configuration.hostLimits = hostLimits
         if let maxWait { configuration.retry.maximumWait = .seconds(maxWait) }
@@ -275,6 +291,7 @@ struct WorkerOptions: ParsableArguments {
         if let hostRate { arguments += ["--host-rate", String(hostRate)] }
         arguments += ["--max-wait", String(maxWait ?? Self.longestWaitOfRun), "--fetch-timeout", String(fetchTimeout)]
         arguments += ["--stall-timeout", String(stallTimeout), "--connect-timeout", String(connectTimeout)]
+        arguments += ["--heuristic-lifetime", String(heuristicLifetime)]
         return arguments
     }
 }

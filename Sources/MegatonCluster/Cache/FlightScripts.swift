@@ -64,7 +64,9 @@ enum FlightScripts {
     /// Looks an entry up and takes no lead.
     ///
     /// KEYS 1 entry
-    /// Returns {ms it is still fresh, m, chunk 0}, or {} where it is not fresh or not there. Changes nothing.
+    /// ARGV 1 `1` to find entries that are no longer fresh, too
+    /// Returns {ms it is still fresh, m, chunk 0}, or {} where it is not there, or not fresh. The ms are negative of one
+    ///      that is no longer fresh. Changes nothing.
     static let look = RedisScript(
         name: "look",
         source: """
@@ -72,7 +74,7 @@ enum FlightScripts {
             local t = redis.call('TIME')
             local e = redis.call('HMGET', KEYS[1], 'x', 'm', '0')
             local left = math.floor(tonumber(e[1] or '0') - (t[1] * 1000 + t[2] / 1000))
-            if left <= 0 or not e[2] then return {} end
+            if not e[2] or (left <= 0 and ARGV[1] ~= '1') then return {} end
             return {left, e[2], e[3]}
             """
     )

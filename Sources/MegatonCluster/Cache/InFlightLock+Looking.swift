@@ -5,14 +5,19 @@ internal import MegatonRedis
 // For images that are made step by step, outside of jobs: what is there may save steps, and nothing is locked for them.
 extension InFlightLock {
     /// What is fresh of these keys, in one round trip, and one more for each entry above a chunk.
-    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
+    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, findsStale: false) }
+
+    /// As `lookUp(_:)`, with what is no longer fresh.
+    public func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, findsStale: true) }
+
+    private func look(_ keys: [CacheKey], findsStale: Bool) async -> [CachedData?] {
         do {
             let replies = try await cache.redis.run(
                 FlightScripts.look,
-                calls: keys.map { ([CacheNames.entry($0)], []) }
+                calls: keys.map { ([CacheNames.entry($0)], [findsStale ? "1" : "0"]) }
             )
             var found: [CachedData?] = []
-            for (key, reply) in zip(keys, replies) { found.append(try await fresh(key, reply)) }
+            for (key, reply) in zip(keys, replies) { found.append(try await entry(key, reply)) }
             statistics?.add("hits", found.count { $0 != nil })
             statistics?.add("misses", found.count { $0 == nil })
             return found
@@ -23,11 +28,13 @@ extension InFlightLock {
         }
     }
 
-    private func fresh(_ key: CacheKey, _ reply: RedisValue) async throws(RedisError) -> CachedData? {
+    private func entry(_ key: CacheKey, _ reply: RedisValue) async throws(RedisError) -> CachedData? {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, fields.count == 3 else { return nil }
         var entry = try await cache.read(CacheNames.entry(key), header: fields[1], first: fields[2])
-        entry?.metadata.lifetime = Double(fields[0].int ?? 0) / 1000
+        let left = Double(fields[0].int ?? 0) / 1000
+        // A stale one keeps its lifetime, as of `begin`.
+        if left > 0 { entry?.metadata.lifetime = left } else { entry?.staleness = -left }
         return entry
     }
 

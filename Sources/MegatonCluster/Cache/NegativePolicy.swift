@@ -35,7 +35,8 @@ public struct NegativePolicy: Sendable {
         case .notFound: 60
         case .accessDenied: 30
         case .httpStatus: error.isRetryable ? max(5, min(error.retryAfter ?? 0, longestRequestedDelay)) : 30
-        case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .tooManyRedirects:
+        case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .badResponse,
+            .tooManyRedirects:
             max(5, min(error.retryAfter ?? 0, longestRequestedDelay))
         case .throttled: nil
         case .dataIsEmpty, .dataTooLarge, .headerTooLarge, .unsupportedFormat, .corruptImage, .imageTooLarge,

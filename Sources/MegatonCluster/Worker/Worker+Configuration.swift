@@ -38,6 +38,8 @@ extension Worker {
         /// Directories beneath which `file:` sources are read and outputs written.
         public var roots: [String] = []
         public var cachePolicy = ImagePipeline.DataCachePolicy.storeAll
+        /// How long a response is fresh that names no lifetime: see `ImagePipeline.Configuration.heuristicLifetime`.
+        public var heuristicLifetime: Duration = .seconds(24 * 3600)
         /// What makes renditions.
         public var renderEngine = RenderEngineChoice.auto
         public var addressPolicy = AddressPolicy()

@@ -61,6 +61,7 @@ extension Worker {
         pipeline.renderLimits = configuration.renderLimits
         pipeline.memoryBudget = configuration.memory
         pipeline.dataCachePolicy = configuration.cachePolicy
+        pipeline.heuristicLifetime = configuration.heuristicLifetime
         pipeline.renderEngine = configuration.renderEngine
         pipeline.fetchConcurrency = max(32, configuration.concurrency)
         if let count = configuration.renderConcurrency { pipeline.renderConcurrency = count }

@@ -45,16 +45,33 @@ extension CacheKey {
     /// - Parameter revision: what a local file looked like (size and modification time): it has no validators. The
     ///   request's, unless somebody has just looked.
     static func original(of request: ImageRequest, revision: String? = nil) -> CacheKey {
+        original(of: request, sending: VaryKey.lines(request.sentFields), revision: revision)
+    }
+
+    /// The key of what requests fetch that differ in nothing but header fields, where the response does not vary by these
+    /// (RFC 9111 section 4.1). Fields that may tell who asks are in it all the same.
+    ///
+    /// - Returns: nil if that is the key of `original(of:)` too, as of all requests without header fields.
+    static func sharedOriginal(of request: ImageRequest) -> CacheKey? {
+        let fields = request.sentFields
+        if fields.isEmpty || request.cachePolicy.isExclusive { return nil }
+        let (lines, shared) = (VaryKey.lines(fields), VaryKey.lines(fields.filter { VaryKey.mayIdentify($0.key) }))
+        return lines == shared ? nil : original(of: request, sending: shared)
+    }
+
+    private static func original(
+        of request: ImageRequest,
+        sending lines: [String],
+        revision: String? = nil
+    ) -> CacheKey {
         let revision = revision ?? request.revision ?? ""
         let urlRequest = request.urlRequest
-        var fields = urlRequest?.allHTTPHeaderFields ?? [:]
-        fields.merge(request.headers) { _, new in new }
         // No method has a blank in it.
         let body = urlRequest?.httpBody.map { " " + SHA256.hash(data: $0).hexDigits } ?? ""
         return CacheKey(
             .original,
             [(urlRequest?.httpMethod ?? "GET") + body, request.imageID ?? "", request.credentialScope ?? "", revision]
-                + VaryKey.lines(fields)
+                + lines
         )
     }
 

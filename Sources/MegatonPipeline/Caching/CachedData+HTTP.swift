@@ -2,9 +2,18 @@ internal import Foundation
 internal import FoundationNetworking
 
 extension CachedData.Metadata {
-    /// What a later decision needs, or whoever is handed a hit.
-    private static let keptHeaders: Set<String> = [
-        "cache-control", "content-disposition", "content-language", "content-location", "date", "expires",
+    /// Header fields that later decisions need: they go first where there is little room, and alone with what is made of
+    /// an original.
+    private static let essentialHeaders: Set<String> = [
+        "cache-control", "content-disposition", "content-language", "content-location", "date", "expires", "vary",
+    ]
+    /// Header fields of one connection or of one client (RFC 9110 section 7.6.1, RFC 9111 section 3.1), and those that
+    /// have a place of their own in the metadata or are written anew for each hit.
+    private static let omittedHeaders: Set<String> = [
+        "age", "authentication-info", "authorization", "connection", "content-length", "content-type", "etag",
+        "keep-alive", "last-modified", "proxy-authenticate", "proxy-authentication-info", "proxy-authorization",
+        "proxy-connection", "set-cookie", "set-cookie2", "te", "trailer", "transfer-encoding", "upgrade",
+        "www-authenticate",
     ]
     /// Bytes of the kept header fields together.
     private static let headerLimit = 4096
@@ -16,6 +25,7 @@ extension CachedData.Metadata {
     ///   - request: header fields as they were sent, names in any case.
     ///   - isAuthorized: as of `HTTPFreshness`; by default whether there is an `Authorization` among the header fields.
     ///   - requested: when the request was sent.
+    ///   - heuristic: seconds for which it is fresh if it names no lifetime.
     ///   - received: when the answer was here; now by default.
     /// - Returns: nil where it must not be kept.
     init?(
@@ -23,6 +33,7 @@ extension CachedData.Metadata {
         request: [String: String] = [:],
         status: Int = 200,
         isAuthorized: Bool? = nil,
+        heuristic: Double = HTTPFreshness.defaultLifetime,
         requested: Date? = nil,
         received: Date = Date()
     ) {
@@ -30,6 +41,7 @@ extension CachedData.Metadata {
             headers: headers,
             status: status,
             isAuthorized: isAuthorized ?? request.contains { $0.key.lowercased() == "authorization" },
+            heuristic: heuristic,
             requested: requested,
             received: received
         )
@@ -50,9 +62,24 @@ extension CachedData.Metadata {
         self.status = status
         age = freshness.age
         vary = VaryKey(response: headers, request: request)?.fields
-        let kept = handedOn.filter { Self.keptHeaders.contains($0.key) }
-        let size = kept.reduce(0) { $0 + $1.key.utf8.count + $1.value.utf8.count }
-        self.headers = size <= Self.headerLimit ? kept : nil
+        self.headers = Self.stored(handedOn)
+    }
+
+    /// The header fields that are kept; nil if not even those fit that later decisions need.
+    private static func stored(_ headers: [String: String]) -> [String: String]? {
+        let connection = Set(HTTPFieldList.elements(headers["connection"] ?? "").map { $0.lowercased() })
+        let storable = headers.filter { !omittedHeaders.contains($0.key) && !connection.contains($0.key) }
+        func size(_ field: (key: String, value: String)) -> Int { field.key.utf8.count + field.value.utf8.count }
+        var kept = storable.filter { essentialHeaders.contains($0.key) }
+        var left = headerLimit - kept.reduce(0) { $0 + size($1) }
+        if left < 0 { return nil }
+        // The short ones first: what describes the image is short, and policies for browsers are long.
+        let others = storable.filter { !essentialHeaders.contains($0.key) }
+        for field in others.sorted(by: { (size($0), $0.key) < (size($1), $1.key) }) where size(field) <= left {
+            kept[field.key] = field.value
+            left -= size(field)
+        }
+        return kept
     }
 
     /// Whether a 304 is about this answer: it has the same entity tag, or none (RFC 9111 section 4.3.4). One about
@@ -67,6 +94,28 @@ extension CachedData.Metadata {
         return opaque(etag) == opaque(other)
     }
 
+    /// The header fields after a 304: those of the 304 replace the stored ones (RFC 9111 section 3.2).
+    ///
+    /// - Parameter headers: of the 304, names in lower case.
+    func updated(by headers: [String: String]) -> [String: String] {
+        // `Date` and `Age` are about the answer that has just come; `Date` is not needed where that has none.
+        let stored = (self.headers ?? [:]).filter { $0.key != "date" }
+        var merged = stored.merging(headers) { $1 }
+        merged["etag"] = merged["etag"] ?? etag
+        merged["last-modified"] = merged["last-modified"] ?? lastModified
+        // About the bytes, which are the stored ones: some origins label the 304 itself.
+        for name in ["content-encoding", "content-range"] { merged[name] = stored[name] }
+        merged["content-type"] = updatedType(headers["content-type"])
+        return merged
+    }
+
+    /// The stored type, unless the other one is the same with other parameters.
+    private func updatedType(_ other: String?) -> String? {
+        func essence(_ type: String) -> String { type.prefix { $0 != ";" && $0 != " " }.lowercased() }
+        guard let type, let other, essence(type) == essence(other) else { return type }
+        return other
+    }
+
     /// What is known after a 304: its header fields replace those of the stored answer (RFC 9111 sections 3.2 and
     /// 4.3.4).
     ///
@@ -76,22 +125,17 @@ extension CachedData.Metadata {
         by headers: [String: String],
         request: [String: String] = [:],
         isAuthorized: Bool? = nil,
+        heuristic: Double = HTTPFreshness.defaultLifetime,
         requested: Date? = nil,
         received: Date = Date()
     ) -> Self? {
         guard isConfirmed(by: headers) else { return nil }
-        // `Date` and `Age` are about the answer that has just come; `Date` is not needed where that has none.
-        let stored = (self.headers ?? [:]).filter { $0.key != "date" }
-        var merged = stored.merging(headers) { $1 }
-        merged["etag"] = merged["etag"] ?? etag
-        merged["last-modified"] = merged["last-modified"] ?? lastModified
-        // The bytes are the stored ones, and so is their type: some origins label the 304 itself.
-        merged["content-type"] = type
         let refreshed = Self(
-            headers: merged,
+            headers: updated(by: headers),
             request: request,
             status: status ?? 200,
             isAuthorized: isAuthorized,
+            heuristic: heuristic,
             requested: requested,
             received: received
         )
@@ -105,6 +149,18 @@ extension CachedData.Metadata {
             refreshed.staleIfError = staleIfError
         }
         return refreshed
+    }
+
+    /// The answer that a caller gets of a 304: the stored one with the header fields of both.
+    ///
+    /// - Parameters:
+    ///   - headers: of the 304, names in lower case.
+    ///   - length: bytes of the stored body.
+    func response(for url: URL, updatedBy headers: [String: String], length: Int) -> HTTPURLResponse? {
+        let connection: Set<String> = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]
+        var fields = updated(by: headers).filter { !connection.contains($0.key) }
+        fields["content-length"] = String(length)
+        return HTTPURLResponse(url: url, statusCode: status ?? 200, httpVersion: "HTTP/1.1", headerFields: fields)
     }
 
     /// Seconds since the origin made or confirmed the answer (RFC 9111 section 4.2.3).
@@ -123,6 +179,8 @@ extension CachedData.Metadata {
         var inherited = self
         inherited.age = age.map { _ in currentAge(at: now) }
         inherited.stored = nil
+        // The other fields describe the original.
+        inherited.headers = headers?.filter { Self.essentialHeaders.contains($0.key) }
         return inherited
     }
 

@@ -49,6 +49,9 @@ public protocol FlightCoordinating: Sendable {
     /// What is kept of these keys, in one look and without taking the lead of anything.
     func lookUp(_ keys: [CacheKey]) async -> [CachedData?]
 
+    /// As `lookUp(_:)`, but entries that are no longer fresh are found too.
+    func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?]
+
     /// Keeps an entry that no flight is about.
     ///
     /// - Returns: whether it is what others find now.
@@ -91,6 +94,9 @@ extension FlightCoordinating {
 
     /// Nothing, for coordinators that keep nothing.
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }
+
+    /// What `lookUp(_:)` finds.
+    public func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await lookUp(keys) }
 
     /// Nothing, for coordinators that keep nothing.
     @discardableResult

@@ -12,23 +12,27 @@ public final class CachingDataLoader: TimedDataLoading {
     private let cache: any DataCaching
     private let maximumSize: Int
     private let key: @Sendable (URLRequest) -> String?
+    private let heuristicLifetime: Duration
     private let now: @Sendable () -> Date
 
     /// - Parameters:
     ///   - maximumSize: bytes of a body that is kept; larger ones pass by.
     ///   - key: what an answer is called in the cache; nil passes the cache by.
+    ///   - heuristicLifetime: as of `ImagePipeline.Configuration`.
     ///   - now: the time that entries age by.
     public init(
         _ loader: any DataLoading,
         cache: any DataCaching,
         maximumSize: Int = 64 * 1024 * 1024,
         key: @escaping @Sendable (URLRequest) -> String? = CachingDataLoader.key(for:),
+        heuristicLifetime: Duration = .seconds(24 * 3600),
         now: @escaping @Sendable () -> Date = { Date() }
     ) {
         self.loader = loader
         self.cache = cache
         self.maximumSize = maximumSize
         self.key = key
+        self.heuristicLifetime = heuristicLifetime
         self.now = now
     }
 
@@ -134,7 +138,9 @@ public final class CachingDataLoader: TimedDataLoading {
             copy.data.count <= maximumSize
         else { return nil }
         var head = StoredResponse(response)
-        guard let metadata = CachedData.Metadata(headers: head.headers), metadata.lifetime > 0 else { return nil }
+        let heuristic = heuristicLifetime.inSeconds
+        guard let metadata = CachedData.Metadata(headers: head.headers, heuristic: heuristic), metadata.lifetime > 0
+        else { return nil }
         head.stored = now().timeIntervalSince1970
         head.lifetime = metadata.lifetime
         // Strings and finite numbers always encode; what does not is not kept.

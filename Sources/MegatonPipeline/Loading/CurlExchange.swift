@@ -228,7 +228,7 @@ final class CurlExchange {
         }
         // Replies of ftp are no fields.
         if hop.ftpPort != nil { return true }
-        let text = Self.trimmed(String(decoding: line, as: UTF8.self)[...])
+        let text = Self.trimmed(Self.text(line)[...])
         if text.hasPrefix("HTTP/") {
             // A new answer: the one before it was 1xx.
             headers = [:]
@@ -239,9 +239,31 @@ final class CurlExchange {
             let name = text[..<colon].lowercased()
             let value = String(Self.trimmed(text[text.index(after: colon)...]))
             headers[name] = headers[name].map { "\($0), \(value)" } ?? value
-            if name == "location", location == nil { location = value }
+            if name == "location", location == nil { location = Self.location(line, value) }
         }
         return true
+    }
+
+    /// What is no UTF-8 is Latin-1, as header fields once were (RFC 9110 section 5.5).
+    private static func text(_ line: UnsafeRawBufferPointer) -> String {
+        String(validating: line, as: UTF8.self) ?? String(String.UnicodeScalarView(line.map { Unicode.Scalar($0) }))
+    }
+
+    /// A path that is no UTF-8 names its bytes, whichever characters they stand for there (RFC 3986 section 2.5).
+    private static func location(_ line: UnsafeRawBufferPointer, _ value: String) -> String {
+        if String(validating: line, as: UTF8.self) != nil { return value }
+        // Latin-1: each scalar is one byte.
+        return value.unicodeScalars.reduce(into: "") { text, scalar in
+            if scalar.isASCII {
+                text.unicodeScalars.append(scalar)
+            } else {
+                text += percentEncoded(UInt8(scalar.value))
+            }
+        }
+    }
+
+    private static func percentEncoded(_ byte: UInt8) -> String {
+        "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
     }
 
     /// Without what may stand around a field (RFC 9110 section 5.6.3), and the line's end.
@@ -253,6 +275,22 @@ final class CurlExchange {
     }
 
     // MARK: - The outcome
+
+    /// CURLE_TOO_LARGE, which the headers of older versions of libcurl do not have.
+    private static let tooLarge = CURLcode(rawValue: 100)
+
+    /// What is wrong with an answer that libcurl could not read; nil if that is not why the exchange failed.
+    func complaint(_ result: CURLcode) -> String? {
+        switch result {
+        case CURLE_WEIRD_SERVER_REPLY: "answered what is no HTTP"
+        // Of the answer's version: requests for other schemes are refused before they come here.
+        case CURLE_UNSUPPORTED_PROTOCOL where wasConnected: "answered what is no HTTP/1.0, 1.1 or 2"
+        // libcurl's own limits on one line and on the number of fields.
+        case CURLE_OUT_OF_MEMORY where wasConnected, Self.tooLarge where wasConnected:
+            "sent a header that is too long for libcurl"
+        default: nil
+        }
+    }
 
     /// Adds what this hop cost.
     func add(to timings: inout LoadTimings) {

@@ -270,6 +270,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if let refusal = exchange.refusal, [CURLE_COULDNT_CONNECT, CURLE_ABORTED_BY_CALLBACK].contains(result) {
             return ImagePipeline.Error(.forbidden, "\(target) is not fetched: \(refusal).")
         }
+        if let complaint = exchange.complaint(result) {
+            return ImagePipeline.Error(.badResponse, "\(target) \(complaint).")
+        }
         let text = String(cString: curl_easy_strerror(result))
         return ImagePipeline.Error(CurlTransfer.code(of: result), "\(target) could not be fetched: \(text).")
     }
@@ -281,7 +284,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             CURLE_SSL_CACERT_BADFILE, CURLE_SSL_ISSUER_ERROR:
             .tls
         case CURLE_PARTIAL_FILE, CURLE_RECV_ERROR, CURLE_GOT_NOTHING, CURLE_HTTP2, CURLE_HTTP2_STREAM,
-            CURLE_WEIRD_SERVER_REPLY, CURLE_SEND_ERROR:
+            CURLE_SEND_ERROR:
             .incompleteBody
         case CURLE_REMOTE_FILE_NOT_FOUND, CURLE_FTP_COULDNT_RETR_FILE: .notFound
         case CURLE_LOGIN_DENIED, CURLE_REMOTE_ACCESS_DENIED: .accessDenied

@@ -15,7 +15,8 @@ extension OriginOutcome {
     public init(_ error: ImagePipeline.Error) {
         switch (error.code, error.status) {
         // Whatever its answer began with.
-        case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _), (.incompleteBody, _):
+        case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _), (.incompleteBody, _),
+            (.badResponse, _):
             self = .failed
         // The loader's own doing.
         case (.dataLoadingFailed, _), (.cancelled, _): self = .none

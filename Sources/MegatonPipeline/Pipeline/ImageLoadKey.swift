@@ -1,3 +1,5 @@
+internal import Foundation
+
 /// What makes two image requests the same work.
 struct ImageLoadKey: Hashable, Sendable {
     /// Of what is fetched.
@@ -7,6 +9,8 @@ struct ImageLoadKey: Hashable, Sendable {
     let options: UInt16
     let thumbnail: ImageRequest.ThumbnailOptions?
     let processors: [String]
+    /// Unique for a request that shares its answer with no other; nil for all others.
+    private let exclusive: UUID?
 
     init(_ request: ImageRequest) {
         original = .original(of: request)
@@ -14,5 +18,6 @@ struct ImageLoadKey: Hashable, Sendable {
         options = request.options.rawValue
         thumbnail = request.thumbnail
         processors = request.processors.map(\.identifier)
+        exclusive = cachePolicy.isExclusive ? UUID() : nil
     }
 }

@@ -128,7 +128,8 @@ extension ImagePipeline {
         /// The image's own name, and where nothing is done to it the original's, which comes last.
         private func keys(_ request: ImageRequest) -> [CacheKey] {
             let isPlain = request.processors.isEmpty && request.thumbnail == nil
-            return [pipeline.dataCacheKey(for: request)] + (isPlain ? [.original(of: request)] : [])
+            let originals = [.original(of: request), CacheKey.sharedOriginal(of: request)].compactMap { $0 }
+            return [pipeline.dataCacheKey(for: request)] + (isPlain ? originals : [])
         }
 
         // MARK: Keys

@@ -89,6 +89,11 @@ extension ImagePipeline {
         /// How long a rendition made from a local file is kept; those of fetched sources follow the origin's headers.
         public var localLifetime: Duration = .seconds(30 * 24 * 3600)
 
+        /// How long a response is fresh that names no lifetime and has no `Last-Modified`. With one it is fresh for a tenth
+        /// of the time since then, and for at most seven times as long as this (RFC 9111 section 4.2.2). After that its
+        /// validator is used. Zero asks the origin each time.
+        public var heuristicLifetime: Duration = .seconds(HTTPFreshness.defaultLifetime)
+
         public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
 
         private mutating func coordinate() {

@@ -99,6 +99,8 @@ extension ImagePipeline {
             case tooSlow = "too_slow"
             /// Fewer or more bytes than announced, or a connection that broke.
             case incompleteBody = "incomplete_body"
+            /// What came is no HTTP: a garbled status line, a header line without an end.
+            case badResponse = "bad_response"
             case tooManyRedirects = "too_many_redirects"
             case dataIsEmpty = "empty"
             case dataTooLarge = "too_large"
@@ -141,8 +143,8 @@ extension ImagePipeline {
 
             var isUsuallyRetryable: Bool {
                 switch self {
-                case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .waitTimedOut,
-                    .throttled, .cancelled:
+                case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .badResponse,
+                    .waitTimedOut, .throttled, .cancelled:
                     true
                 default: false
                 }
@@ -157,7 +159,7 @@ extension ImagePipeline.Error {
     /// what is near an origin has more numbers for the same.
     public var isOriginFailure: Bool {
         switch code {
-        case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody: true
+        case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .badResponse: true
         case .httpStatus: (500..<600).contains(status ?? 0)
         default: false
         }

@@ -32,6 +32,11 @@ extension ImagePipeline.Error {
         error.status = error.status ?? http?.statusCode
         error.contentType = error.contentType ?? http?.mediaType ?? type
         error.reuse = error.reuse ?? http.flatMap { Reuse(headers: $0.lowercasedHeaders) }
+        if let encoding = http?.bodyEncoding, [.unsupportedFormat, .decoderNotRegistered].contains(code) {
+            error.message +=
+                " The answer has Content-Encoding: \(encoding), which is not decoded; have the origin send the "
+                + "image as it is."
+        }
         if !data.isEmpty, isOfTheBytes { error.excerpt = error.excerpt ?? Excerpt.of(data) }
         return error
     }

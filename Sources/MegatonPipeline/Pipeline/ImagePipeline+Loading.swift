@@ -124,7 +124,10 @@ extension ImagePipeline {
             if part.processors.isEmpty { break }
             part.processors.removeLast()
         }
-        if request.hasOriginal { keys.append(.original(of: request)) }
+        if request.hasOriginal {
+            keys.append(.original(of: request))
+            if let shared = CacheKey.sharedOriginal(of: request) { keys.append(shared) }
+        }
         var found: [CacheKey: CachedData] = [:]
         let (entries, now) = (await flights(for: request).lookUp(keys), Date())
         for (key, entry) in zip(keys, entries) {
@@ -247,11 +250,12 @@ extension ImagePipeline {
             }
             return ImageResponse(container: try await container(id, make, metrics), request: request).toKeep()
         }
-        let key = CacheKey.original(of: request)
-        if let entry = found[key],
-            let kept = try await decode(entry, key, as: request, isReencoded: false, request, metrics, context)
-        {
-            return kept
+        for case let key? in [.original(of: request), CacheKey.sharedOriginal(of: request)] {
+            if let entry = found[key], entry.metadata.matches(request: request.sentFields),
+                let kept = try await decode(entry, key, as: request, isReencoded: false, request, metrics, context)
+            {
+                return kept
+            }
         }
         let previews = PreviewDecoding()
         defer { previews.gate.end() }  // As above.
@@ -271,7 +275,7 @@ extension ImagePipeline {
         do throws(Error) {
             container = try await decode(decoding, by: previews.decoder, metrics, context)
         } catch {
-            throw error.with(nil, type: original.metadata?.type)
+            throw error.with(original.response, type: original.metadata?.type)
         }
         return ImageResponse(
             container: container.made(of: ImageProvenance(original.metadata)),
@@ -300,11 +304,13 @@ extension ImagePipeline {
     ///
     /// - Parameters:
     ///   - context: work that needs them; the tasks behind it say whether they are kept. Progress goes to it.
+    ///   - wantsAnswer: as of `OriginalWish`.
     ///   - onPartial: is told what has come so far, now and then, where some task wants previews.
     func original(
         for request: ImageRequest,
         _ metrics: PipelineMetrics,
         _ context: LoadContext? = nil,
+        wantsAnswer: Bool = false,
         onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
         let source = try await source(of: request)
@@ -312,7 +318,8 @@ extension ImagePipeline {
             throw Error(.incompleteBody, "\(source) changed while it was loaded.", stage: .load)
         }
         let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
-        let wish = OriginalWish(request, keeps: keeps)
+        var wish = OriginalWish(request, keeps: keeps)
+        wish.wantsAnswer = wantsAnswer
         return try await originals.original(source, wish, metrics, for: context, onPartial: onPartial)
     }
 }

@@ -48,16 +48,18 @@ extension ImagePipeline {
 
     /// The bytes of what a request's processors make, if a data cache has them, else the original's. Nothing is decoded.
     ///
-    /// - Returns: the response is nil where a cache had them.
+    /// - Returns: of an original that a cache had, the response is the stored one: with `Age`, and after a revalidation with
+    ///   the status and the header fields that the origin has confirmed. It is nil of what processors made, and of what no
+    ///   origin has answered.
     public func data(for request: ImageRequest) async throws(Error) -> (data: Data, response: URLResponse?) {
         try await whileOpen(for: request) { [self] () async throws(Error) in
             let request = try await revised(request)
             if !request.processors.isEmpty || request.thumbnail != nil, let cached = await kept(request) {
                 return (cached.data, nil)
             }
-            let original = try await original(for: request, PipelineMetrics())
+            let original = try await original(for: request, PipelineMetrics(), wantsAnswer: true)
             await original.isStored()
-            return (original.data, original.response)
+            return (original.data, original.answer(for: request.url))
         }
     }
 

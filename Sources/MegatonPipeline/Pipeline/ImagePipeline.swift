@@ -50,8 +50,8 @@ public final class ImagePipeline: Sendable {
             ),
             budget: configuration.memoryBudget
         )
-        originals = OriginalLoader(configuration)
         refreshes = Refreshes(limit: configuration.refreshConcurrency, logger: configuration.logger)
+        originals = OriginalLoader(configuration, refreshes)
         maker = RenditionMaker(configuration, originals, renderer, renders, refreshes)
     }
 

@@ -12,6 +12,8 @@ struct Original: Sendable {
     let isFromCache: Bool
     /// Which one, where it tells.
     let layer: String?
+    /// Whether it is past its lifetime.
+    let isStale: Bool
     /// Nil where there is nothing to be kept.
     private let keeping: OriginalKeeping?
 
@@ -22,6 +24,7 @@ struct Original: Sendable {
         response: URLResponse? = nil,
         isFromCache: Bool = false,
         layer: String? = nil,
+        isStale: Bool = false,
         keeping: OriginalKeeping? = nil
     ) {
         self.data = data
@@ -29,6 +32,7 @@ struct Original: Sendable {
         self.response = response
         self.isFromCache = isFromCache
         self.layer = layer
+        self.isStale = isStale
         self.keeping = keeping
     }
 
@@ -38,8 +42,17 @@ struct Original: Sendable {
             data: cached.data,
             metadata: cached.staleness.map { cached.metadata.aged(by: $0) } ?? cached.metadata,
             isFromCache: true,
-            layer: cached.layer
+            layer: cached.layer,
+            isStale: cached.staleness != nil
         )
+    }
+
+    /// The origin's answer as a caller of `data(for:)` gets it: of an entry the stored one, with `Age` (RFC 9111
+    /// section 4). Nil of what no origin has answered.
+    func answer(for url: URL?) -> URLResponse? {
+        if let response { return response }
+        guard isFromCache, let url, let metadata, metadata.status != nil else { return nil }
+        return CachedData(data: data, metadata: metadata).response(for: url)
     }
 
     /// Keeps them, if nobody has wanted that before.

@@ -9,7 +9,9 @@ final class OriginalKeeping: Sendable {
     }
 
     private let flights: any FlightCoordinating
-    private let key: CacheKey
+    /// Where the entry goes: its own key if nothing else is said.
+    private let places: [CacheKey]
+    private let isShared: Bool
     private let lead: FlightLead?
     /// Nil where the bytes must not be kept.
     private let entry: CachedData?
@@ -20,6 +22,8 @@ final class OriginalKeeping: Sendable {
     ///
     /// - Parameters:
     ///   - lead: nil where no flight was begun, as the caches were not to be asked.
+    ///   - shared: where the entry goes in the place of `key`; nil if it goes there.
+    ///   - isReplacing: whether the first of `shared` has an entry, which must not outlive this answer.
     ///   - isWanted: whether somebody wants the entry kept.
     ///   - willCache: what is kept in the place of the bytes; nil for these.
     init(
@@ -27,12 +31,16 @@ final class OriginalKeeping: Sendable {
         _ key: CacheKey,
         _ lead: FlightLead?,
         _ entry: CachedData?,
+        shared: [CacheKey]? = nil,
+        isReplacing: Bool = false,
         isWanted: Bool,
         willCache: (@Sendable (Data) async -> Data?)? = nil
     ) {
         self.flights = flights
         self.willCache = willCache
-        self.key = key
+        let (places, isShared) = (shared ?? [key], shared != nil)
+        self.places = places
+        self.isShared = isShared
         self.lead = lead
         self.entry = entry
         let kept = isWanted ? entry : nil
@@ -40,10 +48,13 @@ final class OriginalKeeping: Sendable {
         // cache's own time-outs and the limit that `willCache` has.
         let task = Task {
             let kept = await kept?.replaced(willCache)
-            if let lead {
+            if let lead, !isShared || kept == nil {
                 await flights.finish([(lead, kept)])
+                if isReplacing { for place in places { await flights.discard(place) } }
             } else if let kept {
-                await flights.keep(kept, for: key)
+                for place in places { await flights.keep(kept, for: place) }
+                // The entry is elsewhere: those who wait look there first.
+                if let lead { await flights.fail([lead], error: .init(.cancelled, "The entry is under a shared key.")) }
             }
         }
         state = Mutex(State(isKept: kept != nil, task: task))
@@ -56,13 +67,15 @@ final class OriginalKeeping: Sendable {
             if state.isKept { return }
             state.isKept = true
             // Unstructured, as the one before, which it follows: that may forget what was there.
-            state.task = Task { [flights, key, lead, willCache, before = state.task] in
+            state.task = Task { [flights, places, isShared, lead, willCache, before = state.task] in
                 await before.value
                 guard let entry = await entry.replaced(willCache) else { return }
-                if lead == nil {
-                    await flights.keep(entry, for: key)
-                } else {
-                    await flights.store(entry, for: key)
+                for place in places {
+                    if lead == nil || isShared {
+                        await flights.keep(entry, for: place)
+                    } else {
+                        await flights.store(entry, for: place)
+                    }
                 }
             }
         }

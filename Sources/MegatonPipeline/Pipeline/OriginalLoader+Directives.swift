@@ -38,7 +38,9 @@ extension OriginalLoader {
     /// For a request whose answer must not be kept: it takes no lead, whose end without an entry would cost others what
     /// is there.
     func unkept(_ load: Load) async -> Result<Original, Error> {
-        let found = await load.source.flights.lookUp([load.source.key]).first ?? nil
+        let shared = await shared(load.source)?.entry
+        let own = shared == nil ? await load.source.flights.lookUp([load.source.key]).first ?? nil : nil
+        let found = shared ?? own
         guard let found, found.metadata.matches(request: load.source.sentFields) else {
             return await fetch(nil, load)
         }

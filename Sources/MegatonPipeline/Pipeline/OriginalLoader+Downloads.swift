@@ -15,7 +15,7 @@ extension OriginalLoader {
     func keeping(of request: URLRequest, _ load: Load) -> PartialKeeping? {
         guard configuration.isResumableDataEnabled, configuration.dataCachePolicy != .storeNothing,
             let cache = configuration.resumableDataCache ?? configuration.dataCache,
-            (request.httpMethod ?? "GET") == "GET", RequestCachePolicy(request).mayKeep,
+            load.source.cachePolicy.mayKeep,
             !load.source.request.options.contains(.disableDiskCacheWrites)
         else { return nil }
         return PartialKeeping(

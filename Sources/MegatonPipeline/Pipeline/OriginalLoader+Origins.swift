@@ -23,9 +23,12 @@ extension OriginalLoader {
             case .remote(let request):
                 let exchange = try await exchange(request, known, lead, load)
                 load.metrics.update { $0.bytesIn += exchange.data.count }
+                if request.isUnsafe { await invalidate(after: exchange.response, load.source) }
                 let original = try received(exchange, known, lead, load)
                 // A flight ends with that; who asked without one has to say that the failure is over.
-                if lead == nil, load.source.isKept { await load.source.flights.remember(nil, for: load.source.key) }
+                if lead == nil, load.source.isKept, !load.source.cachePolicy.isExclusive {
+                    await load.source.flights.remember(nil, for: load.source.key)
+                }
                 return .success(original)
             case .file, .inline: throw Error(.dataLoadingFailed, "\(load.source) is no matter of an origin.")
             }
@@ -38,7 +41,9 @@ extension OriginalLoader {
                 await load.source.flights.remember(told, for: load.source.key)
             }
             // The origin's last word, though nobody leads.
-            if refused != nil, error.supersedesEntry { await load.source.flights.discard(load.source.key) }
+            if refused != nil, error.supersedesEntry {
+                await load.source.flights.discard(load.shared?.place ?? load.source.key)
+            }
             guard let cached = known, cached.mayServe(after: error),
                 !load.source.cachePolicy.refuses(cached, at: Date())
             else { return .failure(error) }
@@ -122,7 +127,10 @@ extension OriginalLoader {
         let (url, headers) = (request.url?.redacted ?? "", http?.lowercasedHeaders ?? [:])
         // By which fields it varies is told by those that the next one can be compared with.
         let (asked, hidden) = (request.allHTTPHeaderFields ?? [:], exchange.hidden)
-        let mayKeep = RequestCachePolicy(request).mayKeep && hidden.areIrrelevant(to: headers)
+        let policy = load.source.cachePolicy
+        let mayKeep = policy.mayKeep && hidden.areIrrelevant(to: headers)
+        if policy.isExclusive, load.wish.wantsAnswer { return original(exchange.data, nil, response, lead, load) }
+        let heuristic = configuration.heuristicLifetime.inSeconds
         switch (http?.statusCode ?? 200, known) {
         case (let status, _) where HTTPFreshness.keptStatuses.contains(status):
             guard !exchange.data.isEmpty else {
@@ -133,6 +141,7 @@ extension OriginalLoader {
                 request: asked,
                 status: status,
                 isAuthorized: hidden.isAuthorized,
+                heuristic: heuristic,
                 requested: requested
             )
             return original(exchange.data, mayKeep ? metadata : nil, response, lead, load)
@@ -142,9 +151,14 @@ extension OriginalLoader {
                 by: headers,
                 request: asked,
                 isAuthorized: hidden.isAuthorized,
+                heuristic: heuristic,
                 requested: requested
             )
-            return original(stale.data, confirming: stale, mayKeep ? metadata : nil, response, lead, load)
+            // A 304 is for the cache; the caller gets what it confirms (RFC 9111 section 4.3.3).
+            let answer = (http?.url ?? request.url).flatMap {
+                stale.metadata.response(for: $0, updatedBy: headers, length: stale.data.count)
+            }
+            return original(stale.data, confirming: stale, mayKeep ? metadata : nil, answer ?? response, lead, load)
         // A condition of the caller's own, a part that nobody asked for, or a loader that makes no error of a status.
         case (let status, _):
             throw HTTPStatusError.error(status: status, headers: headers, url: url).with(http, exchange.data)
@@ -167,6 +181,8 @@ extension OriginalLoader {
             load.source.key,
             lead,
             entry,
+            shared: places(of: metadata, load),
+            isReplacing: load.shared?.entry != nil,
             isWanted: demand.contains(OriginalLoadKey(load.source)),
             // What is kept already was looked at when it came.
             willCache: stale == nil ? load.source.hooks?.willCache : nil

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import FoundationNetworking
+internal import Logging
 
 /// Has the bytes of sources: from files, from the caches or from their origins, each original once at a time.
 final class OriginalLoader: Sendable {
@@ -9,6 +10,7 @@ final class OriginalLoader: Sendable {
     private let files: ThreadPool
     let fetches: TaskQueue
     private let pool: WorkPool<OriginalLoadKey, Original>
+    private let refreshes: Refreshes
     /// What is to be kept.
     let demand = OriginalDemand()
     /// What previews are wanted of.
@@ -17,8 +19,10 @@ final class OriginalLoader: Sendable {
     /// Threads that read local files.
     private static let fileThreads = 4
 
-    init(_ configuration: ImagePipeline.Configuration) {
+    /// - Parameter refreshes: what stale entries are refreshed by that were served.
+    init(_ configuration: ImagePipeline.Configuration, _ refreshes: Refreshes) {
         self.configuration = configuration
+        self.refreshes = refreshes
         files = ThreadPool(name: "megaton-file", count: Self.fileThreads)
         fetches = TaskQueue(maxConcurrentOperationCount: configuration.fetchConcurrency)
         pool = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
@@ -67,7 +71,9 @@ final class OriginalLoader: Sendable {
             metrics.update { $0.bytesIn += data.count }
             return Original(data: data, metadata: localMetadata)
         case .inline(let data): return Original(data: data, metadata: localMetadata)
-        case .closure, .remote: return try await shared(source, wish, metrics, parent, onPartial)
+        case .closure, .remote:
+            if source.cachePolicy.isExclusive, let stored = await storedAnswer(source, wish, metrics) { return stored }
+            return try await shared(source, wish, metrics, parent, onPartial)
         }
     }
 
@@ -80,11 +86,14 @@ final class OriginalLoader: Sendable {
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics
     ) async throws(Error) -> Original {
-        if wish.readsCaches, source.isKept, let entry = await source.flights.lookUp([source.key]).first ?? nil,
-            entry.metadata.matches(request: source.sentFields),
-            source.cachePolicy.isContent(with: entry, at: Date())
-        {
-            return hit(entry, metrics)
+        if wish.readsCaches, source.isKept {
+            let own = await source.flights.lookUp([source.key]).first ?? nil
+            for case let entry? in [await shared(source)?.entry, own]
+            where entry.metadata.matches(request: source.sentFields)
+                && source.cachePolicy.isContent(with: entry, at: Date())
+            {
+                return hit(entry, metrics)
+            }
         }
         throw Error(.dataMissingInCache, "\(source) is in no cache, and the origin is not to be asked.", stage: .load)
     }
@@ -105,6 +114,10 @@ final class OriginalLoader: Sendable {
         if !wish.readsCaches, case .success(let found) = outcome.result, found.isFromCache {
             // What was joined had only been looking yet, and has found something.
             key.isReload = true
+            outcome = await self.outcome(key, source, wish, metrics, parent, onPartial)
+        } else if !wish.wantsAnswer, outcome.wasCoalesced, case .success(let found) = outcome.result, found.isStale {
+            // What was joined was content with a stale entry, which this caller may be here to refresh.
+            key.isRefresh = true
             outcome = await self.outcome(key, source, wish, metrics, parent, onPartial)
         }
         let original = try outcome.result.get()
@@ -142,14 +155,19 @@ final class OriginalLoader: Sendable {
         let wish: OriginalWish
         let metrics: PipelineMetrics
         let context: WorkContext<Original>
+        /// What was found beneath the source's `sharedKey`.
+        var shared: Shared?
     }
 
     private func lead(_ load: Load) async -> Result<Original, Error> {
+        var load = load
         if !load.source.cachePolicy.mayKeep { return await unkept(load) }
         let (source, metrics, sent) = (load.source, load.metrics, load.source.sentFields)
         let deadline = ContinuousClock.now + configuration.waitBudget
         var awaited: [FlightWait] = []
         for _ in 0..<ImagePipeline.roundLimit {
+            load.shared = await shared(source)
+            if let answer = answer(load.shared, load) { return .success(answer) }
             let decision = await source.flights.begin(
                 [source.key],
                 after: awaited,
@@ -164,8 +182,12 @@ final class OriginalLoader: Sendable {
                 await source.flights.discard(source.key)
             case .hit(let cached): return .success(hit(cached, metrics))
             case .stale(let cached, nil): return .success(stale(cached, metrics))
+            case .stale(let cached, let lead?) where load.wish.wantsAnswer && isAllowed(cached, load):
+                await source.flights.fail([lead], error: Error(.cancelled, "It is refreshed behind the answer."))
+                refresh(load)
+                return .success(stale(cached, metrics))
             // The asker may be here to refresh what was made of the stale one: it wants to know.
-            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, load)
+            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, refusing: load.shared?.entry, load)
             case .failed(let error):
                 return error.matches(request: sent) ? .failure(error) : await fetch(nil, load)
             case .wait(let flight):
@@ -181,6 +203,30 @@ final class OriginalLoader: Sendable {
             }
         }
         return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere, again and again."))
+    }
+
+    private func isAllowed(_ cached: CachedData, _ load: Load) -> Bool {
+        cached.metadata.matches(request: load.source.sentFields)
+            && !load.source.cachePolicy.refuses(cached, at: Date())
+    }
+
+    /// Asks the origin about a stale entry that was served (RFC 5861 section 3).
+    func refresh(_ load: Load) {
+        let source = load.source
+        var wish = load.wish
+        wish.wantsAnswer = false
+        // It is in the cache already.
+        wish.keeps = !source.request.options.contains(.disableDiskCacheWrites)
+        let start = refreshes.start([source.key]) { [self, wish] _ in
+            let metrics = PipelineMetrics()
+            do throws(Error) {
+                try await original(source, wish, metrics).isStored()
+            } catch {
+                configuration.logger.debug("a stale original was not refreshed", metadata: ["error": "\(error)"])
+            }
+            if let url = source.request.url { configuration.didRefresh(url, metrics.counts) }
+        }
+        load.metrics.update { $0.dropped += start.dropped.count }
     }
 
     func stale(_ cached: CachedData, _ metrics: PipelineMetrics) -> Original {

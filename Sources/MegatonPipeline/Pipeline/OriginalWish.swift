@@ -9,6 +9,9 @@ struct OriginalWish: Sendable {
     var waitsForPlace = true
     /// Whether what is fetched is to be kept. Where it is not, others who share the download may still want that.
     var keeps: Bool
+    /// Whether the caller wants the answer itself and not an image: any answer to a request of its own kind (a part, 304,
+    /// an empty body), and a stale entry while it is refreshed behind the answer (RFC 5861 section 3).
+    var wantsAnswer = false
 
     init(keeps: Bool) { self.keeps = keeps }
 

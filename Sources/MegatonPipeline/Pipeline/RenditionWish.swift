@@ -1,3 +1,5 @@
+internal import Foundation
+
 /// How one who wants renditions wants to come by them: with another wish the same renditions are other work.
 struct RenditionWish: Hashable, Sendable {
     /// How the caches are asked.
@@ -17,10 +19,13 @@ struct RenditionWish: Hashable, Sendable {
     let maximumFailureAge: Duration?
     /// What a source is fetched with.
     private let options: ImageRequest.Options
+    /// Unique for a request that shares its answer with no other; nil for all others.
+    private let exclusive: UUID?
 
     init(_ request: ImageRequest) {
         policy = request.cachePolicy
         maximumFailureAge = request.failureAge
+        exclusive = policy.isExclusive ? UUID() : nil
         options = request.options.subtracting(.disableMemoryCache)
         keeps = !options.contains(.disableDiskCacheWrites) && policy.mayKeep
         let asksOrigin = !options.contains(.returnCacheDataDontLoad) && policy.asksOrigin

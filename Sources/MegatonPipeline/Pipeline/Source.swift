@@ -14,6 +14,9 @@ struct Source: Sendable, CustomStringConvertible {
     let place: Place
     /// Of the original.
     let key: CacheKey
+    /// Of an original that others may share whose header fields differ: see `CacheKey.sharedOriginal`. Nil if that is
+    /// `key`.
+    let sharedKey: CacheKey?
     /// For messages.
     let description: String
     let request: ImageRequest
@@ -21,6 +24,21 @@ struct Source: Sendable, CustomStringConvertible {
     var flights: any FlightCoordinating
     /// What a delegate has to say about the load; nil without one.
     var hooks: LoadHooks?
+
+    init(
+        place: Place,
+        key: CacheKey,
+        description: String,
+        request: ImageRequest,
+        flights: any FlightCoordinating
+    ) {
+        self.place = place
+        self.key = key
+        self.description = description
+        self.request = request
+        self.flights = flights
+        if case .remote = place { sharedKey = .sharedOriginal(of: request) } else { sharedKey = nil }
+    }
 
     /// Header fields of the request to the origin.
     var sentFields: [String: String] {
@@ -98,6 +116,13 @@ extension HTTPURLResponse {
             if let name = name as? String, let value = value as? String { headers[name.lowercased()] = value }
         }
         return headers
+    }
+
+    /// The body's encoding, cut off where it is longer than any; nil of a body that has none.
+    var bodyEncoding: String? {
+        let codings = HTTPFieldList.elements(lowercasedHeaders["content-encoding"] ?? "")
+            .filter { $0.lowercased() != "identity" }
+        return codings.isEmpty ? nil : String(codings.joined(separator: ", ").prefix(64))
     }
 
     /// What the origin calls the body; cut off where it is longer than any media type.

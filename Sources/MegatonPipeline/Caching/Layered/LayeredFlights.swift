@@ -48,6 +48,19 @@ public struct LayeredFlights: FlightCoordinating {
         return found
     }
 
+    public func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] {
+        var found = await copies(of: keys)
+        let missing = found.indices.filter { found[$0] == nil }
+        if missing.isEmpty { return found }
+        let asked = trust.date()
+        let answers = await shared.lookUpStale(missing.map { keys[$0] })
+        for (index, entry) in zip(missing, answers) {
+            found[index] = entry
+            if let entry, entry.staleness == nil { await copy(entry, keys[index], seen: asked) }
+        }
+        return found
+    }
+
     public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
         await begin(keys, after: waits, maximumFailureAge: nil)
     }

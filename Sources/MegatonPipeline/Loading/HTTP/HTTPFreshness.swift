@@ -13,13 +13,13 @@ struct HTTPFreshness: Equatable {
     /// Seconds: how old it was when it came (RFC 9111 section 4.2.3).
     let age: Double
 
-    /// What an origin that says nothing is taken to mean, not even when the picture was changed last. Section 4.2.2
-    /// leaves the heuristic to us: images at a URL seldom change.
-    static let defaultLifetime: Double = 7 * 24 * 3600
-    /// Of the time for which it has not changed, so much is expected to follow (section 4.2.2).
+    /// Seconds for which a response without any lifetime and without `Last-Modified` is fresh, unless a configuration has
+    /// another number. Section 4.2.2 leaves the heuristic to the cache.
+    static let defaultLifetime: Double = 24 * 3600
+    /// The lifetime as a share of the time since `Last-Modified` (section 4.2.2).
     static let heuristicShare = 0.1
-    /// Beyond this nothing is expected, seconds.
-    static let longestHeuristic: Double = 24 * 3600
+    /// A lifetime by `Last-Modified` is at most so many times the one without it: a week by default.
+    static let heuristicLimit: Double = 7
     /// The answers that are kept as originals. Both are heuristically cacheable (RFC 9110 section 15.1), as are 204,
     /// 206, 300, 301, 308, 404, 405, 410, 414 and 501: redirects are followed anew each time, a part is no picture, and
     /// errors are remembered for moments only.
@@ -30,17 +30,19 @@ struct HTTPFreshness: Equatable {
     ///   - isAuthorized: whether the request told who asks: a shared cache keeps the answer only where the origin says
     ///     that others may have it (RFC 9111 section 3.5).
     ///   - requested: when the request was sent.
+    ///   - heuristic: seconds for which it is fresh if it names no lifetime: see `defaultLifetime`.
     ///   - received: when the answer was here; now by default.
     init(
         headers: [String: String],
         status: Int = 200,
         isAuthorized: Bool = false,
+        heuristic: Double = defaultLifetime,
         requested: Date? = nil,
         received: Date = Date()
     ) {
         let control = CacheControl(headers["cache-control"])
         let age = Self.age(headers, requested: requested ?? received, received: received)
-        let left = Self.lifetime(control, headers, received: received) - age
+        let left = Self.lifetime(control, headers, heuristic, received: received) - age
         // RFC 9111 section 4.2.4: these forbid to serve what is stale, whatever else is said. `s-maxage` would too
         // (section 5.2.2.10), but an origin that sends it with `stale-…` means us: only shared caches heed it.
         let mustAsk = control.scope("no-cache") == .everything
@@ -77,7 +79,12 @@ struct HTTPFreshness: Equatable {
 
     /// Seconds from its making to its end, or 0 where the origin means something that cannot be understood
     /// (section 4.2.1). In a shared cache `s-maxage` goes before `max-age`, and both before `Expires`.
-    private static func lifetime(_ control: CacheControl, _ headers: [String: String], received: Date) -> Double {
+    private static func lifetime(
+        _ control: CacheControl,
+        _ headers: [String: String],
+        _ heuristic: Double,
+        received: Date
+    ) -> Double {
         for name in ["s-maxage", "max-age"] {
             switch control.seconds(name) {
             case .absent: continue
@@ -91,8 +98,8 @@ struct HTTPFreshness: Equatable {
             guard let end = HTTPDate.parse(expires, now: received) else { return 0 }
             return min(max(0, end.timeIntervalSince(made)), CacheControl.longest)
         }
-        guard let changed = HTTPDate.parse(headers["last-modified"], now: received) else { return defaultLifetime }
-        return min(max(0, made.timeIntervalSince(changed) * heuristicShare), longestHeuristic)
+        guard let changed = HTTPDate.parse(headers["last-modified"], now: received) else { return heuristic }
+        return min(max(0, made.timeIntervalSince(changed) * heuristicShare), heuristicLimit * heuristic)
     }
 
     /// Section 4.2.3. Never negative, so that a wrong clock of an origin prolongs nothing.

@@ -29,6 +29,8 @@ struct RequestCachePolicy: Hashable {
 
     private let control: CacheControl
     private let policy: URLRequest.CachePolicy
+    /// Whether the answer is for this caller alone: see `URLRequest.isExclusive`.
+    let isExclusive: Bool
 
     /// Of a request that says nothing, as nearly all do.
     static let silent = RequestCachePolicy(CacheControl(nil), .useProtocolCachePolicy)
@@ -36,6 +38,7 @@ struct RequestCachePolicy: Hashable {
     private init(_ control: CacheControl, _ policy: URLRequest.CachePolicy) {
         self.control = control
         self.policy = policy
+        isExclusive = false
     }
 
     init(_ request: URLRequest) {
@@ -44,13 +47,14 @@ struct RequestCachePolicy: Hashable {
         let pragma = CacheControl(request.value(forHTTPHeaderField: "Pragma"))
         control = CacheControl(field ?? (pragma.contains("no-cache") ? "no-cache" : nil))
         policy = request.cachePolicy
+        isExclusive = request.isExclusive
     }
 
     /// Whether everything is left to the origin.
     var isSilent: Bool { self == .silent }
 
     /// Whether the answer may be kept.
-    var mayKeep: Bool { !control.contains("no-store") }
+    var mayKeep: Bool { !isExclusive && !control.contains("no-store") }
 
     /// Whether the origin may be asked at all.
     var asksOrigin: Bool { origin != .never }
@@ -109,16 +113,19 @@ struct RequestCachePolicy: Hashable {
     private var origin: Origin {
         switch policy {
         case .returnCacheDataDontLoad: .never
-        case .reloadRevalidatingCacheData: .always
+        case .reloadRevalidatingCacheData: isExclusive ? .unconditionally : .always
         case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData: .unconditionally
         // With `no-cache` beside it nothing is used unasked, and nobody is asked: the more restrictive one counts
         // (section 4.2.1).
         case _ where control.contains("only-if-cached"): .never
+        case _ where isExclusive: .unconditionally
         default: control.contains("no-cache") ? .always : .whenNeeded
         }
     }
 
-    private var takesAnyAge: Bool { [.returnCacheDataElseLoad, .returnCacheDataDontLoad].contains(policy) }
+    private var takesAnyAge: Bool {
+        !isExclusive && [.returnCacheDataElseLoad, .returnCacheDataDontLoad].contains(policy)
+    }
 
     private func isSatisfied(by entry: CachedData, at now: Date) -> Bool {
         let mayBeUsed = entry.mayServeWhileRevalidating || isWelcomeStale(entry)

@@ -68,10 +68,27 @@ struct VaryKey: Hashable, Sendable {
         joined(request).filter { !directives.contains($0.key) }.map { "\($0.key):\($0.value)" }.sorted()
     }
 
-    /// What says how to answer, and never what: with one of these a request is about the same entry.
-    private static let directives: Set<String> = [
-        "cache-control", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "pragma",
-        "range",
+    /// Fields that say how caches are to be used: with one of these a request is about the same entry. Ranges and
+    /// conditions are not among them, as their answers are for their caller only.
+    private static let directives: Set<String> = ["cache-control", "pragma"]
+
+    /// Whether a field of this name may hold a key, a name or an address of whoever asks. Its value stays in the key of an
+    /// entry, also if the response does not vary by it: an origin that forgets `Vary` and `private` must not make one
+    /// caller's image another's.
+    ///
+    /// - Parameter name: in any case.
+    static func mayIdentify(_ name: String) -> Bool {
+        let name = name.lowercased()
+        if harmless.contains(name) { return false }
+        return identifying.contains { name.contains($0) }
+    }
+
+    private static let harmless: Set<String> = ["idempotency-key", "sec-websocket-key", "user-agent"]
+    /// Parts of names.
+    private static let identifying = [
+        "account", "api", "auth", "bearer", "cert", "client", "cookie", "credential", "device", "forwarded", "identity",
+        "jwt", "key", "login", "pass", "remote", "saml", "secret", "session", "sid", "sig", "tenant", "token", "user",
+        "-ip",
     ]
 
     /// The key of this variant of an entry.
