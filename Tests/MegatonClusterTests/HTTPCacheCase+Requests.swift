@@ -164,7 +164,8 @@ extension HTTPCacheCase {
             HTTPCacheCase(
                 "HEAD",
                 [
-                    .init(response: fresh, source: .origin), .init(method: "HEAD", response: fresh, source: .origin),
+                    .init(response: fresh, source: .origin),
+                    .init(method: "HEAD", response: fresh, body: Data(), source: .origin),
                     .init(source: .cache(of: 0)),
                 ]
             )
@@ -184,17 +185,27 @@ extension HTTPCacheCase {
                     expectedStatus: 206,
                     expected: ["Content-Range": "bytes 0-1/10"]
                 ),
-                .init(response: fresh, source: .origin),
+                .init(response: fresh + [("ETag", "\"a\"")], source: .origin),
                 .init(
                     request: [("Range", "bytes=0-1")],
-                    status: 206,
-                    response: fresh + [("Content-Range", "bytes 0-1/10")],
-                    body: Data("23".utf8),
-                    source: .origin,
+                    source: .part(of: 1, 0..<2),
+                    expectedStatus: 206,
+                    expected: ["Content-Range": "bytes 0-1/\(image(1).count)", "Content-Length": "2"]
+                ),
+                .init(
+                    request: [("Range", "bytes=-5")],
+                    source: .part(of: 1, image(1).count - 5..<image(1).count),
                     expectedStatus: 206
                 ),
-                .init(source: .cache(of: 1)),
-                .init(request: [("Range", "bytes=90-")], status: 416, source: .failure(.httpStatus)),
+                .init(request: [("Range", "bytes=9-")], source: .part(of: 1, 9..<image(1).count), expectedStatus: 206),
+                .init(
+                    request: [("Range", "bytes=2-4"), ("If-Range", "\"a\"")],
+                    source: .part(of: 1, 2..<5),
+                    expectedStatus: 206
+                ),
+                .init(request: [("Range", "bytes=2-4"), ("If-Range", "\"b\"")], source: .cache(of: 1)),
+                .init(request: [("Range", "lines=2-4")], source: .cache(of: 1)),
+                .init(request: [("Range", "bytes=99999-")], status: 416, source: .failure(.httpStatus)),
                 .init(source: .cache(of: 1)),
             ]
         ),
@@ -216,10 +227,11 @@ extension HTTPCacheCase {
                     expected: ["ETag": "\"a\""]
                 ),
                 .init(response: fresh + [("ETag", "\"a\"")], source: .origin),
+                .init(request: [("If-None-Match", "\"b\"")], source: .cache(of: 1), expected: ["ETag": "\"a\""]),
                 .init(
-                    request: [("If-None-Match", "\"b\"")],
-                    response: fresh + [("ETag", "\"a\"")],
-                    source: .origin,
+                    request: [("If-None-Match", "\"b\", W/\"a\""), ("If-Modified-Since", date(-9e8))],
+                    source: .part(of: 1, 0..<0),
+                    expectedStatus: 304,
                     expected: ["ETag": "\"a\""]
                 ),
                 .init(source: .cache(of: 1)),

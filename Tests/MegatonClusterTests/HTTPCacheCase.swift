@@ -16,6 +16,8 @@ struct HTTPCacheCase: Sendable {
         case origin
         /// The cache, without the origin: the body of this request, counted from 0.
         case cache(of: Int)
+        /// Bytes of what is stored, without the origin.
+        case part(of: Int, Range<Int>)
         /// The cache, after the origin has said 304.
         case confirmed(of: Int)
         /// Nowhere: the request fails.
@@ -52,7 +54,9 @@ struct HTTPCacheCase: Sendable {
         self.exchanges = exchanges
     }
 
-    static func image(_ number: Int) -> Data { TestImage.quarters(width: 8, height: 8, seed: UInt8(number * 40 + 7)) }
+    static func image(_ number: Int) -> Data {
+        TestImage.quarters(width: 8, height: 8, seed: UInt8((number * 29 + 7) % 256))
+    }
 
     /// Seconds from now, as a date of HTTP.
     static func date(_ seconds: Double) -> String {
@@ -159,6 +163,9 @@ extension HTTPCacheCase {
             // A request behind the answer may have come already.
             if exchange.finalRequests == nil { #expect(requests.isEmpty, "\(place): the origin is not asked") }
             #expect(data == Self.image(index), "\(place): the stored body")
+        case .part(let index, let range):
+            #expect(requests.isEmpty, "\(place): the origin is not asked")
+            #expect(data == Self.image(index)[range], "\(place): a part of the stored body")
         case .confirmed(let index):
             #expect(requests.count == 1 && isConditional, "\(place): the origin is asked with a condition")
             #expect(data == Self.image(index), "\(place): the stored body")

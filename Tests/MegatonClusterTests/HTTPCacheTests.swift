@@ -94,6 +94,36 @@ import Testing
         try await play(HTTPCacheCase.staleEntries, setup)
     }
 
+    /// H3: neither while the part is on its way, nor afterwards.
+    @Test(arguments: Setup.allCases) func aPartIsOneCallersAlone(_ setup: Setup) async throws {
+        let image = HTTPCacheCase.image(0)
+        try await withPipelines(setup) { pipelines in
+            try await OriginServer.run(
+                responding: { request in
+                    if request.headers["range"] == nil { return .image(image) }
+                    let field = ("Content-Range", "bytes 0-1/\(image.count)")
+                    return .init(status: 206, headers: [field], body: image.prefix(2))
+                }
+            ) { (server) async throws in
+                var part = ImageRequest(url: server.url("/a"))
+                part.headers["Range"] = "bytes=0-1"
+                let small = Rendition(width: 4, format: .png)
+                server.hold()
+                async let first = pipelines[0].data(for: part)
+                async let second = pipelines[0].renditions([small], for: part)
+                await server.waitForRequests("/a", count: 2)
+                async let third = pipelines[0].renditions([small], for: ImageRequest(url: server.url("/a")))
+                await server.waitForRequests("/a", count: 3)
+                server.release()
+                #expect(try await first.data == image.prefix(2))
+                await #expect { _ = try await second } throws: { ($0 as? ImagePipeline.Error)?.code == .httpStatus }
+                #expect(try await third.count == 1)
+                let other = pipelines[pipelines.count - 1]
+                #expect(try await other.data(for: server.url("/a")).data == image)
+            }
+        }
+    }
+
     /// H4: without a lifetime, by the configuration's number.
     @Test func theHeuristicLifetimeIsConfigured() async throws {
         let origin = HTTPCacheOrigin()

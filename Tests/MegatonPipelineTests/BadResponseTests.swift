@@ -11,7 +11,8 @@ import Testing
     private static let end = "\r\nContent-Length: 2\r\n\r\nok"
 
     private static let noHTTP: [(String, String)] = [
-        ("garbage", "hello"), ("another protocol", "SSH-2.0-OpenSSH_9.2\r\n"), ("HTTP/0.9", "<html>an image</html>\r\n"),
+        ("garbage", "hello"), ("another protocol", "SSH-2.0-OpenSSH_9.2\r\n"),
+        ("HTTP/0.9", "<html>an image</html>\r\n"),
         ("a version that is none", "HTTP/9.9 200 OK" + end), ("a status of letters", "HTTP/1.1 abc OK" + end),
         ("a status of two digits", "HTTP/1.1 20 OK" + end), ("no status", "HTTP/1.1\r\n" + end),
         ("a length that is none", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok"),

@@ -82,7 +82,25 @@ import Testing
         #expect(plain == ["accept:a", "x-key:1"])
         #expect(VaryKey.lines(["x-key": "1", "Cache-Control": "no-cache", "accept": "a", "Pragma": "x"]) == plain)
         #expect(VaryKey.lines(["X-Key": "2", "Accept": "a"]) != plain)
-        #expect(VaryKey.lines(["If-None-Match": "\"1\"", "Range": "bytes=0-"]).isEmpty)
+        // H3: a part is another thing than the whole.
+        #expect(VaryKey.lines(["If-None-Match": "\"1\"", "Range": "bytes=0-"]).count == 2)
+    }
+
+    /// H11: requests share an original, unless a field may tell who asks.
+    @Test(arguments: [
+        ("Accept-Language", false), ("User-Agent", false), ("X-Request-Id", false), ("Referer", false), ("Foo", false),
+        ("Authorization", true), ("Cookie", true), ("X-API-Key", true), ("X-Forwarded-For", true), ("X-Real-IP", true),
+        ("X-User", true), ("X-Csrf-Token", true), ("Megaton-Credential", true), ("X-Amz-Security-Token", true),
+    ])
+    func fieldsThatMayTellWhoAsksKeepEntriesApart(_ name: String, _ isApart: Bool) throws {
+        var request = ImageRequest(url: TestPipeline.url)
+        #expect(CacheKey.sharedOriginal(of: request) == nil)
+        request.headers = [name: "1", "Accept": "a"]
+        var other = request
+        other.headers[name] = "2"
+        let shared = try #require(CacheKey.sharedOriginal(of: request))
+        #expect((shared == CacheKey.sharedOriginal(of: other)) != isApart)
+        #expect((shared == .original(of: ImageRequest(url: TestPipeline.url))) != isApart)
     }
 
     // MARK: - Entries
