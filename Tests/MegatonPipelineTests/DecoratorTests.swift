@@ -229,6 +229,18 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         #expect(loader.requests.count == 2 && memory.entries.withLock { $0.isEmpty })
     }
 
+    /// RFC 9111 section 4.4.
+    @Test func anUnsafeMethodForgetsTheEntry() async throws {
+        let loader = ScriptedLoader([.init(chunks: chunks, headers: ["Cache-Control": "max-age=60"])])
+        let caching = CachingDataLoader(loader, cache: MemoryDataCache())
+        var put = request()
+        put.httpMethod = "PUT"
+        for (asked, count) in [(request(), 1), (request(), 1), (put, 2), (request(), 3)] {
+            _ = await LoadProbe.load(asked, with: caching)
+            #expect(loader.requests.count == count)
+        }
+    }
+
     @Test func requestsOfOnesOwnPassTheCacheBy() async throws {
         let (caching, loader) = caching(.init(chunks: chunks))
         for (name, value) in [

@@ -60,6 +60,13 @@ public final class CachingDataLoader: TimedDataLoading {
         completion: @escaping @Sendable ((any Error)?) -> Void
     ) -> any Cancellable {
         guard let key = key(request), let url = request.url else {
+            if request.isUnsafe, let url = request.url, let key = key(URLRequest(url: url)) {
+                let relay = RelayedLoad(
+                    .init(didReceiveData: didReceiveData, didCollect: didCollect, completion: completion)
+                )
+                pass(request, invalidating: key, relay)
+                return relay
+            }
             return loader.timedLoad(
                 with: request,
                 didReceiveData: didReceiveData,
@@ -83,6 +90,26 @@ public final class CachingDataLoader: TimedDataLoading {
             }
         }
         return relay
+    }
+
+    /// Loads what may change the entry for its URL, and forgets that if it was no failure (RFC 9111 section 4.4).
+    private func pass(_ request: URLRequest, invalidating key: String, _ relay: RelayedLoad) {
+        let recorder = Recorder()
+        relay.begin {
+            loader.timedLoad(
+                with: request,
+                didReceiveData: { relay.receive($0, $1) },
+                didCollect: { timings in recorder.copy.withLock { $0.timings = timings } },
+                completion: { [self] error in
+                    let timings = recorder.copy.withLock { $0.timings }
+                    if error != nil { return relay.complete(error, timings) }
+                    relay.run { [self] in
+                        await cache.removeData(for: key)
+                        relay.complete(nil, timings)
+                    }
+                }
+            )
+        }
     }
 
     /// What the cache has and may still be used.
