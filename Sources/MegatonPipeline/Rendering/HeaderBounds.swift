@@ -27,7 +27,7 @@ enum HeaderBounds {
             case .webp: partsComplaint(chunks(of: bytes), "chunks")
             case .png:
                 inflated(bytes) > text ? "compressed texts that may grow to more than \(text >> 20) MiB" : nil
-            // GIF's header is read in one go, and libheif has limits of its own.
+            // GIF's header is read in one go, and HEIF's boxes are measured by `HEIFDemand`.
             default: nil
             }
         }

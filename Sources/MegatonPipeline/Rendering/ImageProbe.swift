@@ -20,6 +20,9 @@ struct ImageProbe: Sendable, Equatable {
     /// The planes that it is stored in, where they can be worked on as they are: in a JPEG with colours of sRGB, or grey.
     var planes: ChromaSampling?
 
+    /// The memory and work that a HEIF or AVIF file needs.
+    var heif: HEIFDemand?
+
     /// Whether its frames are one picture that moves; those of AVIF, HEIC and TIFF are pictures of their own.
     var isAnimated: Bool { frames > 1 && (type == .gif || type == .webp) }
 

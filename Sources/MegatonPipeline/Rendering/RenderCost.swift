@@ -55,7 +55,11 @@ extension RenderPlan {
         // What turns out to be damaged is decoded by libvips, too.
         // Rungs of the ladder are as much again at the most.
         let rungs: Double = pass.ladderMargin == nil ? 1 : 2
-        let decoding = max(samples * decodingFactor, pass.usesPlanes ? planes(of: pass, page) * rungs : 0)
+        let decoding = max(
+            samples * decodingFactor,
+            pass.usesPlanes ? planes(of: pass, page) * rungs : 0,
+            Double(probe.heif?.bytes ?? 0)
+        )
         let base = Double(pass.base.width) * Double(pass.base.height)
         // A picture that is passed on, or from which several are made, is in memory; so are all frames of an animation.
         let isHeld = pass.steps.count != 1 || pass.frames > 1 || steps[pass.steps[0]].needsMemory

@@ -59,7 +59,32 @@ public struct RenderLimits: Sendable, Equatable {
                 "\(size) in \(read) frames is \(probe.width * probe.height * read) pixels; the limit is \(pixels)."
             )
         }
+        if let heif = probe.heif { try check(heif) }
     }
+
+    /// Pictures of HEIF and AVIF are decoded as large as their streams say, and may be made of others.
+    private func check(_ heif: HEIFDemand) throws(ImagePipeline.Error) {
+        let size = heif.largest
+        let note = heif.lie.map { " \($0)" } ?? ""
+        if heif.longestSide > side || HEIFMeasure.product(size.width, size.height) > pixels {
+            throw ImagePipeline.Error(
+                heif.longestSide > side ? .sideTooLong : .imageTooLarge,
+                "\(heif.largestItem) has \(size) pixels; a side may have \(side), and all \(pixels).\(note)"
+            )
+        }
+        if let lie = heif.lie { throw ImagePipeline.Error(.corruptImage, lie) }
+        if let excess = heif.excess { throw ImagePipeline.Error(.tooCostly, excess) }
+        if heif.work > HEIFMeasure.product(pixels, Self.work) {
+            throw ImagePipeline.Error(
+                .imageTooLarge,
+                "it is made of images that are made of others or turned so often that \(heif.work) pixels would have "
+                    + "to be worked on; the limit is \(HEIFMeasure.product(pixels, Self.work))."
+            )
+        }
+    }
+
+    /// Passes over as many pixels as a picture may have: tiles, canvas, alpha channel, turns and cuts.
+    private static let work = 8
 
     private func checkSize(_ size: String, width: Int, height: Int) throws(ImagePipeline.Error) {
         if max(width, height) > side {

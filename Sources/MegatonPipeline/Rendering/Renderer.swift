@@ -131,7 +131,8 @@ final class Renderer: Sendable {
 
     private enum Attempt<Value: Sendable>: Sendable {
         case done(Value)
-        case mustWait(RenderCost, Execution<Value>)
+        /// With the time that the header has taken.
+        case mustWait(RenderCost, Execution<Value>, Duration)
     }
 
     /// Plans, and executes as soon as there is memory for it: at once on the same thread where there is.
@@ -144,21 +145,27 @@ final class Renderer: Sendable {
         let attempt: Attempt<Value> = try await cancelling(cancellation) { () throws(Error) in
             try await onThread(context, turn) { [self] in
                 try timed {
+                    let start = ContinuousClock.now
+                    let deadline = cancellation.deadline(limits.time)
                     let (plan, execute) = try prepare()
-                    guard try budget.takeIfFree(plan.cost) else { return .mustWait(plan.cost, execute) }
+                    // No codec can be stopped while it reads a header, so that the time may be over behind it.
+                    if deadline.mustEnd, let error = deadline.error { throw error }
+                    guard try budget.takeIfFree(plan.cost) else {
+                        return .mustWait(plan.cost, execute, start.duration(to: .now))
+                    }
                     defer { budget.give(plan.cost) }
-                    return .done(try execute(cancellation.deadline(limits.time)))
+                    return .done(try execute(deadline))
                 }
             }
         }
         switch attempt {
         case .done(let value): return value
-        case .mustWait(let cost, let execute):
+        case .mustWait(let cost, let execute, let spent):
             do throws(Error) { try await budget.take(cost) } catch { throw error.about(context) }
             defer { budget.give(cost) }
             return try await cancelling(cancellation) { () throws(Error) in
                 try await onThread(context, turn) { [self] in
-                    try timed { try execute(cancellation.deadline(limits.time)) }
+                    try timed { try execute(cancellation.deadline(limits.time - spent)) }
                 }
             }
         }

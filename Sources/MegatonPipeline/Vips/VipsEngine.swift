@@ -16,12 +16,16 @@ struct VipsEngine: RenderEngine {
             )
         }
         try HeaderBounds.check(data, type)
+        // libheif copies the bytes of all items while it reads the header: it never sees a file that has not been measured.
+        let demand = type.isHEIF ? try HEIFDemand(data) : nil
         return try Self.withBytes(of: data, "the header cannot be read") { bytes throws(VipsError) in
             let image = try VipsImage.open(bytes, isWhole: isWhole)
             guard type.loaders.contains(image.loader) else {
                 throw VipsError("\(image.loader) wants to open what looks like \(type)")
             }
-            return image.probe(type)
+            var probe = image.probe(type)
+            probe.heif = demand
+            return probe
         }
     }
 

@@ -1,0 +1,64 @@
+/// Reads the sizes of frames from an AV1 stream (AV1 specification, section 5.3).
+struct AV1Stream {
+    private(set) var size = CodedSize()
+    private var header: AV1SequenceHeader?
+
+    /// Open bitstream units: of `av1C`, or of an item.
+    ///
+    /// - Throws: `.corruptImage` if one is cut short, or if there is a frame before any sequence header.
+    mutating func read(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) throws(ImagePipeline.Error) {
+        var reader = ByteReader(bytes, range)
+        while reader.remaining > 0 {
+            let flags = try reader.number(1)
+            var layers = (temporal: 0, spatial: 0)
+            if flags & 4 != 0 {
+                let byte = try reader.number(1)
+                layers = (byte >> 5, byte >> 3 & 3)
+            }
+            let length = flags & 2 != 0 ? try Self.length(&reader) : reader.remaining
+            guard length <= reader.remaining else {
+                throw HEIFFile.damage(
+                    "its AV1 stream is cut short: \(reader.remaining) bytes are there of \(length)."
+                )
+            }
+            try take(flags >> 3 & 15, bytes, try reader.part(length), layers)
+        }
+    }
+
+    private mutating func take(
+        _ type: Int,
+        _ bytes: UnsafeRawBufferPointer,
+        _ range: Range<Int>,
+        _ layers: (temporal: Int, spatial: Int)
+    ) throws(ImagePipeline.Error) {
+        switch type {
+        case 1:
+            guard let found = AV1SequenceHeader(bytes, range) else {
+                throw HEIFFile.damage("the sequence header of its AV1 stream is cut short.")
+            }
+            header = found
+            size.add(shown: found.size, coded: found.size, samples: found.samples, depth: found.depth)
+        // The header of a frame, alone or with the frame behind it. A header that is repeated (7) is no frame.
+        case 3, 6:
+            guard let header else {
+                throw HEIFFile.damage("its AV1 stream has a frame before any sequence header.")
+            }
+            size.frames += 1
+            if let frame = header.frameSize(bytes, range, layers: layers) {
+                size.add(shown: frame, coded: frame, samples: header.samples, depth: header.depth)
+            }
+        default: break
+        }
+    }
+
+    /// A number of 7 bits a byte, the lowest first (section 4.10.5).
+    private static func length(_ reader: inout ByteReader) throws(ImagePipeline.Error) -> Int {
+        var value = 0
+        for index in 0..<8 {
+            let byte = try reader.number(1)
+            value |= (byte & 0x7F) << (7 * index)
+            if byte & 0x80 == 0 { return value }
+        }
+        throw HEIFFile.damage("its AV1 stream has a length beyond counting.")
+    }
+}

@@ -1,0 +1,30 @@
+/// The size and form of the pictures of an AV1 or HEVC stream, from its headers.
+struct CodedSize: Equatable {
+    /// The largest picture as it is shown.
+    var shown = PixelSize(width: 0, height: 0)
+    /// The largest picture as it is held in memory.
+    var coded = PixelSize(width: 0, height: 0)
+    /// Pictures of the stream, those that are not shown among them.
+    var frames = 0
+    /// Samples for each pixel: 1 for grey, 1.5 to 3 for colors.
+    var samples = 0.0
+    /// Bits of a sample.
+    var depth = 0
+
+    /// Bytes of a sample.
+    var sampleBytes: Int { depth > 8 ? 2 : 1 }
+
+    mutating func add(shown: PixelSize, coded: PixelSize, samples: Double, depth: Int) {
+        self.shown.grow(to: shown)
+        self.coded.grow(to: coded)
+        self.samples = max(self.samples, samples)
+        self.depth = max(self.depth, depth)
+    }
+}
+
+extension PixelSize {
+    /// Both sides at least as long as those of the other size.
+    mutating func grow(to other: PixelSize) {
+        self = PixelSize(width: max(width, other.width), height: max(height, other.height))
+    }
+}
