@@ -5,6 +5,6 @@ enum Scenarios {
         Ghost.self, SentinelFailover.self, NoReplicas.self, SplitMaster.self, FullRedis.self, SlowRedis.self,
         TakeOver.self, ManyWaiters.self, ManyWaitersLeaderKilled.self, BadOrigins.self, ClockStep.self, RedisClock.self,
         SmallBehindLarge.self, CutSubscriptions.self, PaceAfterDeath.self, PaceOfUnevenFleet.self, CrashingFiles.self,
-        OneCrasher.self, LargeJobs.self,
+        OneCrasher.self, LargeJobs.self, HostileImages.self,
     ]
 }

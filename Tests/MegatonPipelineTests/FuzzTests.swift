@@ -16,6 +16,10 @@ import Testing
         try Fuzzer(try PictureFuzz(files: Corpus.smallPictures())).run(1200)
     }
 
+    @Test func anyBoxesAreMeasuredOrRefused() throws {
+        try Fuzzer(HEIFFuzz(files: Corpus.smallPictures())).run(5000)
+    }
+
     @Test func lifetimesAreNeverNegativeEndlessOrNoNumber() throws {
         try Fuzzer(HTTPCacheFuzz()).run(2000)
     }

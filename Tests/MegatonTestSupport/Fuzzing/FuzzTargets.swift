@@ -7,7 +7,7 @@
         public static func all() throws -> [any FuzzTarget] {
             [
                 RESPFuzz(), JobFuzz(), AddressFuzz(), URLFuzz(), try PictureFuzz(files: Corpus.smallPictures()),
-                HTTPCacheFuzz(), try CacheBlobFuzz(),
+                HEIFFuzz(files: Corpus.smallPictures()), HTTPCacheFuzz(), try CacheBlobFuzz(),
             ]
         }
     }

@@ -70,6 +70,7 @@
             } catch {
                 let known: Set<ImagePipeline.Error.Code> = [
                     .corruptImage, .imageTooLarge, .sideTooLong, .tooManyBands, .tooManyFrames, .unsupportedFormat,
+                    .headerTooLarge, .tooCostly,
                 ]
                 try promise(known.contains(error.code), "\(type): \(error)")
             }

@@ -1,0 +1,23 @@
+public import Foundation
+
+/// Files that were made to crash or exhaust a decoder, which lie outside the repository: `MEGATON_HOSTILE`, or
+/// `../shared/hostile` beside the checkout. Tests that need them are skipped, visibly, if they are not there.
+public enum Hostile {
+    private static let root: URL = {
+        if let path = ProcessInfo.processInfo.environment["MEGATON_HOSTILE"] { return URL(fileURLWithPath: path) }
+        return URL(fileURLWithPath: Repository.root).deletingLastPathComponent()
+            .appendingPathComponent("shared/hostile")
+    }()
+
+    public static var isThere: Bool { FileManager.default.fileExists(atPath: root.path) }
+
+    public static func path(_ name: String) -> String { root.appendingPathComponent(name).path }
+
+    public static func data(_ name: String) throws -> Data { try Data(contentsOf: root.appendingPathComponent(name)) }
+
+    /// Names of the files with one of these endings, in order.
+    public static func names(_ endings: Set<String>) -> [String] {
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: root.path)) ?? []
+        return names.filter { endings.contains(($0 as NSString).pathExtension) }.sorted()
+    }
+}
