@@ -138,6 +138,10 @@ import Testing
         #expect(TestHEIF.code(try grid(2, 1, 65, 128, tiles: 2)) == .corruptImage, "memory of others would be shown")
         #expect(TestHEIF.code(try grid(2, 1, 64, 129, tiles: 2)) == .corruptImage)
         #expect(TestHEIF.code(try grid(2, 2, 128, 128, tiles: 3)) == .corruptImage)
+        var cut = try grid(1, 1, 64, 64, tiles: 1)
+        let clap = [64, 1, 64, 1, 1000, 1, 0, 1].reduce(Data()) { $0 + HEIFWriter.big($1, 4) }
+        cut.items[0].properties.append(cut.add(property: HEIFWriter.box("clap", clap)))
+        #expect(TestHEIF.code(cut) == .corruptImage)
         #expect(TestHEIF.code(try grid(1, 1, 0, 0, tiles: 1)) == .corruptImage)
         #expect(TestHEIF.code(try grid(1, 1, Int(UInt32.max), Int(UInt32.max), tiles: 1)) == .corruptImage)
     }

@@ -172,6 +172,10 @@ import Testing
         #expect(TestHEIF.code(withAlpha(stream(64), says: Self.small)) == nil)
         #expect(TestHEIF.code(withAlpha(stream(16_384), says: Self.small)) == .imageTooLarge)
         #expect(TestHEIF.code(withAlpha(stream(60), says: Self.small)) == .corruptImage, "rows would be missing")
+        var cut = withAlpha(stream(64), says: Self.small)
+        let clap = [64, 1, 64, 1, 1000, 1, 0, 1].reduce(Data()) { $0 + HEIFWriter.big($1, 4) }
+        cut.items[1].properties.append(cut.add(property: HEIFWriter.box("clap", clap)))
+        #expect(TestHEIF.code(cut) == .corruptImage, "nothing would be left of it")
         // libheif leaves out one of another size.
         #expect(TestHEIF.code(withAlpha(stream(128), says: PixelSize(width: 128, height: 128))) == nil)
     }

@@ -125,7 +125,8 @@ extension HEIFMeasure {
             for tile in tiles {
                 let isWide = tile.size.width >= min(tile.declared.width, size.width - left)
                 let isHigh = tile.size.height >= min(height, size.height - top)
-                if !isWide || !isHigh { throw Self.gap(item, size) }
+                // How much is left of a tile that is cut depends on fractions.
+                if !isWide || !isHigh || tile.isCut { throw Self.gap(item, size) }
                 left = Self.sum(left, tile.declared.width)
             }
             if left < size.width { throw Self.gap(item, size) }

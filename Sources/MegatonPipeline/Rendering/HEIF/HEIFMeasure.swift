@@ -16,6 +16,8 @@ struct HEIFMeasure {
         var work = 0
         var decodings = 1
 
+        /// Whether a part is cut out (`clap`), which `size` leaves out of account.
+        var isCut = false
         /// Images from this one down to the coded ones.
         var levels = 1
 
@@ -170,6 +172,7 @@ struct HEIFMeasure {
                     image.size = PixelSize(width: image.size.height, height: image.size.width)
                 }
             case "imir", "clap":
+                if property.type == "clap" { image.isCut = true }
                 image.work = Self.sum(image.work, image.pixels)
                 image.peak = max(image.peak, Self.product(image.bytes, 2))
             default: break
@@ -229,9 +232,11 @@ struct HEIFMeasure {
             else { continue }
             let alpha = try self.image(auxiliary)
             // It is copied row by row: rows that are not there would be read from elsewhere.
-            if alpha.size != image.size && demand.lie == nil {
+            let isCovered = alpha.size.width >= image.size.width && alpha.size.height >= image.size.height
+            if (!isCovered || (alpha.isCut && !isCutAlike(auxiliary, item))) && demand.lie == nil {
                 demand.lie =
-                    "image \(item.id) has \(image.size) pixels in its stream, and its alpha channel \(alpha.size)."
+                    "image \(item.id) has \(image.size) pixels in its stream, and its alpha channel \(alpha.size) or "
+                    + "another part of it (clap)."
             }
             image.peak = max(image.peak, Self.sum(image.bytes, alpha.peak))
             image.work = Self.sum(image.work, alpha.work)
@@ -240,6 +245,16 @@ struct HEIFMeasure {
             image.hasAlpha = true
             image.alphaDepth = alpha.depth
         }
+    }
+
+    /// Whether two images of the same size have the same parts cut out.
+    private func isCutAlike(_ first: HEIFFile.Item, _ second: HEIFFile.Item) -> Bool {
+        let cuts = [first, second].map { item in
+            item.properties.filter { file.properties[$0].type == "clap" }.map { file.properties[$0].content }
+        }
+        return cuts[0].count == cuts[1].count
+            && zip(cuts[0], cuts[1]).allSatisfy { file.bytes[$0].elementsEqual(file.bytes[$1]) }
+            && imageProperty(first) == imageProperty(second)
     }
 
     private func isAlpha(_ item: HEIFFile.Item) -> Bool {
