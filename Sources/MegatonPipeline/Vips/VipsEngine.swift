@@ -16,7 +16,7 @@ struct VipsEngine: RenderEngine {
             )
         }
         try HeaderBounds.check(data, type)
-        // libheif copies the bytes of all items while it reads the header: it never sees a file that has not been measured.
+        // libheif copies the bytes of all items while it reads the header: each file is measured before it sees it.
         let demand = type.isHEIF ? try HEIFDemand(data) : nil
         return try Self.withBytes(of: data, "the header cannot be read") { bytes throws(VipsError) in
             let image = try VipsImage.open(bytes, isWhole: isWhole)
