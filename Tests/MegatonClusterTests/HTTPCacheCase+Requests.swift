@@ -171,6 +171,11 @@ extension HTTPCacheCase {
             )
         ]
 
+    private static let size = image(1).count
+
+    /// Bytes of what the exchange 1 has stored.
+    private static func part(_ first: Int, _ end: Int) -> Source { .part(of: 1, first..<end) }
+
     /// H3: a part or a 304 is for the caller that has asked for it.
     static let requestsOfOneCaller: [HTTPCacheCase] = [
         HTTPCacheCase(
@@ -188,19 +193,19 @@ extension HTTPCacheCase {
                 .init(response: fresh + [("ETag", "\"a\"")], source: .origin),
                 .init(
                     request: [("Range", "bytes=0-1")],
-                    source: .part(of: 1, 0..<2),
+                    source: part(0, 2),
                     expectedStatus: 206,
-                    expected: ["Content-Range": "bytes 0-1/\(image(1).count)", "Content-Length": "2"]
+                    expected: ["Content-Range": "bytes 0-1/\(size)", "Content-Length": "2"]
                 ),
                 .init(
                     request: [("Range", "bytes=-5")],
-                    source: .part(of: 1, image(1).count - 5..<image(1).count),
+                    source: part(size - 5, size),
                     expectedStatus: 206
                 ),
-                .init(request: [("Range", "bytes=9-")], source: .part(of: 1, 9..<image(1).count), expectedStatus: 206),
+                .init(request: [("Range", "bytes=9-")], source: part(9, size), expectedStatus: 206),
                 .init(
                     request: [("Range", "bytes=2-4"), ("If-Range", "\"a\"")],
-                    source: .part(of: 1, 2..<5),
+                    source: part(2, 5),
                     expectedStatus: 206
                 ),
                 .init(request: [("Range", "bytes=2-4"), ("If-Range", "\"b\"")], source: .cache(of: 1)),
@@ -230,7 +235,7 @@ extension HTTPCacheCase {
                 .init(request: [("If-None-Match", "\"b\"")], source: .cache(of: 1), expected: ["ETag": "\"a\""]),
                 .init(
                     request: [("If-None-Match", "\"b\", W/\"a\""), ("If-Modified-Since", date(-9e8))],
-                    source: .part(of: 1, 0..<0),
+                    source: part(0, 0),
                     expectedStatus: 304,
                     expected: ["ETag": "\"a\""]
                 ),
