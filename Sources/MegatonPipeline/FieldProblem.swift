@@ -44,6 +44,9 @@ public struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible 
 
     // MARK: - Words
 
+    /// The value that a decoder stands at, as a message shows it.
+    public static func value(of decoder: any Decoder) -> String { JSONTree.shown(from: decoder).shown }
+
     /// A value that is none of those allowed, with the word that was probably meant.
     static func unknown(_ value: JSONTree, allowed: String, like suggestion: (String) -> String?) -> String {
         var near = ""

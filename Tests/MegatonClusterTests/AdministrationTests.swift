@@ -127,7 +127,7 @@ import Testing
             // What is there goes its whole way.
             let jobs = try await fixture.claim(4)
             let (lost, _, _) = try await fixture.queue.renew(
-                jobs.map { ($0.id, $0.attempt) },
+                jobs.map { ($0.key.text, $0.attempt) },
                 worker: "w1",
                 lease: .seconds(60),
                 info: "{}"
@@ -144,7 +144,7 @@ import Testing
                     counters: [:]
                 ) == .ok
             )
-            try await fixture.queue.release([(jobs[3].id, jobs[3].attempt)], worker: "w1", leaves: true)
+            try await fixture.queue.release([(jobs[3].key.text, jobs[3].attempt)], worker: "w1", leaves: true)
             try await fixture.queue.sweep()
             for job in try await fixture.claim(4) { #expect(try await fixture.finish(job) == .ok) }
             #expect(try await fixture.queue.alive() == 0)

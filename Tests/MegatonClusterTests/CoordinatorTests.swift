@@ -238,7 +238,7 @@ import Testing
         func job(_ json: String) throws -> Job {
             let candidate = validator.examine(Data(json.utf8), batch: "")
             guard case .valid(let job, _) = candidate.verdict else { throw JobError("\(candidate.verdict)") }
-            #expect(job.id == candidate.id)
+            #expect(job.id == candidate.key.id)
             return job
         }
         #expect(try job(#"{"source":"https://h/a","preset":"web"}"#).renditions == [Rendition(name: "s", width: 9)])

@@ -192,7 +192,7 @@ import Testing
             #expect(later == .ok)
             #expect(try await fixture.places("a") == ["delay"])
             #expect(try await fixture.claim().isEmpty)
-            try await fixture.redis.send(["ZADD", .string(fixture.keys.delay), "XX", "1", "a"])
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.delay), "XX", "1", "b/a"])
             let second = try await fixture.claim()[0]
             #expect(second.attempt == 2)
             let again = try await fixture.queue.retry(
@@ -236,11 +236,11 @@ import Testing
             try await fixture.push(QueueFixture.job("a", batch: "b"))
             try await fixture.admit()
             let job = try await fixture.claim(lease: .seconds(1))[0]
-            let before = try await fixture.redis.send(["ZSCORE", .string(fixture.keys.lease), "a"]).string ?? ""
+            let before = try await fixture.redis.send(["ZSCORE", .string(fixture.keys.lease), "b/a"]).string ?? ""
             try await fixture.queue.cancel(batch: "b")
-            let renewed = try await fixture.queue.renew([("a", 1)], worker: "w1", lease: .seconds(99), info: "{}")
-            #expect(renewed.lost.isEmpty && renewed.cancelled == ["a"])
-            let after = try await fixture.redis.send(["ZSCORE", .string(fixture.keys.lease), "a"]).string ?? ""
+            let renewed = try await fixture.queue.renew([("b/a", 1)], worker: "w1", lease: .seconds(99), info: "{}")
+            #expect(renewed.lost.isEmpty && renewed.cancelled == ["b/a"])
+            let after = try await fixture.redis.send(["ZSCORE", .string(fixture.keys.lease), "b/a"]).string ?? ""
             #expect((Double(after) ?? 0) - (Double(before) ?? 0) > 90_000)
             #expect(try await fixture.queue.workerCount() == 1)
             #expect(try await fixture.finish(job, .cancelled) == .ok)
@@ -276,7 +276,7 @@ import Testing
             } throws: { ($0 as? RedisError)?.code == .outOfMemory }
             let jobs = try await fixture.claim(2)
             #expect(jobs.count == 2)
-            let renewed = try await fixture.queue.renew([("a", 1)], worker: "w1", lease: .seconds(9), info: "{}")
+            let renewed = try await fixture.queue.renew([("b/a", 1)], worker: "w1", lease: .seconds(9), info: "{}")
             #expect(renewed.lost.isEmpty)
             #expect(try await fixture.finish(jobs[0]) == .ok)
             #expect(try await fixture.finish(jobs[1], .failed) == .ok)

@@ -32,12 +32,13 @@ import Testing
     }
 
     @Test(arguments: [
-        ("", "JSON"), ("[]", "type"), ("{}", "source"), (#"{"source":1}"#, "source"), (#"{"source":""}"#, "empty"),
+        ("", "JSON"), ("[]", "the job is a list; allowed is an object"), ("{}", "source"), (#"{"source":1}"#, "source"),
+        (#"{"source":""}"#, "empty"),
         (#"{"source":"x","sauce":1}"#, "\"sauce\""), (#"{"source":"x","id":"a b"}"#, "id"),
         (#"{"source":"x","credential":""}"#, "credential"), (#"{"source":"x","credential":"a\nb"}"#, "credential"),
         (#"{"source":"x","attempts":0}"#, "attempts"), (#"{"source":"x","renditions":[]}"#, "empty"),
         (#"{"source":"x","renditions":[{"width":1,"colour":2}]}"#, "colour"),
-        (#"{"source":"x","renditions":[{"width":1,"name":"a"},{"width":2,"name":"a"}]}"#, "share"),
+        (#"{"source":"x","renditions":[{"width":1,"name":"a"},{"width":2,"name":"a"}]}"#, "renditions[0] shares"),
         (#"{"source":"x","preset":"p","renditions":[{"width":1}]}"#, "either"),
         (#"{"source":"x","priority":"urgent"}"#, "urgent"),
         (#"{"source":"x","output":"/srv"}"#, "file:"), (#"{"source":"x","output":"file:///a/{nome}"}"#, "{nome}"),

@@ -11,7 +11,8 @@ struct PlainJSONReaderTests {
     private static let job = #"""
         {"id":"a.1","kind":"process","source":"https:\/\/example.org/größe/\"a\\b\".jpg","attempts":7,
          "renditions":[{"name":"small","width":256,"height":171,"background":"#ff0000","format":"webp"},{"width":64}],
-         "output":"file:///out/{path}/{stem}-{name}.{ext}","batch":"spring","priority":"bulk","credential":"partner"}
+         "output":"file:///out/{path}/{stem}-{name}.{ext}","batch":"spring","priority":"bulk","credential":"partner",
+         "labels":{"order":12,"color":"red","paid":true}}
         """#
 
     private func decoded(_ json: String) -> Job? { try? JSONDecoder().decode(Job.self, from: Data(json.utf8)) }
@@ -41,7 +42,7 @@ struct PlainJSONReaderTests {
             (#"{"source":"a","unknown":1}"#, "unknown field \"unknown\""),
             (#"{"source":"a","renditions":[{"widht":3}]}"#, "unknown field \"widht\""),
             (#"{"source":"a","renditions":[{"width":3},{"width":0}]}"#, "renditions[1]"),
-            (#"{"source":"a","attempts":0}"#, "attempts is 1 to 100"),
+            (#"{"source":"a","attempts":0}"#, "attempts is 0; allowed are 1 to 100"),
             (#"{"source":"a","renditions":[]}"#, "renditions is empty"),
         ] {
             let error = #expect(throws: JobError.self) { try Job(json: Data(json.utf8)) }

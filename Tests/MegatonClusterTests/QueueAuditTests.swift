@@ -189,12 +189,12 @@ import Testing
     @Test func aLeaseWinsOverReadyAndDelay() async throws {
         try await withJob { (fixture) async throws in
             let job = try await fixture.claim()[0]
-            try await fixture.redis.send(["LPUSH", ready(fixture), "a"])
+            try await fixture.redis.send(["LPUSH", ready(fixture), "b/a"])
             try await findAndMend([.twoStates: 1], fixture)
-            try await far(fixture.keys.delay, "a", fixture)
+            try await far(fixture.keys.delay, "b/a", fixture)
             try await findAndMend([.twoStates: 1], fixture)
-            try await fixture.redis.send(["LPUSH", ready(fixture, .bulk), "a", "a"])
-            try await far(fixture.keys.delay, "a", fixture)
+            try await fixture.redis.send(["LPUSH", ready(fixture, .bulk), "b/a", "b/a"])
+            try await far(fixture.keys.delay, "b/a", fixture)
             #expect(try await audit(fixture).examples.map(\.what) == ["it is in lease + delay + ready + ready"])
             try await findAndMend([.twoStates: 1], fixture)
             #expect(try await fixture.places("a") == ["lease"])
@@ -207,17 +207,17 @@ import Testing
     @Test func aDelayWinsOverReady() async throws {
         try await withJob { (fixture) async throws in
             try await putOff(fixture.claim()[0], fixture)
-            try await fixture.redis.send(["RPUSH", ready(fixture), "a"])
+            try await fixture.redis.send(["RPUSH", ready(fixture), "b/a"])
             try await findAndMend([.twoStates: 1], fixture)
             #expect(try await fixture.places("a") == ["delay"])
-            try await fixture.redis.send(["ZADD", .string(fixture.keys.delay), "XX", "1", "a"])
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.delay), "XX", "1", "b/a"])
             try await runsOnce("a", fixture)
         }
     }
 
     @Test(arguments: Job.Priority.allCases) func whatIsReadyTwiceIsReadyOnce(_ second: Job.Priority) async throws {
         try await withJob { (fixture) async throws in
-            try await fixture.redis.send(["LPUSH", ready(fixture, second), "a"])
+            try await fixture.redis.send(["LPUSH", ready(fixture, second), "b/a"])
             try await findAndMend([.twoStates: 1], fixture)
             #expect(try await fixture.count("LLEN", fixture.keys.ready(.normal)) == 1)
             try await runsOnce("a", fixture)
@@ -231,9 +231,9 @@ import Testing
     ) async throws {
         try await withJob { (fixture) async throws in
             if let meta {
-                try await fixture.redis.send(["HSET", .string(fixture.keys.meta), "a", .string(meta)])
+                try await fixture.redis.send(["HSET", .string(fixture.keys.meta), "b/a", .string(meta)])
             } else {
-                try await fixture.redis.send(["HDEL", .string(fixture.keys.meta), "a"])
+                try await fixture.redis.send(["HDEL", .string(fixture.keys.meta), "b/a"])
             }
             try await findAndMend([.withoutMeta: 1], fixture)
             #expect(try await fixture.places("a") == ["dead"])
@@ -258,7 +258,7 @@ import Testing
         try await withJob { (fixture) async throws in
             let job = try await fixture.claim()[0]
             #expect(try await fixture.finish(job, .failed) == .ok)
-            try await fixture.redis.send(["HSET", .string(fixture.keys.body), "a", "{}"])
+            try await fixture.redis.send(["HSET", .string(fixture.keys.body), "b/a", "{}"])
             try await findAndMend([.withoutMeta: 1], fixture)
             #expect(try await fixture.queue.dead(id: "a")?.job.code == "x", "it died of what it died of")
             #expect(try await fixture.batch("b")["failed"] == 1)
@@ -268,7 +268,7 @@ import Testing
 
     @Test func aMetaWithoutBodyHasFailed() async throws {
         try await withJob { (fixture) async throws in
-            try await fixture.redis.send(["HDEL", .string(fixture.keys.body), "a"])
+            try await fixture.redis.send(["HDEL", .string(fixture.keys.body), "b/a"])
             try await findAndMend([.withoutBody: 1], fixture)
             #expect(try await fixture.places("a").isEmpty)
             #expect(try await fixture.count("HLEN", fixture.keys.meta) == 0)
@@ -281,7 +281,7 @@ import Testing
     /// Fault: the script ended there, each time, and what came after it was never mended.
     @Test func aDamagedBatchKeepsNothingFromBeingMended() async throws {
         try await withJob { (fixture) async throws in
-            try await fixture.redis.send(["HDEL", .string(fixture.keys.body), "a"])
+            try await fixture.redis.send(["HDEL", .string(fixture.keys.body), "b/a"])
             try await fixture.redis.send(["SET", .string(fixture.keys.batch("b")), "no hash"])
             try await findAndMend([.withoutBody: 1], fixture)
             let ends = try await fixture.redis.send(["HGET", .string(fixture.keys.stat), "damaged_batch_ends"])
@@ -308,13 +308,13 @@ import Testing
 
     @Test func theLivingAreNotDead() async throws {
         try await withJob { (fixture) async throws in
-            try await fixture.redis.send(["ZADD", .string(fixture.keys.dead), "1", "a"])
-            try await fixture.redis.send(["HSET", .string(fixture.keys.deadInfo), "a", "{}"])
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.dead), "1", "b/a"])
+            try await fixture.redis.send(["HSET", .string(fixture.keys.deadInfo), "b/a", "{}"])
             try await findAndMend([.undead: 1], fixture)
             #expect(try await fixture.places("a") == ["ready"])
             #expect(try await fixture.count("HLEN", fixture.keys.deadInfo) == 0)
             try await fixture.redis.send(["DEL", ready(fixture)])
-            try await fixture.redis.send(["ZADD", .string(fixture.keys.dead), "1", "a"])
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.dead), "1", "b/a"])
             try await findAndMend([.orphan: 1, .undead: 1], fixture)
             try await runsOnce("a", fixture)
         }

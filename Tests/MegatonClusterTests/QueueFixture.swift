@@ -79,7 +79,7 @@ struct QueueFixture: Sendable {
         _ status: JobOutcome.Status = .done
     ) async throws -> Verdict {
         let dead = status == .failed ? DeadJob(code: "x", message: "why", job: "{}") : nil
-        let outcome = JobOutcome(source: job.id, status: status)
+        let outcome = JobOutcome(id: job.id, source: job.id, status: status)
         let end = JobEnd(job: job, outcome: outcome, dead: dead, counters: ["renders": 1])
         return try await queue.settle([end], worker: worker)[0]
     }
@@ -87,7 +87,7 @@ struct QueueFixture: Sendable {
     /// Runs a lease out without waiting for it: Redis' clock is the only one that counts, and the score is what it is
     /// compared with.
     func expire(_ job: ClaimedJob) async throws {
-        try await redis.send(["ZADD", .string(keys.lease), "XX", "1", .string(job.id)])
+        try await redis.send(["ZADD", .string(keys.lease), "XX", "1", .string(job.key.text)])
     }
 
     func count(_ command: String, _ key: String) async throws -> Int {
@@ -101,8 +101,16 @@ struct QueueFixture: Sendable {
         return line?.split(separator: "=").last.flatMap { Int($0) } ?? 0
     }
 
-    /// Where an id is: a job must be in one place at a time.
+    /// Where an id is, of whatever batch: a job must be in one place at a time.
     func places(_ id: String) async throws -> Set<String> {
+        let batches = try await redis.send(["ZRANGE", .string(keys.batches), "0", "-1"]).array ?? []
+        let keys = [id] + batches.compactMap(\.string).map { JobKey(batch: $0, id: id).text }
+        var places: Set<String> = []
+        for key in keys { places.formUnion(try await self.places(key: key)) }
+        return places
+    }
+
+    private func places(key id: String) async throws -> Set<String> {
         var places: Set<String> = []
         for priority in Job.Priority.allCases {
             if try await redis.send(["LPOS", .string(keys.ready(priority)), .string(id)]).int != nil {

@@ -230,8 +230,7 @@ final class FaultCluster: Sendable {
 
     /// What a dead job died of.
     func deathCode(_ id: String) async throws -> String? {
-        let json = try await client.send(["HGET", "megaton:{default}:deadinfo", .string(id)]).string ?? ""
-        return (try? JSONDecoder().decode(DeadJob.self, from: Data(json.utf8)))?.code
+        try await JobQueue(client, keys: QueueKeys()).dead(id: id)?.job.code
     }
 
     /// Makes all leases run out now, as they would by themselves where their workers are dead.

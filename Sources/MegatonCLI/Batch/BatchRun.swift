@@ -236,10 +236,13 @@ final class BatchRun: Sendable {
         defer { maker.complaints.end() }
         while shutdown.level == .none, let inputs = try await reader.next(Self.readAtOnce) {
             if !inputs.isEmpty { progress.withLock { $0.wasTried = true } }
-            let jobs = inputs.map { maker.json(for: $0) }
+            var jobs: [(json: Data, hasUniqueID: Bool)] = []
+            for input in inputs { jobs.append((maker.json(for: input), maker.madeID)) }
             // To ask for them again is the operator's word that they may run.
-            if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap { try? Job(json: $0) }) }
-            for job in jobs { try await submitter.add(job) }
+            if options.retryFailed != nil {
+                try await queue.forgetDeaths(of: jobs.compactMap { try? Job(json: $0.json) })
+            }
+            for job in jobs { try await submitter.add(job.json, hasUniqueID: job.hasUniqueID) }
             // At the end of a chunk, so that few inputs start at once and many go in large pushes.
             try await submitter.flush()
             began(with: await submitter.submitted)

@@ -15,6 +15,8 @@ struct JobMaker {
 
     private var namer = OutputNamer()
     private var count = 0
+    /// Whether the last job's id was made here, so that no other job of the batch has it.
+    private(set) var madeID = false
     /// What was said of lines that are no jobs.
     private(set) var complaints = LineComplaints()
 
@@ -38,6 +40,7 @@ struct JobMaker {
     /// and the ledger has its line; where it stands only we know.
     mutating func json(for input: Input) -> Data {
         count += 1
+        madeID = true
         switch input {
         case .source(let url, let place):
             let job = Job(
@@ -57,10 +60,12 @@ struct JobMaker {
                 job = try Job(json: line)
             } catch {
                 complaints.add(place, error)
+                madeID = false
                 return line
             }
             job.batch = batch
-            if job.id == nil { job.id = "\(batch).\(count)" }
+            madeID = job.id == nil
+            if madeID { job.id = "\(batch).\(count)" }
             if job.kind == .process {
                 if job.renditions == nil && job.preset == nil { job.renditions = renditions }
                 if job.output == nil { job.output = template(Self.place(of: job.source), job.source) }

@@ -45,6 +45,7 @@ struct RetryLedger {
         job.id = nil
         job.batch = nil
         job.ignoresRememberedFailures = true
+        job.requeuedFrom = nil
         return job
     }
 

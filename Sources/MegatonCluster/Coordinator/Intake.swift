@@ -183,13 +183,24 @@ struct Intake: Sendable {
         min(max(score.flatMap(Double.init).map { Int($0) } ?? 1, 1), BatchPolicy.maximumWeight)
     }
 
-    /// Which of the batches admit the same job only once.
-    private func deduplicating(_ batches: [String]) async throws(RedisError) -> Set<String> {
+    /// What each batch has to know of its jobs.
+    private func memories(_ batches: [String]) async throws(RedisError) -> [String: Memory] {
         let replies = try await queue.redis.pipeline(
-            batches.map { ["HGET", .string(queue.keys.batch($0)), "deduplicate"] }
+            batches.map { ["HMGET", .string(queue.keys.batch($0)), "deduplicate", "unique"] }
         )
         try Self.checkBatches(replies)
-        return Set(zip(batches, replies).filter { $1.string == "1" }.map(\.0))
+        return zip(batches, replies).reduce(into: [:]) { memories, entry in
+            let fields = (entry.1.array ?? []).map(\.string)
+            guard fields.count == 2 else { return }
+            memories[entry.0] = Memory(deduplicates: fields[0] == "1", idsAreUnique: fields[1] == "1")
+        }
+    }
+
+    private struct Memory {
+        /// Admits the same job only once.
+        var deduplicates = false
+        /// No id can be there twice.
+        var idsAreUnique = false
     }
 
     /// A batch whose key is no hash must not hold the others up: `admit` refuses its jobs.
@@ -206,29 +217,33 @@ struct Intake: Sendable {
         let (keys, candidates) = (queue.keys, staged.examined)
         let batches = Array(Set(candidates.map(\.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
-        let deduplicating = try await deduplicating(batches)
+        let memories = try await memories(batches)
         var arguments: [RedisArgument] = [
             .string(name), .int(epoch), .int(max(1, workers)), .int(staged.round), .int(batches.count),
         ]
         arguments += batches.map { .string($0) }
         for candidate in candidates {
-            arguments += [.string(candidate.id)]
+            arguments += [.string(candidate.key.text)]
+            let memory = memories[candidate.batch] ?? Memory()
+            var content: String?
             let batch = RedisArgument.int(number[candidate.batch] ?? 0)
             let isOwn: RedisArgument = candidate.isOwn ? "1" : "0"
             switch candidate.verdict {
             case .valid(let job, let json):
                 let priority = (Job.Priority.allCases.firstIndex(of: job.priority) ?? 1) + 1
-                let digest = deduplicating.contains(candidate.batch) ? candidate.digest : nil
+                let digest = memory.deduplicates ? candidate.digest : nil
+                content = candidate.batch.isEmpty || memory.idsAreUnique ? nil : candidate.content
                 arguments += [
                     .string("\(priority)@\(job.sourceDigest)"), batch, isOwn, .buffer(ByteBuffer(bytes: json)),
                     .buffer(ByteBuffer(bytes: digest ?? Data())),
                 ]
-            case .invalid(let dead):
+            case .invalid(let dead, let source):
                 arguments += [
                     "x", batch, isOwn, .buffer(ByteBuffer(bytes: WireJSON.data(dead))),
-                    .buffer(ByteBuffer(bytes: candidate.outcome(dead).json())),
+                    .buffer(ByteBuffer(bytes: candidate.outcome(dead, source: source).json())),
                 ]
             }
+            arguments += [.string(content ?? ""), .string(candidate.labels.map { WireJSON.text($0) } ?? "")]
         }
         let reply = try await queue.redis.run(
             QueueScripts.admit,

@@ -8,7 +8,7 @@ struct JobValidator: Sendable {
 
     /// What was pushed, looked at.
     struct Candidate: Sendable {
-        let id: String
+        let key: JobKey
         /// Empty where it has none.
         let batch: String
         /// Whether it came through its batch's own intake.
@@ -18,16 +18,25 @@ struct JobValidator: Sendable {
         enum Verdict: Sendable {
             /// The job, and the JSON in its full form.
             case valid(Job, json: Data)
-            case invalid(DeadJob)
+            case invalid(DeadJob, source: String?)
+        }
+
+        /// Nil of an invalid job whose labels cannot be read.
+        var labels: Job.Labels? {
+            switch verdict {
+            case .valid(let job, _): job.labels
+            case .invalid(let dead, _): dead.labels
+            }
         }
 
         /// For the ledger, where it is invalid.
-        func outcome(_ dead: DeadJob) -> JobOutcome {
+        func outcome(_ dead: DeadJob, source: String?) -> JobOutcome {
             JobOutcome(
-                id: id,
-                source: String(dead.job.prefix(256)),
+                id: key.id,
+                source: source ?? String(dead.job.prefix(256)),
                 status: .failed,
-                error: .init(code: dead.code, message: dead.message, retryable: false)
+                error: .init(code: dead.code, message: dead.message, retryable: false),
+                labels: dead.labels
             )
         }
 
@@ -38,25 +47,44 @@ struct JobValidator: Sendable {
             job.batch = nil
             job.priority = .normal
             job.attempts = 1
+            job.labels = nil
+            job.requeuedFrom = nil
+            job.ignoresRememberedFailures = false
             return Data(SHA256.hash(data: job.json()).prefix(16))
+        }
+
+        /// Tells jobs with the same id apart by everything but id, batch, priority and attempts: 32 hex digits. Not by their
+        /// JSON, which takes as long to write as the rest of the validation.
+        var content: String? {
+            guard case .valid(let job, _) = verdict else { return nil }
+            var fields = [job.kind.rawValue, job.source, job.output ?? "", job.credential ?? ""]
+            if let labels = job.labels { fields.append(WireJSON.text(labels)) }
+            for rendition in job.renditions ?? [] { fields += [rendition.name] + rendition.identity }
+            var hash = SHA256()
+            // Each with its length, so that no field can pass for two.
+            for field in fields { hash.update(data: Data("\(field.utf8.count):\(field)".utf8)) }
+            return hash.finalize().prefix(16).map { String($0 + 256, radix: 16).dropFirst() }.joined()
         }
     }
 
     /// Bytes of an unreadable job that are kept to be looked at.
     private static let excerpt = 1024
+    /// Presets that a message names.
+    private static let shownPresets = 32
     /// What `stage` puts in front of the rest of a job that was too large.
     private static let tooLargeMark: UInt8 = 1
 
     /// - Parameter batch: whose intake it came through; empty for the public one, where the job itself names its batch.
     func examine(_ json: Data, batch: String) -> Candidate {
+        let isOwn = !batch.isEmpty
         do throws(JobError) {
             if json.first == Self.tooLargeMark {
-                throw JobError("a job's JSON may have \(Job.maximumSize) bytes; this one had more")
+                throw JobError("the job has too many bytes of JSON; allowed are \(Job.maximumSize)")
             }
             var job = try Job(json: json)
             if !batch.isEmpty {
                 if let other = job.batch, other != batch {
-                    throw JobError("the job names the batch \"\(other)\" but came through the intake of \"\(batch)\"")
+                    throw JobError("batch is \"\(other)\", but the job came through the intake of \"\(batch)\"")
                 }
                 job.batch = batch
             }
@@ -67,34 +95,51 @@ struct JobValidator: Sendable {
             let id = job.id ?? Self.newID()
             job.id = id
             return Candidate(
-                id: id,
+                key: JobKey(batch: job.batch ?? job.requeuedFrom, id: id),
                 batch: job.batch ?? "",
-                isOwn: !batch.isEmpty,
+                isOwn: isOwn,
                 verdict: .valid(job, json: isFull ? json : job.json())
             )
         } catch {
-            let text = String(decoding: json.prefix(Self.excerpt), as: UTF8.self)
+            let isCut = json.first == Self.tooLargeMark
+            let text = String(decoding: json.dropFirst(isCut ? 1 : 0).prefix(Self.excerpt), as: UTF8.self)
+            let identity = JobIdentity(isCut ? Data(json.dropFirst()) : json, isCut: isCut)
+            let batch = batch.isEmpty ? identity.batch ?? "" : batch
             let dead = DeadJob(
                 code: "invalid_job",
                 message: error.message,
                 batch: batch.isEmpty ? nil : batch,
+                labels: identity.labels,
                 job: text
             )
-            return Candidate(id: Self.newID(), batch: batch, isOwn: !batch.isEmpty, verdict: .invalid(dead))
+            return Candidate(
+                key: JobKey(batch: batch, id: identity.id ?? Self.newID()),
+                batch: batch,
+                isOwn: isOwn,
+                verdict: .invalid(dead, source: identity.source)
+            )
         }
     }
 
     private func renditions(of job: Job) throws(JobError) -> [Rendition]? {
         guard job.kind == .process else {
             if job.renditions != nil || job.output != nil {
-                throw JobError("a job of kind \"fetch\" has neither renditions nor an output")
+                let field = job.renditions != nil ? "renditions" : "output"
+                throw JobError(
+                    "\(field) goes with kind \"process\" alone; kind \"fetch\" has neither renditions nor output"
+                )
             }
             return nil
         }
         if let name = job.preset {
             guard let preset = presets[name] else {
-                let known = presets.keys.sorted().joined(separator: ", ")
-                throw JobError("no preset \"\(name)\"; the coordinator knows \(known.isEmpty ? "none" : known)")
+                let known = presets.keys.sorted()
+                let near = Spelling.nearest(to: name, among: known).map { "; did you mean \"\($0)\"?" } ?? ""
+                let some = known.prefix(Self.shownPresets).joined(separator: ", ")
+                throw JobError(
+                    "preset is \(FieldProblem.quoted(name)), which the coordinator does not know; allowed are "
+                        + (known.isEmpty ? "none: it has no presets" : some) + near
+                )
             }
             return preset
         }

@@ -1,7 +1,7 @@
 extension QueueAudit {
     /// What is wrong with one id, as the script saw it.
     struct Fault: Equatable {
-        /// Of the job; the epoch of a stage, the batch of an intake.
+        /// Of the job, the text of its key; the epoch of a stage, the batch of an intake.
         let id: String
         let kind: Kind
         /// `lease + ready`: the lists that have it.
@@ -10,7 +10,9 @@ extension QueueAudit {
         var batch = ""
 
         /// For people.
-        var text: String {
+        var text: String { JobKey(id).batch.map { "\(sentence) (batch \($0))" } ?? sentence }
+
+        private var sentence: String {
             switch kind {
             case .orphan: "it has body and meta and is in no list"
             case .twoStates: "it is in \(places)"

@@ -32,7 +32,9 @@ extension QueueAudit {
 
         mutating func add(_ found: [Fault]) {
             for fault in found { faults[fault.kind, default: 0] += 1 }
-            examples += found.prefix(max(0, Self.shown - examples.count)).map { .init(id: $0.id, what: $0.text) }
+            examples += found.prefix(max(0, Self.shown - examples.count)).map {
+                .init(id: JobKey($0.id).id, what: $0.text)
+            }
         }
     }
 }

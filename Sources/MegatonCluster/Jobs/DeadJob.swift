@@ -7,6 +7,7 @@ public struct DeadJob: Sendable, Hashable, Codable {
     /// Who buried it.
     public var worker: String?
     public var batch: String?
+    public var labels: Job.Labels?
     /// The job's JSON, or the first KiB of what was pushed in its place.
     public var job: String
 
@@ -16,6 +17,7 @@ public struct DeadJob: Sendable, Hashable, Codable {
         attempts: Int = 0,
         worker: String? = nil,
         batch: String? = nil,
+        labels: Job.Labels? = nil,
         job: String
     ) {
         self.code = code
@@ -23,6 +25,7 @@ public struct DeadJob: Sendable, Hashable, Codable {
         self.attempts = attempts
         self.worker = worker
         self.batch = batch
+        self.labels = labels
         self.job = job
     }
 }

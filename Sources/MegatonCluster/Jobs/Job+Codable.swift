@@ -4,32 +4,49 @@ internal import MegatonPipeline
 /// The wire form. Unknown fields are refused by name, and so is every value that could not work.
 extension Job: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
-        case id, kind, source, renditions, preset, output, batch, priority, attempts, credential
+        case id, kind, source, renditions, preset, output, batch, priority, attempts, credential, labels, requeuedFrom
         case ignoresRememberedFailures = "ignore_remembered_failures"
     }
 
-    /// - Throws: `DecodingError` with a sentence that names the field.
+    /// - Throws: `DecodingError` with a sentence that names the field, its value and what is allowed.
     public init(from decoder: any Decoder) throws {
         let isChecked = decoder.userInfo[.wasValidated] as? Bool == true
-        if !isChecked { try decoder.refuseUnknownFields(except: CodingKeys.self) }
-        let fields = try decoder.container(keyedBy: CodingKeys.self)
-        self.init(
-            id: try fields.decodeIfPresent(String.self, forKey: .id),
-            kind: try fields.decodeIfPresent(Kind.self, forKey: .kind) ?? .process,
-            source: try fields.decode(String.self, forKey: .source),
-            renditions: try fields.decodeIfPresent([Rendition].self, forKey: .renditions),
-            preset: try fields.decodeIfPresent(String.self, forKey: .preset),
-            output: try fields.decodeIfPresent(String.self, forKey: .output),
-            batch: try fields.decodeIfPresent(String.self, forKey: .batch),
-            priority: try fields.decodeIfPresent(Priority.self, forKey: .priority) ?? .normal,
-            attempts: try fields.decodeIfPresent(Int.self, forKey: .attempts) ?? 5,
-            credential: try fields.decodeIfPresent(String.self, forKey: .credential),
-            ignoresRememberedFailures: try fields.decodeIfPresent(Bool.self, forKey: .ignoresRememberedFailures)
-                ?? false
+        let fields = try decoder.fields(
+            CodingKeys.self,
+            isChecked: isChecked,
+            allowed: #"an object such as {"source": "https://example.com/a.jpg"}"#
         )
-        if !isChecked, let complaint {
-            throw DecodingError.dataCorrupted(.init(codingPath: decoder.codingPath, debugDescription: complaint))
+        func text(_ key: CodingKeys, _ allowed: String) throws -> String? {
+            try fields.read(String.self, key, allowed: allowed)
         }
+        guard let source = try text(.source, Self.allowedSources) else {
+            throw FieldProblem("source", "is missing; allowed \(Self.allowedSources)").error(at: decoder.codingPath)
+        }
+        // Not shown if it is wrong: it may be a secret in the place of its name.
+        guard let credential = try? fields.decodeIfPresent(String.self, forKey: .credential) ?? "-" else {
+            throw Self.problem(of: .credential).error(at: decoder.codingPath)
+        }
+        let hasCredential = try fields.contains(.credential) && !fields.decodeNil(forKey: .credential)
+        self.init(
+            id: try fields.read(JobID.self, .id, allowed: JobID.allowed)?.text,
+            kind: try fields.decodeIfPresent(Kind.self, forKey: .kind) ?? .process,
+            source: source,
+            renditions: try fields.read([Rendition].self, .renditions, allowed: "are lists of objects"),
+            preset: try text(.preset, "are names of the coordinator's presets"),
+            output: try text(.output, "are texts such as \"file:///srv/{path}/{stem}-{name}.{ext}\""),
+            batch: try text(.batch, Self.allowedNames),
+            priority: try fields.decodeIfPresent(Priority.self, forKey: .priority) ?? .normal,
+            attempts: try fields.read(Int.self, .attempts, allowed: "are whole numbers from 1 to 100") ?? 5,
+            credential: hasCredential ? credential : nil,
+            ignoresRememberedFailures: try fields.read(
+                Bool.self,
+                .ignoresRememberedFailures,
+                allowed: "are true and false"
+            ) ?? false,
+            labels: try fields.read(Labels.self, .labels, allowed: "are objects of texts, numbers, true and false"),
+            requeuedFrom: try text(.requeuedFrom, Self.allowedNames)
+        )
+        if !isChecked, let problem { throw problem.error(at: decoder.codingPath) }
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -46,31 +63,66 @@ extension Job: Codable {
         try fields.encodeIfPresent(credential, forKey: .credential)
         // Left out as a rule: earlier versions refuse fields that they do not know.
         if ignoresRememberedFailures { try fields.encode(true, forKey: .ignoresRememberedFailures) }
+        try fields.encodeIfPresent(labels, forKey: .labels)
+        try fields.encodeIfPresent(requeuedFrom, forKey: .requeuedFrom)
     }
 
     /// Says what is wrong with the values, or nil.
-    public var complaint: String? {
-        if let id, !Self.isName(id) { return "id must match [A-Za-z0-9._:-]{1,128}" }
-        if let batch, !Self.isName(batch) { return "batch must match [A-Za-z0-9._:-]{1,128}" }
-        if let credential, !Self.isName(credential) { return "credential must match [A-Za-z0-9._:-]{1,128}" }
-        if source.isEmpty { return "source is empty" }
-        if !(1...100).contains(attempts) { return "attempts is 1 to 100" }
-        if let renditions {
-            if renditions.isEmpty { return "renditions is empty" }
-            if renditions.count > Self.maximumRenditions {
-                return "a job may have \(Self.maximumRenditions) renditions; this one has \(renditions.count)"
-            }
-            if Set(renditions.map(\.name)).count < renditions.count { return "two renditions share a name" }
-            if preset != nil { return "a job has either renditions or a preset" }
+    public var complaint: String? { problem?.description }
+
+    /// The first field whose value cannot be used, or nil.
+    var problem: FieldProblem? {
+        if let id, !Self.isName(id) {
+            return FieldProblem("id", "is \(FieldProblem.quoted(id)); allowed \(JobID.allowed)")
         }
-        if let output {
-            do {
-                _ = try OutputTemplate(output)
-            } catch {
-                return error.message
+        for (field, name) in [("batch", batch), ("requeuedFrom", requeuedFrom)] {
+            if let name, !Self.isName(name) {
+                return FieldProblem(field, "is \(FieldProblem.quoted(name)); allowed \(Self.allowedNames)")
             }
         }
-        return nil
+        if let credential, !Self.isName(credential) { return Self.problem(of: .credential) }
+        if source.isEmpty { return FieldProblem("source", "is empty; allowed \(Self.allowedSources)") }
+        if !(1...100).contains(attempts) { return FieldProblem("attempts", "is \(attempts); allowed are 1 to 100") }
+        if let labels, let problem = Self.problem(labels) { return problem }
+        return renditionsProblem ?? outputProblem
+    }
+
+    private var renditionsProblem: FieldProblem? {
+        guard let renditions else { return nil }
+        if renditions.isEmpty {
+            return FieldProblem("renditions", "is empty; allowed are 1 to \(Self.maximumRenditions) renditions")
+        }
+        if renditions.count > Self.maximumRenditions {
+            return FieldProblem(
+                "renditions",
+                "has \(renditions.count) renditions; allowed are 1 to \(Self.maximumRenditions)"
+            )
+        }
+        var places: [String: Int] = [:]
+        for (place, rendition) in renditions.enumerated() {
+            if let other = places.updateValue(place, forKey: rendition.name) {
+                let name = FieldProblem.quoted(rendition.name)
+                return FieldProblem("renditions[\(place)].name", "is \(name), a name that renditions[\(other)] shares")
+            }
+        }
+        return preset == nil ? nil : FieldProblem("preset", "goes with no renditions: a job has either of them")
+    }
+
+    private var outputProblem: FieldProblem? {
+        guard let output else { return nil }
+        do {
+            _ = try OutputTemplate(output)
+            return nil
+        } catch {
+            return FieldProblem("output", "is \(FieldProblem.quoted(output)): \(error.message)")
+        }
+    }
+
+    private static let allowedNames = "are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
+    private static let allowedSources = "are URLs with https:, http:, file:, data:, s3: or ftp:"
+
+    private static func problem(of key: CodingKeys) -> FieldProblem {
+        FieldProblem(key.rawValue, "is not the name of one; allowed \(allowedNames)")
     }
 
     /// Whether a text may be the id of a job, or the name of a batch or a credential.
@@ -92,7 +144,7 @@ extension Job {
     /// - Throws: `JobError` with a sentence for whoever wrote the JSON.
     public init(json: Data, wasValidated: Bool = false) throws(JobError) {
         guard json.count <= Self.maximumSize else {
-            throw JobError("a job's JSON may have \(Self.maximumSize) bytes; this one has \(json.count)")
+            throw JobError("the job has \(json.count) bytes of JSON; allowed are \(Self.maximumSize)")
         }
         if let job = Self(plainJSON: json), wasValidated || job.complaint == nil {
             self = job
@@ -121,14 +173,18 @@ public struct JobError: Error, Sendable, Equatable {
     public init(_ message: String) { self.message = message }
 
     init(_ error: DecodingError) {
-        let (context, what): (DecodingError.Context, String) =
-            switch error {
-            case .keyNotFound(let key, let context): (context, "the field \"\(key.stringValue)\" is missing")
-            case .typeMismatch(_, let context), .valueNotFound(_, let context): (context, "a value has the wrong type")
-            case .dataCorrupted(let context): (context, context.debugDescription)
-            @unknown default: (.init(codingPath: [], debugDescription: ""), "\(error)")
-            }
-        let path = context.codingPath.map { $0.intValue.map { "[\($0)]" } ?? ".\($0.stringValue)" }.joined()
-        message = path.isEmpty ? what : "\(what) (at \(path.drop { $0 == "." }))"
+        if let problem = error.fieldProblem {
+            message = problem.path.isEmpty ? "the job \(problem.problem)" : problem.description
+            return
+        }
+        switch error {
+        case .dataCorrupted(let context) where context.codingPath.isEmpty:
+            message = "the job is not valid JSON"
+        case .dataCorrupted(let context), .typeMismatch(_, let context), .valueNotFound(_, let context),
+            .keyNotFound(_, let context):
+            message = "\(FieldProblem.path(context.codingPath)) cannot be read"
+        @unknown default:
+            message = "the job cannot be read"
+        }
     }
 }

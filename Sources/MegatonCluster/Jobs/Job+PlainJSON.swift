@@ -25,7 +25,16 @@ extension Job {
             guard let number = reader.int() else { return false }
             attempts = number
             return true
-        case .id, .kind, .source, .preset, .output, .batch, .priority, .credential:
+        case .labels:
+            labels = reader.labels()
+            return labels != nil
+        case .id:
+            id = reader.string() ?? reader.int().map(String.init)
+            return id != nil
+        case .requeuedFrom:
+            requeuedFrom = reader.string()
+            return requeuedFrom != nil
+        case .kind, .source, .preset, .output, .batch, .priority, .credential:
             guard let text = reader.string() else { return false }
             return set(key, text)
         // Rare: `init(from:)` reads it.
@@ -35,20 +44,33 @@ extension Job {
 
     private mutating func set(_ key: CodingKeys, _ text: String) -> Bool {
         switch key {
-        case .id: id = text
         case .source: source = text
         case .preset: preset = text
         case .output: output = text
         case .batch: batch = text
         case .credential: credential = text
         case .kind:
-            guard let kind = Kind(rawValue: text) else { return false }
+            guard let kind = Kind(word: text) else { return false }
             self.kind = kind
         case .priority:
-            guard let priority = Priority(rawValue: text) else { return false }
+            guard let priority = Priority(word: text) else { return false }
             self.priority = priority
-        case .renditions, .attempts, .ignoresRememberedFailures: return false
+        case .id, .renditions, .attempts, .labels, .requeuedFrom, .ignoresRememberedFailures: return false
         }
         return true
+    }
+}
+
+extension PlainJSONReader {
+    /// Labels with texts, integers, true and false. Other numbers are the decoder's part.
+    mutating func labels() -> Job.Labels? {
+        var labels: Job.Labels = [:]
+        let isRead = object { reader, name in
+            labels[name] =
+                reader.string().map { .text($0) } ?? reader.bool().map { .bool($0) }
+                ?? reader.int().map { .integer($0) }
+            return labels[name] != nil
+        }
+        return isRead ? labels : nil
     }
 }

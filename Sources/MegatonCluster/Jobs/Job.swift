@@ -3,7 +3,7 @@ public import MegatonPipeline
 /// One thing to do: a source, and what is to be made of it. The public wire form is JSON.
 public struct Job: Sendable, Hashable {
     /// What is done with the source.
-    public enum Kind: String, Sendable, Codable, CaseIterable {
+    public enum Kind: String, WordChoice {
         /// Fetch, and make the renditions.
         case process
         /// Fetch into the cache only: Nuke's prefetching.
@@ -11,11 +11,12 @@ public struct Job: Sendable, Hashable {
     }
 
     /// Who goes first.
-    public enum Priority: String, Sendable, Codable, CaseIterable {
+    public enum Priority: String, WordChoice {
         case high, normal, bulk
     }
 
-    /// `[A-Za-z0-9._:-]{1,128}`; given by the coordinator if nil.
+    /// `[A-Za-z0-9._:-]{1,128}`, or a whole number in JSON; given by the coordinator if nil. It belongs to the batch: other
+    /// batches may use the same.
     public var id: String?
     public var kind: Kind
     /// `https:`, `http:`, `file:` or `data:`.
@@ -35,6 +36,10 @@ public struct Job: Sendable, Hashable {
     public var credential: String?
     /// Whether the first attempt asks the origin in spite of a failure that the cache remembers. A retry does so anyway.
     public var ignoresRememberedFailures: Bool
+    /// Notes of the submitter, which come back in the outcome and the dead letter; at most 1 KiB of JSON.
+    public var labels: Labels?
+    /// The batch that it died in, if `megaton dead requeue` pushed it: its id is one of that batch's, which has counted it.
+    public var requeuedFrom: String?
 
     public init(
         id: String? = nil,
@@ -47,7 +52,9 @@ public struct Job: Sendable, Hashable {
         priority: Priority = .normal,
         attempts: Int = 5,
         credential: String? = nil,
-        ignoresRememberedFailures: Bool = false
+        ignoresRememberedFailures: Bool = false,
+        labels: Labels? = nil,
+        requeuedFrom: String? = nil
     ) {
         self.id = id
         self.kind = kind
@@ -60,6 +67,8 @@ public struct Job: Sendable, Hashable {
         self.attempts = attempts
         self.credential = credential
         self.ignoresRememberedFailures = ignoresRememberedFailures
+        self.labels = labels
+        self.requeuedFrom = requeuedFrom
     }
 
     /// What is made where nothing is said.

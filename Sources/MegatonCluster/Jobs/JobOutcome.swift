@@ -6,7 +6,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// Where it ended.
     public enum Status: String, Sendable, Codable {
         case done, failed, cancelled
-        /// The batch has the same job already, or a job with its id is alive.
+        /// The batch has the same job already; under the same id, with that one's outputs or error where they are known.
         case deduplicated
     }
 
@@ -93,6 +93,9 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// `maximumJobSize` bytes.
     public var job: Job?
 
+    /// The job's labels, as they were.
+    public var labels: Job.Labels?
+
     /// Bytes of a job's JSON that an outcome repeats.
     public static let maximumJobSize = 16 * 1024
 
@@ -104,7 +107,8 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         error: Failure? = nil,
         attempts: Int = 0,
         seconds: Double = 0,
-        worker: String? = nil
+        worker: String? = nil,
+        labels: Job.Labels? = nil
     ) {
         self.id = id
         self.source = source
@@ -114,6 +118,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         self.attempts = attempts
         self.seconds = seconds
         self.worker = worker
+        self.labels = labels
     }
 
     /// One line, without its end.
@@ -121,7 +126,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
 
     /// The same, of what most jobs come to; nil of others.
     var plainJSON: Data? {
-        guard error == nil, job == nil else { return nil }
+        guard error == nil, job == nil, labels == nil else { return nil }
         var json = PlainJSON(capacity: 512)
         json.open("{")
         json.field("attempts", attempts)

@@ -34,6 +34,73 @@ struct PlainJSONReader {
         return take("}")
     }
 
+    /// The fields of an object, name and value as they stand, whatever they are.
+    ///
+    /// - Parameter field: is called for each field that ends, also of an object that does not.
+    /// - Returns: whether the object ends. What is within its values need not be right.
+    mutating func members(_ field: (_ name: Data, _ value: Data) -> Void) -> Bool {
+        guard take("{") else { return false }
+        if take("}") { return true }
+        repeat {
+            skipSpace()
+            let start = position
+            guard position < bytes.count, bytes[position] == UInt8(ascii: "\""), skipString() else { return false }
+            let name = Data(bytes[start..<position])
+            guard take(":") else { return false }
+            skipSpace()
+            let valueStart = position
+            guard skipValue() else { return false }
+            let value = Data(bytes[valueStart..<position])
+            skipSpace()
+            // A number that is cut off is none.
+            guard position < bytes.count else { return false }
+            field(name, value)
+        } while take(",")
+        return take("}")
+    }
+
+    private mutating func skipString() -> Bool {
+        position += 1
+        while position < bytes.count {
+            let byte = bytes[position]
+            position += byte == UInt8(ascii: "\\") ? 2 : 1
+            if byte == UInt8(ascii: "\"") { return true }
+        }
+        position = bytes.count
+        return false
+    }
+
+    private mutating func skipValue() -> Bool {
+        var depth = 0
+        let start = position
+        while position < bytes.count {
+            switch bytes[position] {
+            case UInt8(ascii: "\""):
+                guard skipString() else { return false }
+            case UInt8(ascii: "["), UInt8(ascii: "{"):
+                depth += 1
+                position += 1
+            case UInt8(ascii: "]"), UInt8(ascii: "}"):
+                if depth == 0 { return position > start }
+                depth -= 1
+                position += 1
+            case UInt8(ascii: ","), 0x20, 0x0A, 0x0D, 0x09:
+                if depth == 0 { return position > start }
+                position += 1
+                continue
+            case let byte where depth > 0 || isOfWord(byte):
+                position += 1
+                if depth == 0, position < bytes.count, isOfWord(bytes[position]) { continue }
+            default: return false
+            }
+            if depth == 0 { return true }
+        }
+        return false
+    }
+
+    /// Of a number, or of true, false and null.
+    private func isOfWord(_ byte: UInt8) -> Bool { isOfNumber(byte) || "truefalsnl".utf8.contains(byte) }
+
     mutating func string() -> String? {
         guard take("\"") else { return nil }
         let start = position
@@ -61,6 +128,16 @@ struct PlainJSONReader {
             } else {
                 text.append(byte)
             }
+        }
+        return nil
+    }
+
+    mutating func bool() -> Bool? {
+        skipSpace()
+        for (word, value) in [("true", true), ("false", false)]
+        where bytes[position...].starts(with: word.utf8) {
+            position += word.utf8.count
+            return value
         }
         return nil
     }

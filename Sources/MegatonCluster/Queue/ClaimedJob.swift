@@ -2,7 +2,9 @@ internal import Foundation
 
 /// A job that is ours until its lease runs out.
 struct ClaimedJob: Sendable {
-    let id: String
+    let key: JobKey
+    /// As its submitter named it: what outcomes and logs show. Scripts are given the key's text.
+    var id: String { key.id }
     /// 1 for the first, and one more each time. Every write about the job carries it: it is the fence.
     let attempt: Int
     /// How many of the attempts do not count: the job was given back, or only waited for others.
@@ -23,6 +25,7 @@ struct ClaimedJob: Sendable {
     static let deathLimit = 3
     /// As it was admitted.
     let json: Data
+    /// Empty if it has none: that of a requeued job has counted it already.
     let batch: String
     let isCancelled: Bool
 }

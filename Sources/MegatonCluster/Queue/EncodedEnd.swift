@@ -30,7 +30,8 @@ struct EncodedEnd: Sendable {
     /// - Parameter batch: the number that the job's batch has in the call; 0 for none.
     func arguments(batch: Int) -> [RedisArgument] {
         [
-            .string(job.id), .int(job.attempt), .string(status.rawValue), .int(batch), .buffer(outcome), .buffer(dead),
+            .string(job.key.text), .int(job.attempt), .string(status.rawValue), .int(batch), .buffer(outcome),
+            .buffer(dead),
             .int(counters.count / 2),
         ] + counters
     }

@@ -65,7 +65,7 @@ extension JobQueue {
         if entries.isEmpty { return [] }
         let names = entries.map { RedisArgument.string($0.id) }
         let infos = try await redis.send(RedisCommand(["HMGET", .string(keys.deadInfo)] + names)).array ?? []
-        return zip(entries, infos).map { entry, info in DeadLetter(id: entry.id, died: entry.died / 1000, json: info) }
+        return zip(entries, infos).map { entry, info in DeadLetter(key: entry.id, died: entry.died / 1000, json: info) }
     }
 
     /// How many jobs are dead.
@@ -73,18 +73,55 @@ extension JobQueue {
         try await redis.send(["ZCARD", .string(keys.dead)]).int ?? 0
     }
 
-    /// One of them; nil where it is not dead.
+    /// One of an id; nil if there is none. There may be more than one, in different batches: `deadLetters` has them all.
     public func dead(id: String) async throws(RedisError) -> DeadLetter? {
-        let replies = try await redis.pipeline([
-            ["ZSCORE", .string(keys.dead), .string(id)], ["HGET", .string(keys.deadInfo), .string(id)],
-        ])
-        for case .error(let text) in replies { throw RedisError(reply: text) }
-        guard replies.count == 2, let died = replies[0].string.flatMap(Double.init) else { return nil }
-        return DeadLetter(id: id, died: died / 1000, json: replies[1])
+        try await deadLetters(id: id).first
     }
 
-    /// Takes dead jobs back to the public intake, without the batch that they died in. Their sources are no longer suspected of
-    /// process deaths: requeueing a poisoned job is the operator's word that it may run again.
+    /// The dead jobs that a submitter named so, in the order of their batches.
+    ///
+    /// - Parameters:
+    ///   - id: as the submitter gave it, or `batch/id`.
+    ///   - batch: nil for all batches; empty for jobs without one.
+    public func deadLetters(id: String, batch: String? = nil) async throws(RedisError) -> [DeadLetter] {
+        let named = JobKey(id)
+        let scope = batch ?? named.batch
+        // The queue holds 100,000 letters at the most, and their keys are short: all are read in 0.1 s.
+        var found: Set<String> = []
+        var cursor = "0"
+        repeat {
+            let reply = try await redis.send([
+                "ZSCAN", .string(keys.dead), .string(cursor), "MATCH", .string("*\(Self.escaped(named.id))*"), "COUNT",
+                "1000",
+            ])
+            guard let parts = reply.array, parts.count == 2, let next = parts[0].string else {
+                throw Self.unexpected("ZSCAN")
+            }
+            cursor = next
+            found.formUnion(parts[1].dictionary.keys.filter { JobKey($0).id == named.id })
+        } while cursor != "0"
+        var letters: [DeadLetter] = []
+        for key in found.sorted() {
+            let replies = try await redis.pipeline([
+                ["ZSCORE", .string(keys.dead), .string(key)], ["HGET", .string(keys.deadInfo), .string(key)],
+            ])
+            for case .error(let text) in replies { throw RedisError(reply: text) }
+            // Gone in between.
+            guard replies.count == 2, let died = replies[0].string.flatMap(Double.init) else { continue }
+            let letter = DeadLetter(key: key, died: died / 1000, json: replies[1])
+            if scope == nil || letter.batch ?? "" == scope { letters.append(letter) }
+        }
+        return letters
+    }
+
+    /// A text that a pattern of Redis matches literally.
+    private static func escaped(_ text: String) -> String {
+        text.reduce(into: "") { $0 += "*?[]^-\\".contains($1) ? "\\\($1)" : "\($1)" }
+    }
+
+    /// Takes dead jobs back to the public intake, without the batch that they died in; their ids stay those of that batch,
+    /// so that the same id of two batches is two jobs. Their sources are no longer suspected of process deaths: requeueing a
+    /// poisoned job is the operator's word that it may run again.
     ///
     /// - Returns: how many; one that is no longer dead, or whose JSON was not kept whole, is left out.
     public func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
@@ -93,9 +130,10 @@ extension JobQueue {
             guard var job = try? Job(json: Data(letter.job.job.utf8)) else { return [] }
             job.id = letter.id
             job.batch = nil
+            job.requeuedFrom = letter.batch
             // Whoever requeues wants the origin asked, not to be told once more why it died.
             job.ignoresRememberedFailures = true
-            return [.string(letter.id), .buffer(ByteBuffer(bytes: job.json())), .string(job.sourceDigest)]
+            return [.string(letter.key), .buffer(ByteBuffer(bytes: job.json())), .string(job.sourceDigest)]
         }
         if triples.isEmpty { return 0 }
         let reply = try await redis.run(
@@ -114,7 +152,7 @@ extension JobQueue {
         let reply = try await redis.run(
             QueueScripts.drop,
             keys: [keys.dead, keys.deadInfo],
-            arguments: letters.map { .string($0.id) }
+            arguments: letters.map { .string($0.key) }
         )
         return reply.int ?? 0
     }

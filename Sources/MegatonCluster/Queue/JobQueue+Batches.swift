@@ -6,7 +6,9 @@ internal import NIOCore
 extension JobQueue {
     /// Pushes jobs to a batch's intake. Safe to repeat: `first` says which jobs these are.
     ///
-    /// - Parameter submitter: who alone may submit to the batch.
+    /// - Parameters:
+    ///   - idsAreUnique: no job so far has an id that anybody else gave: the batch need not remember them.
+    ///   - submitter: who alone may submit to the batch.
     /// - Returns: how many jobs of the batch are submitted now.
     func submit(
         _ jobs: [Data],
@@ -14,6 +16,7 @@ extension JobQueue {
         first: Int,
         isLast: Bool,
         policy: BatchPolicy,
+        idsAreUnique: Bool = false,
         submitter: String
     ) async throws(RedisError) -> Int {
         let reply = try await redis.run(
@@ -25,6 +28,7 @@ extension JobQueue {
             arguments: [
                 .string(batch), .int(first), isLast ? "1" : "0", policy.keepsLedger ? "1" : "0",
                 policy.deduplicates ? "1" : "0", .int(policy.weight), .string(submitter),
+                idsAreUnique ? "1" : "0",
             ] + jobs.map { .buffer(ByteBuffer(bytes: $0)) }
         )
         guard let submitted = reply.int else { throw Self.unexpected("submit") }
@@ -98,7 +102,7 @@ extension JobQueue {
                 (
                     [
                         keys.batch(name), keys.results(name), keys.seen(name), keys.batches, keys.cancelled,
-                        keys.jobs(batch: name),
+                        keys.jobs(batch: name), keys.formerSeen(name),
                     ],
                     [.string(name), .int(age.wholeMilliseconds)]
                 )

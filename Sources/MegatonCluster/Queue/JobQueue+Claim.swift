@@ -59,7 +59,7 @@ extension JobQueue {
             else { throw Self.unexpected("claim") }
             claim.jobs.append(
                 ClaimedJob(
-                    id: id,
+                    key: JobKey(id),
                     attempt: attempt,
                     free: fields[6].int ?? 0,
                     stalls: stalls,

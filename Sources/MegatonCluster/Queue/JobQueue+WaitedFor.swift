@@ -32,7 +32,7 @@ extension JobQueue {
         for (job, body) in zip(delayed, bodies) {
             // It has ended since, or is of another version.
             guard let json = body.buffer.map({ Data($0.readableBytesView) }),
-                let found = try? Job(json: json, wasValidated: true), found.batch == batch,
+                let found = try? Job(json: json, wasValidated: true), (JobKey(job.id).batch ?? found.batch) == batch,
                 let url = URL(string: found.source), let host = url.host()
             else { continue }
             let port = url.port.map { ":\($0)" } ?? ""

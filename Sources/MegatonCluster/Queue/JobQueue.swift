@@ -61,7 +61,7 @@ public struct JobQueue: Sendable {
             keys: [keys.lease, keys.meta, keys.delay, keys.stat, keys.batch(job.batch), keys.cancelled] + keys.ready
                 + [keys.wake, keys.isolating],
             arguments: [
-                .string(job.id), .string(worker), .int(job.attempt), .int(delay.wholeMilliseconds),
+                .string(job.key.text), .string(worker), .int(job.attempt), .int(delay.wholeMilliseconds),
                 countsAttempt ? "1" : "0",
             ] + Self.pairs(counters)
         )

@@ -40,6 +40,8 @@ public struct QueueKeys: Sendable, Hashable {
 
     // MARK: Jobs
 
+    // Ids here are the texts of `JobKey`: `<batch>/<id>`, or the id alone of a job without a batch.
+
     /// HASH, id to the job's JSON.
     var body: String { prefix + "body" }
     /// HASH, id to `attempt|stalls|worker|priority|batch`: the attempt with `+free` if some did not count, the priority with
@@ -74,8 +76,12 @@ public struct QueueKeys: Sendable, Hashable {
     var batches: String { prefix + "batches" }
     /// SET of batches whose jobs are no longer wanted.
     var cancelled: String { prefix + "cancelled" }
-    /// SET of digests of the jobs that a deduplicating batch has; gone when the batch has ended.
-    func seen(_ batch: String) -> String { prefix + "seen:\(batch)" }
+    /// HASH of the jobs that a batch has had, gone when the batch has ended: `i<id>` to `<content>:<state>` for ids that
+    /// submitters gave, `d<digest>` to nothing if the batch admits the same only once. The state is how many duplicates
+    /// wait while the job is alive; after that its outcome, or `-` if that was not kept.
+    func seen(_ batch: String) -> String { prefix + "known:\(batch)" }
+    /// SET of digests that earlier versions kept; removed with the batch.
+    func formerSeen(_ batch: String) -> String { prefix + "seen:\(batch)" }
     /// LIST of outcomes as JSON, where the batch keeps a ledger.
     func results(_ batch: String) -> String { prefix + "results:\(batch)" }
 

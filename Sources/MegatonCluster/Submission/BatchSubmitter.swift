@@ -13,6 +13,8 @@ public actor BatchSubmitter {
     private let submitter = String(UInt64.random(in: .min ... .max), radix: 16)
     private var pending: [Data] = []
     private var pendingBytes = 0
+    /// Whether all ids so far were made for this batch.
+    private var idsAreUnique = true
     /// How many jobs Redis has.
     public private(set) var submitted = 0
 
@@ -38,7 +40,11 @@ public actor BatchSubmitter {
     }
 
     /// Adds a job; it is pushed when a chunk is full, or at `flush`.
-    public func add(_ json: Data) async throws(RedisError) {
+    ///
+    /// - Parameter hasUniqueID: the caller made the id and gives it to no other job of the batch. Of other ids the batch
+    ///   remembers which it has had, so that the same one is done once.
+    public func add(_ json: Data, hasUniqueID: Bool = false) async throws(RedisError) {
+        if !hasUniqueID { idsAreUnique = false }
         pending.append(json)
         pendingBytes += json.count
         if pending.count >= Self.chunk || pendingBytes >= Self.chunkBytes { try await flush() }
@@ -67,6 +73,7 @@ public actor BatchSubmitter {
                     first: submitted,
                     isLast: isLast,
                     policy: policy,
+                    idsAreUnique: idsAreUnique,
                     submitter: submitter
                 )
                 pending = []

@@ -169,7 +169,7 @@ struct JobHandler: Sendable {
             case .batchCancelled: end.outcome.status = .cancelled
             case .quarantined: fail(&end, Worker.poison(job, isQuarantined: true), parsed, code: Self.poison)
             case .shutdown:
-                let given = try await queue.release([(job.id, job.attempt)], worker: worker, leaves: false)
+                let given = try await queue.release([(job.key.text, job.attempt)], worker: worker, leaves: false)
                 return Told(what: "released", verdict: given == 1 ? .ok : .fenced)
             case .leaseLost, nil: return nil
             }
@@ -194,7 +194,8 @@ struct JobHandler: Sendable {
             status: .done,
             attempts: job.counted,
             seconds: seconds,
-            worker: worker
+            worker: worker,
+            labels: try? parsed.get().labels
         )
         outcome.times = JobOutcome.Times(seconds: seconds, metrics.times)
         let notes = metrics.notes
@@ -231,6 +232,7 @@ struct JobHandler: Sendable {
             attempts: job.counted,
             worker: worker,
             batch: job.batch.isEmpty ? nil : job.batch,
+            labels: end.outcome.labels,
             job: String(decoding: job.json, as: UTF8.self)
         )
     }

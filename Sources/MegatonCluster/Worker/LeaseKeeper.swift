@@ -69,7 +69,7 @@ struct LeaseKeeper: Sendable {
         let sent = ContinuousClock.now
         do throws(RedisError) {
             let (lost, cancelled, quarantined) = try await queue.renew(
-                entries.map { ($0.job.id, $0.job.attempt) },
+                entries.map { ($0.job.key.text, $0.job.attempt) },
                 worker: worker,
                 lease: lease,
                 info: info.json,
@@ -78,14 +78,14 @@ struct LeaseKeeper: Sendable {
             running.renewed(at: sent)
             let (lostIDs, cancelledIDs, quarantinedIDs) = (Set(lost), Set(cancelled), Set(quarantined))
             for entry in entries {
-                if lostIDs.contains(entry.job.id) {
+                if lostIDs.contains(entry.job.key.text) {
                     // One that has just ended is no longer ours either: the renewal may overtake the answer to its end.
                     if running.contains(entry), !entry.isEnding { statistics.add("leases_lost", 1) }
                     entry.stop(.leaseLost)
                 } else {
                     entry.prolong(to: sent + Self.validity(of: lease))
-                    if cancelledIDs.contains(entry.job.id) { entry.stop(.batchCancelled) }
-                    if quarantinedIDs.contains(entry.job.id) { entry.stop(.quarantined) }
+                    if cancelledIDs.contains(entry.job.key.text) { entry.stop(.batchCancelled) }
+                    if quarantinedIDs.contains(entry.job.key.text) { entry.stop(.quarantined) }
                 }
             }
             return nil

@@ -59,7 +59,7 @@ final class RunningJobs: Sendable {
 
         mutating func remove(_ entry: Entry?) {
             guard let entry else { return }
-            entries[entry.job.id] = nil
+            entries[entry.job.key.text] = nil
             if entry.isEnding { ending -= 1 }
         }
     }
@@ -76,13 +76,13 @@ final class RunningJobs: Sendable {
     var hasSuspect: Bool { state.withLock { $0.entries.values.contains { $0.job.isSuspect } } }
     var all: [Entry] { state.withLock { Array($0.entries.values) } }
 
-    func contains(_ entry: Entry) -> Bool { state.withLock { $0.entries[entry.job.id] === entry } }
+    func contains(_ entry: Entry) -> Bool { state.withLock { $0.entries[entry.job.key.text] === entry } }
 
     func insert(_ entry: Entry) {
         state.withLock { state in
             // The same id may have been claimed again after its lease was lost.
-            state.remove(state.entries[entry.job.id])
-            state.entries[entry.job.id] = entry
+            state.remove(state.entries[entry.job.key.text])
+            state.entries[entry.job.key.text] = entry
         }
     }
 
@@ -91,14 +91,14 @@ final class RunningJobs: Sendable {
         state.withLock { state in
             if entry.isEnding { return }
             entry.willEnd()
-            if state.entries[entry.job.id] === entry { state.ending += 1 }
+            if state.entries[entry.job.key.text] === entry { state.ending += 1 }
         }
         changed.fire()
     }
 
     func remove(_ entry: Entry) {
         // Only this attempt goes.
-        state.withLock { if $0.entries[entry.job.id] === entry { $0.remove(entry) } }
+        state.withLock { if $0.entries[entry.job.key.text] === entry { $0.remove(entry) } }
         changed.fire()
     }
 

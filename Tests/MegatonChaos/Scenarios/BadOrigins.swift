@@ -157,7 +157,7 @@ struct BadOrigins: Scenario {
         // A job's end comes behind what the host's state was told.
         for id in Self.refused {
             try await stage.reach("the end of the job \(id)", within: .seconds(10)) {
-                try await cluster.client.send(["ZSCORE", "megaton:{default}:dead", .string(id)]) != .null
+                try await letter(id, cluster) != nil
             }
         }
         try cluster.fleet.startWorkers(1)
@@ -178,8 +178,8 @@ struct BadOrigins: Scenario {
     ) async throws {
         var longest = Duration.zero
         for id in kind.ids {
-            let died = try await cluster.client.send(["ZSCORE", "megaton:{default}:dead", .string(id)]).int
-            let code = try await deathCode(id, cluster)
+            let letter = try await letter(id, cluster)
+            let (died, code) = (letter.map { Int(($0.died * 1000).rounded()) }, letter?.job.code)
             verdict.require(code == kind.code.rawValue, "\(id) died of \(code ?? "nothing"), not \(kind.code.rawValue)")
             if let died { longest = max(longest, .milliseconds(died - start)) }
         }
@@ -205,9 +205,8 @@ struct BadOrigins: Scenario {
         verdict.require(claims.count == 2 && claims.allSatisfy { $0 > 0 }, "not both workers had jobs for that host")
     }
 
-    private func deathCode(_ id: String, _ cluster: SmallCluster) async throws -> String? {
-        let json = try await cluster.client.send(["HGET", "megaton:{default}:deadinfo", .string(id)]).string ?? ""
-        return (try? JSONDecoder().decode(DeadJob.self, from: Data(json.utf8)))?.code
+    private func letter(_ id: String, _ cluster: SmallCluster) async throws -> DeadLetter? {
+        try await JobQueue(cluster.client, keys: QueueKeys()).dead(id: id)
     }
 
     /// Nothing before its Retry-After, and soon after it.
@@ -217,7 +216,7 @@ struct BadOrigins: Scenario {
         _ stage: Stage,
         _ verdict: inout Verdict
     ) async throws {
-        let code = try await deathCode("refused", cluster)
+        let code = try await letter("refused", cluster)?.job.code
         verdict.require(
             code == ImagePipeline.Error.Code.httpStatus.rawValue,
             "the refused job died of \(code ?? "nothing")"

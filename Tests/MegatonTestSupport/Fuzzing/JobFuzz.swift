@@ -36,7 +36,8 @@
                 "\"id\":\"\(number(&random)).a:b-c_d\"", "\"kind\":\"\(random.pick(["process", "fetch"]))\"",
                 "\"output\":\"file:///\(output(&random))\"", "\"batch\":\"b\(number(&random))\"",
                 "\"priority\":\"\(random.pick(["high", "normal", "bulk"]))\"", "\"attempts\":\(number(&random))",
-                "\"credential\":\(text("", &random))",
+                "\"credential\":\(text("", &random))", "\"id\":\(number(&random))",
+                "\"labels\":{\"a\":\(number(&random)),\"b\":\(text("", &random)),\"c\":true}",
                 random.once(in: 2)
                     ? "\"renditions\":[\(rendition("a", &random)),\(rendition("b.c", &random))]"
                     : "\"preset\":\(text("", &random))",
@@ -89,6 +90,7 @@
 
         public func check(_ input: [UInt8]) throws {
             let data = Data(input)
+            try checkIdentity(data)
             for wasValidated in [false, true] {
                 let job: Job
                 do throws(JobError) {
@@ -104,7 +106,21 @@
                 if !wasValidated { try checkOutputs(job) }
             }
             // What a dead letter holds is read with the same care.
-            _ = DeadLetter(id: "x", died: 0, json: .bulk(ByteBuffer(bytes: input)))
+            _ = DeadLetter(key: "x", died: 0, json: .bulk(ByteBuffer(bytes: input)))
+        }
+
+        /// The short reader and the decoder agree, and what cannot be accepted keeps the id that it would have had.
+        private func checkIdentity(_ data: Data) throws {
+            let decoded = try? JSONDecoder().decode(Job.self, from: data)
+            if let plain = Job(plainJSON: data), plain.problem == nil {
+                try promise(plain == decoded, "\(plain) is read as \(String(describing: decoded))")
+            }
+            guard let decoded else { return }
+            let identity = JobIdentity(data)
+            try promise(identity.id == decoded.id, "the id \(decoded.id ?? "") is read as \(identity.id ?? "")")
+            try promise(identity.batch == decoded.batch, "the batch is read as \(identity.batch ?? "")")
+            let labels = decoded.labels.flatMap { $0.isEmpty ? nil : $0 }
+            try promise(identity.labels == labels, "the labels are read as \(identity.labels ?? [:])")
         }
 
         private func checkOutputs(_ job: Job) throws {

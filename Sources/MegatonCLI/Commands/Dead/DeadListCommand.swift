@@ -52,11 +52,12 @@ struct DeadListCommand: AsyncParsableCommand {
     }
 
     private func isMeant(_ letter: DeadLetter) -> Bool {
-        (batch == nil || letter.job.batch == batch) && (error == nil || letter.job.code == error)
+        (batch == nil || letter.batch ?? "" == batch) && (error == nil || letter.job.code == error)
     }
 
     private static func row(_ letter: DeadLetter) -> String {
         let time = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
-        return "\(time)  \(letter.id)  \(letter.job.code)  \(letter.job.message.prefix(120))"
+        let place = letter.batch.map { " (batch \($0))" } ?? ""
+        return "\(time)  \(letter.id)\(place)  \(letter.job.code)  \(letter.job.message.prefix(120))"
     }
 }

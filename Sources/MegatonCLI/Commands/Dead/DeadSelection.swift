@@ -6,7 +6,10 @@ struct DeadSelection: ParsableArguments {
     @Argument(help: "Ids of jobs.")
     var ids: [String] = []
 
-    @Option(name: .long, help: ArgumentHelp("Those of a batch.", valueName: "name"))
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Those of a batch (\"\" for jobs without one); goes with ids, too.", valueName: "name")
+    )
     var batch: String?
 
     @Option(name: .long, help: ArgumentHelp("Those with this error: not_found, corrupt_image, …", valueName: "code"))
@@ -22,7 +25,7 @@ struct DeadSelection: ParsableArguments {
         let isNamed = !ids.isEmpty
         let isFiltered = batch != nil || error != nil
         if !isNamed && !isFiltered && !all { throw ValidationError("Which? Give ids, --batch, --error or --all.") }
-        if isNamed && (isFiltered || all) { throw ValidationError("Ids do not go with --batch, --error or --all.") }
+        if isNamed && (error != nil || all) { throw ValidationError("Ids do not go with --error or --all.") }
     }
 
     /// Does something with all that are meant, a page at a time, and adds up what it says.
@@ -32,10 +35,12 @@ struct DeadSelection: ParsableArguments {
     ) async throws -> (found: Int, done: Int) {
         var (found, done) = (0, 0)
         if !ids.isEmpty {
-            for id in Set(ids).sorted() {
-                guard let letter = try await queue.dead(id: id) else { continue }
+            var letters: [[DeadLetter]] = []
+            // All are looked for before anything is done to the first.
+            for id in Set(ids).sorted() { letters.append(try await Self.letters(of: id, batch: batch, in: queue)) }
+            for letters in letters where !letters.isEmpty {
                 found += 1
-                done += try await body([letter])
+                done += try await body(letters) > 0 ? 1 : 0
             }
             return (found, done)
         }
@@ -69,7 +74,23 @@ struct DeadSelection: ParsableArguments {
         )
     }
 
+    /// The letters of an id: as a rule one; more if jobs of the batch were refused because they had the same id.
+    ///
+    /// - Throws: `Failure` if jobs of several batches have it.
+    static func letters(of id: String, batch: String?, in queue: JobQueue) async throws -> [DeadLetter] {
+        let letters = try await queue.deadLetters(id: id, batch: batch)
+        let batches = Set(letters.map { $0.batch ?? "" }).sorted()
+        guard batches.count > 1 else { return letters }
+        let names = batches.prefix(shownBatches).map { $0.isEmpty ? "no batch (\"\")" : $0 }.joined(separator: ", ")
+        let more = batches.count > shownBatches ? " and \(batches.count - shownBatches) more" : ""
+        throw Failure.usage(
+            "\(batches.count) batches have a dead job with the id \"\(id)\": \(names)\(more). Name one of them with --batch."
+        )
+    }
+
+    private static let shownBatches = 20
+
     private func isMeant(_ letter: DeadLetter) -> Bool {
-        (batch == nil || letter.job.batch == batch) && (error == nil || letter.job.code == error)
+        (batch == nil || letter.batch ?? "" == batch) && (error == nil || letter.job.code == error)
     }
 }

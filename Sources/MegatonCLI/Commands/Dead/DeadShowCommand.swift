@@ -14,13 +14,21 @@ struct DeadShowCommand: AsyncParsableCommand {
     @Argument(help: "The job's id.")
     var id: String
 
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The job's batch, if several have the id (\"\" for none).", valueName: "name")
+    )
+    var batch: String?
+
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                guard let letter = try await queue.dead(id: id) else {
-                    throw Failure.notFound("no dead job has the id \"\(id)\".")
+                let letters = try await DeadSelection.letters(of: id, batch: batch, in: queue)
+                if letters.isEmpty {
+                    let place = batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
+                    throw Failure.notFound("no dead job\(place) has the id \"\(id)\".")
                 }
-                Terminal.output(try Self.text(letter))
+                for letter in letters { Terminal.output(try Self.text(letter)) }
             }
         }
     }

@@ -27,7 +27,8 @@ extension QueueScripts {
 
     /// Forgets a batch that has ended, or one that nobody closed and in which nothing is left to do.
     ///
-    /// KEYS 1 batch:<b> · 2 results:<b> · 3 seen:<b> · 4 batches · 5 cancelled · 6 jobs:<b>
+    /// KEYS 1 batch:<b> · 2 results:<b> · 3 seen:<b> · 4 batches · 5 cancelled · 6 jobs:<b> · 7 seen:<b> of
+    ///      earlier versions
     /// ARGV 1 batch · 2 ms since its end, or since it began where it has none
     /// Returns 1 if it was forgotten, 0 if one of its jobs is left, or it is younger.
     /// A cancelled batch stays in `cancelled` for as long as it is known: what comes late is refused.
@@ -42,7 +43,7 @@ extension QueueScripts {
         if since > now() - tonumber(ARGV[2]) or ended < (tonumber(v[3]) or 0) or redis.call('EXISTS', KEYS[6]) == 1 then
           return 0
         end
-        redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3])
+        redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[7])
         redis.call('ZREM', KEYS[4], ARGV[1])
         redis.call('SREM', KEYS[5], ARGV[1])
         return 1
@@ -74,7 +75,7 @@ extension QueueScripts {
     /// KEYS 1 dead · 2 deadinfo · 3 jobs · 4 stat · 5 crashes
     /// ARGV for each three: id · the JSON to push · the digest of its source, which is suspected no more
     /// Returns how many were requeued: an id that is not dead (any more) is left out, so that nothing is pushed twice.
-    /// They have no batch: the one they died in has counted them as failed, once. Not `allow-oom`: it is new work.
+    /// They have no batch, only its scope for their ids: the one they died in has counted them as failed, once. Not `allow-oom`: it is new work.
     static let requeue = script(
         "requeue",
         allowsOutOfMemory: false,

@@ -120,14 +120,20 @@ extension QueueScripts {
     ///      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round, then for each batch concerned: batch:<b>,
     ///      results:<b>, seen:<b>
     /// ARGV 1 who · 2 epoch · 3 wake tokens at the most · 4 the round that the caller knows · 5 number of batches · their
-    ///      names, then for each job six:
-    ///      id · `1`-`3` its priority, `@` and the digest of its source, or `x`: invalid · number of its batch, 0 for none · `1` if it came through its
+    ///      names, then for each job eight:
+    ///      key · `1`-`3` its priority, `@` and the digest of its source, or `x`: invalid · number of its batch, 0 for none ·
+    ///      `1` if it came through its
     ///      batch's own intake · its JSON, or its `DeadJob` · what tells it from others, where its batch admits the same
-    ///      only once, else ``; or the outcome of an invalid one
-    /// Returns {admitted, invalid or of a damaged batch, duplicates, cancelled}, or the error NOTLEADER or STALEROUND. The round is one more then.
+    ///      only once, else ``; or the outcome of an invalid one · its content in 32 hex digits, if its id is to be compared
+    ///      with those that the batch has had, else `` · its labels, JSON, else ``
+    /// Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or STALEROUND. The round is one more then.
     /// Before: the jobs are the first of the stage, in order. After: they are there no more, and each is in exactly one
-    /// of ready, dead and ended; its batch's `total` counts it. An id that is alive already is a duplicate, as is what a
-    /// deduplicating batch has seen. A batch whose key, counters or `seen` are no longer what they were counts nothing and is
+    /// of ready, dead, ended and waiting; its batch's `total` counts it. A key that its batch has had, or that is alive, is
+    /// a duplicate if the content is the same: it ends as `deduplicated`, with the outcome of the first one if that is known, or
+    /// waits for it (100 of them at the most) until `finish` answers. With another content it is dead as `id_conflict`, under a
+    /// key of its own. A batch remembers 1,000,000 ids, until it has ended, or for a day after its last job if nobody submits
+    /// it; beyond that, and without a batch, only what is alive is compared, by its JSON. What a deduplicating batch has seen
+    /// is a duplicate too. A batch whose key, counters or `seen` are no longer what they were counts nothing and is
     /// not touched: its jobs are dead where they would be ready, and each that ends here is in `damaged_batch_ends`; those of
     /// other batches are admitted as if it were not there. Where only its ledger is damaged, it lacks outcomes and no job.
     static let admit = script(
@@ -140,7 +146,7 @@ extension QueueScripts {
           return redis.error_reply('STALEROUND the stage is not the one that its leader knows')
         end
         local first = 6 + tonumber(ARGV[5])
-        local last = first + 6 * math.min((#ARGV - first + 1) / 6, redis.call('LLEN', KEYS[3])) - 1
+        local last = first + 8 * math.min((#ARGV - first + 1) / 8, redis.call('LLEN', KEYS[3])) - 1
         local batches = {}
         for number = 1, tonumber(ARGV[5]) do
           batches[number] = {
@@ -152,7 +158,7 @@ extension QueueScripts {
         end
         redis.call('INCR', KEYS[15])
         local ids, alive = {}, {}
-        for i = first, last, 6 do
+        for i = first, last, 8 do
           ids[#ids + 1] = ARGV[i]
           local batch = batches[tonumber(ARGV[i + 2])]
           if batch then
@@ -182,47 +188,100 @@ extension QueueScripts {
           if all('ZREM', KEYS[10], fresh) > 0 then all('HDEL', KEYS[11], fresh) end
           fresh = {}
         end
+        -- The JSON of what is admitted here, by its key.
+        local texts = {}
+        local function isSame(id, json)
+          if texts[id] then return texts[id] == json end
+          return redis.call('HSTRLEN', KEYS[4], id) == #json and redis.call('HGET', KEYS[4], id) == json
+        end
+        -- For a dead letter whose id is another job's.
+        local function spare(id, i)
+          return (string.find(id, '/', 1, true) and id or '/' .. id) .. '/' .. redis.call('GET', KEYS[15]) .. '.' .. i
+        end
         local function ended(batch, counter, outcome)
           if batch and batch.damaged then
             redis.call('HINCRBY', KEYS[12], 'damaged_batch_ends', 1)
           elseif batch then
-            tell(KEYS[12], batch.key, batch.results, batch.seen, {[counter] = 1}, {outcome})
+            tell(KEYS[12], batch.key, batch.results, batch.seen, {[counter] = 1}, {outcome}, true)
           end
         end
-        for i = first, last, 6 do
+        local function duplicate(batch, id, json, labels, outcome)
+          redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
+          ended(batch, 'deduplicated', outcome or refused(id, json, 'deduplicated', 'duplicate_id',
+                'The same job with this id is there already; its own line has the outcome.', labels))
+          result[3] = result[3] + 1
+        end
+        local function conflict(batch, id, json, labels, i)
+          local message = 'id is "' .. named(id) .. '", the id of another job ' ..
+            (batch and 'of the batch "' .. batch.name .. '"' or 'that has not ended') ..
+            ' with another source, renditions, output, credential or labels; give each job an id of its own'
+          local letter = {attempts = 0, code = 'id_conflict', message = message, job = json, batch = batch and batch.name}
+          letter = cjson.encode(letter)
+          if labels ~= '' then letter = string.sub(letter, 1, -2) .. ',"labels":' .. labels .. '}' end
+          revive()
+          bury(KEYS[10], KEYS[11], spare(id, i), letter)
+          redis.call('HINCRBY', KEYS[12], 'failed', 1)
+          ended(batch, 'failed', refused(id, json, 'failed', 'id_conflict', message, labels))
+          result[2] = result[2] + 1
+        end
+        -- Whether the job is another one with a key that is known, which has ended by that or waits for it.
+        local function isKnown(batch, id, json, content, labels, i)
+          local known = content ~= '' and redis.call('HGET', batch.seen, 'i' .. named(id))
+          if not known and not alive[id] then return false end
+          if not known then
+            if isSame(id, json) then duplicate(batch, id, json, labels) else conflict(batch, id, json, labels, i) end
+            return true
+          end
+          local state = string.sub(known, 34)
+          local waiting = tonumber(state)
+          if string.sub(known, 1, 32) ~= content then
+            conflict(batch, id, json, labels, i)
+          elseif string.sub(state, 1, 1) == '{' then
+            duplicate(batch, id, json, labels, again(state))
+          elseif waiting and waiting < 100 and alive[id] then
+            redis.call('HSET', batch.seen, 'i' .. named(id), content .. ':' .. waiting + 1)
+            redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
+            result[3] = result[3] + 1
+          else
+            duplicate(batch, id, json, labels)
+          end
+          return true
+        end
+        for i = first, last, 8 do
           local id, kind, batch, json, extra = ARGV[i], ARGV[i+1], batches[tonumber(ARGV[i+2])], ARGV[i+4], ARGV[i+5]
+          local content, labels = ARGV[i+6], ARGV[i+7]
           if kind == 'x' then
             revive()
-            bury(KEYS[10], KEYS[11], id, json)
+            bury(KEYS[10], KEYS[11], alive[id] and spare(id, i) or id, json)
             redis.call('HINCRBY', KEYS[12], 'failed', 1)
             ended(batch, 'failed', extra)
             result[2] = result[2] + 1
           elseif batch and batch.cancelled then
             redis.call('HINCRBY', KEYS[12], 'cancelled', 1)
             ended(batch, 'cancelled',
-                  refused(id, json, 'cancelled', 'cancelled', 'The batch was cancelled before the job began.'))
+                  refused(id, json, 'cancelled', 'cancelled', 'The batch was cancelled before the job began.', labels))
             result[4] = result[4] + 1
-          elseif alive[id] then
-            redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
-            ended(batch, 'deduplicated',
-                  refused(id, json, 'deduplicated', 'duplicate_id', 'A job with this id is alive already.'))
-            result[3] = result[3] + 1
           elseif batch and batch.damaged then
             revive()
-            bury(KEYS[10], KEYS[11], id, cjson.encode({
+            bury(KEYS[10], KEYS[11], alive[id] and spare(id, i) or id, cjson.encode({
               attempts = 0, code = 'damaged_batch', batch = batch.name, job = json,
               message = 'A key of the batch is damaged, so that it cannot count its jobs.'
             }))
             redis.call('HINCRBY', KEYS[12], 'failed', 1)
             ended(batch)
             result[2] = result[2] + 1
-          elseif extra ~= '' and redis.call('SADD', batch.seen, extra) == 0 then
-            redis.call('HINCRBY', KEYS[12], 'deduplicated', 1)
-            ended(batch, 'deduplicated',
-                  refused(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.'))
-            result[3] = result[3] + 1
+          elseif isKnown(batch, id, json, content, labels, i) then
+            -- It has ended, or waits for the first of its id.
+          elseif extra ~= '' and redis.call('HSETNX', batch.seen, 'd' .. extra, '') == 0 then
+            duplicate(batch, id, json, labels,
+                      refused(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.', labels))
           else
             alive[id] = true
+            texts[id] = json
+            if content ~= '' and redis.call('HLEN', batch.seen) < 1000000 then
+              redis.call('HSET', batch.seen, 'i' .. named(id), content .. ':0')
+              batch.remembers = true
+            end
             fresh[#fresh + 1] = id
             bodies[#bodies + 1] = id
             bodies[#bodies + 1] = json
@@ -239,6 +298,12 @@ extension QueueScripts {
         for k = 1, 3 do all('LPUSH', KEYS[5 + k], ready[k]) end
         revive()
         redis.call('LTRIM', KEYS[3], #ids, -1)
+        for _, batch in ipairs(batches) do
+          -- Nobody will say that such a batch is complete.
+          if batch.remembers and redis.call('HEXISTS', batch.key, 'submitter') == 0 then
+            redis.call('EXPIRE', batch.seen, 86400)
+          end
+        end
         local tokens = math.min(result[1], tonumber(ARGV[3]))
         for _ = 1, tokens do redis.call('LPUSH', KEYS[9], '1') end
         if tokens > 0 then redis.call('LTRIM', KEYS[9], 0, tonumber(ARGV[3]) - 1) end

@@ -55,7 +55,11 @@ extension QueueScripts {
             j.kind = 'without_meta'
             j.json = redis.call('HGET', KEYS[1], id)
             local read, job = pcall(cjson.decode, j.json)
-            if j.batch == '' and read and type(job) == 'table' and type(job.batch) == 'string' then j.batch = job.batch end
+            if read and type(job) == 'table' then
+              if j.batch == '' and type(job.batch) == 'string' then j.batch = job.batch end
+              if j.batch == '' and not job.requeuedFrom then j.batch = string.match(id, '^([^/]+)/') or '' end
+              if type(job.labels) == 'table' and next(job.labels) then j.labels = cjson.encode(job.labels) end
+            end
           elseif m then
             j.kind = 'without_body'
           elseif #j.places > 0 then
@@ -78,13 +82,15 @@ extension QueueScripts {
           if j.json then
             local dead = {attempts = 0, code = 'orphan', message = lost, job = j.json}
             if j.batch ~= '' then dead.batch = j.batch end
-            bury(KEYS[8], KEYS[9], j.id, cjson.encode(dead))
+            local letter = cjson.encode(dead)
+            if j.labels then letter = string.sub(letter, 1, -2) .. ',"labels":' .. j.labels .. '}' end
+            bury(KEYS[8], KEYS[9], j.id, letter)
           end
           redis.call('HINCRBY', KEYS[11], 'failed', 1)
           local batch = KEYS[10 + 3 * number]
           if number > 0 and redis.call('EXISTS', batch) == 1 then
             tell(KEYS[11], batch, KEYS[11 + 3 * number], KEYS[12 + 3 * number], {failed = 1},
-                 {refused(j.id, j.json or '', 'failed', 'orphan', lost)})
+                 {refused(j.id, j.json or '', 'failed', 'orphan', lost, j.labels)})
           end
         end
         local function mend(j, number)

@@ -4,7 +4,7 @@ extension QueueScripts {
     /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake · 6 cancelled · 7 seen:<batch>
     /// ARGV 1 batch · 2 number of the first job, counted from 0 · 3 `1`: no more will come · 4 `1`: keep a ledger ·
     ///      5 `1`: admit what is the same only once · 6 the batch's weight · 7 who submits: one batch is one submitter's ·
-    ///      8… the jobs' JSON
+    ///      8 `1`: no id so far can be there twice, so that none has to be remembered · 9… the jobs' JSON
     /// Returns how many jobs of the batch are submitted now, or the error BATCHEXISTS.
     /// Before: any. After: `submitted` = first + count, however often the call was repeated: the number of the first
     /// job says which of them are there already. That is what makes it safe to repeat after a lost reply. A batch that was
@@ -27,8 +27,9 @@ extension QueueScripts {
         if redis.call('ZADD', KEYS[3], 'NX', now(), ARGV[1]) == 1 then
           redis.call('HSET', KEYS[2], 'created', now())
         end
-        redis.call('HSET', KEYS[2], 'ledger', ARGV[4], 'deduplicate', ARGV[5], 'weight', ARGV[6])
-        for i = 8 + (have - first), #ARGV do
+        redis.call('HSET', KEYS[2], 'ledger', ARGV[4], 'deduplicate', ARGV[5], 'weight', ARGV[6],
+                   'unique', ARGV[8])
+        for i = 9 + (have - first), #ARGV do
           redis.call('LPUSH', KEYS[1], ARGV[i])
           have = have + 1
         end

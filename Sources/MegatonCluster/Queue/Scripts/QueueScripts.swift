@@ -16,13 +16,19 @@ enum QueueScripts {
     ///   forgets then what the batch has seen.
     /// - `finish(batch, results, seen, counts, outcomes)`: adds to a batch's counters what its jobs' ends add, closes, and
     ///   hands their outcomes to the ledger if the batch keeps one: last, so that a damaged ledger takes no end with it.
-    /// - `tell(stat, batch, results, seen, counts, outcomes)`: finishes, where the jobs have ended already. Returns whether that
-    ///   was possible; else counts the outcomes in `damaged_batch_ends`. Lua does not roll back: a batch that cannot count
+    ///   Duplicates that wait for these jobs end with them. With `refusals` the outcomes are not of jobs that were admitted, and
+    ///   nothing waits for them.
+    /// - `tell(stat, batch, results, seen, counts, outcomes, refusals)`: finishes, if the jobs have ended already. Returns whether
+    ///   that was possible; else counts the outcomes in `damaged_batch_ends`. Lua does not roll back: a batch that cannot count
     ///   must not end a script between two of its writes.
     /// - `sound(batch, seen)`: whether a batch can count: it is not there yet, or a hash whose counters are numbers far from
     ///   their end. To be asked before the first write.
-    /// - `refused(id, json, status, code, message)`: the outcome of a job that is not admitted, as a worker would write
-    ///   it.
+    /// - `named(key)`: the id of a job as its submitter knows it; see `JobKey`.
+    /// - `refused(key, json, status, code, message, labels)`: the outcome of a job that is not admitted, as a worker would
+    ///   write it. The labels are JSON, and none if they are nil or empty.
+    /// - `again(outcome)`: the same outcome for a duplicate of that job.
+    /// - `answer(batch, seen, counts, outcomes)`: adds the outcomes of the duplicates that wait for these jobs, and notes how
+    ///   the jobs ended for those to come: the outcomes of 50,000 jobs with at most 2 KiB each, of others that they ended.
     /// - `bury(dead, info, id, json)`: the oldest of 100,000 dead makes room.
     /// - `all(command, key, values)`: one command for many values, in pieces that Lua's stack has room for. A call out of
     ///   Lua costs more than most of what it does.
@@ -51,13 +57,38 @@ enum QueueScripts {
           end
           return 0
         end
-        local function refused(id, json, status, code, message)
+        local function named(key)
+          return string.match(key, '^[^/]*/([^/]*)') or key
+        end
+        local function refused(key, json, status, code, message, labels)
           local read, job = pcall(cjson.decode, json)
           local source = read and type(job) == 'table' and type(job.source) == 'string' and job.source or ''
           if #source > 2048 then source = string.gsub(string.sub(source, 1, 2048), '[\\192-\\255][\\128-\\191]*$', '') end
-          return '{"attempts":0,"error":{"code":"' .. code .. '","message":"' .. message ..
-            '","retryable":false},"id":' .. cjson.encode(id) .. ',"outputs":[],"seconds":0,"source":' ..
+          local noted = labels and labels ~= '' and ',"labels":' .. labels or ''
+          return '{"attempts":0,"error":{"code":"' .. code .. '","message":' .. cjson.encode(message) ..
+            ',"retryable":false},"id":' .. cjson.encode(named(key)) .. noted .. ',"outputs":[],"seconds":0,"source":' ..
             cjson.encode(source) .. ',"status":"' .. status .. '"}'
+        end
+        local function again(outcome)
+          return (string.gsub(outcome, '^(.*)"status":"%a+"', '%1"status":"deduplicated"'))
+        end
+        local function answer(batch, seen, counts, outcomes)
+          if redis.call('TYPE', seen).ok ~= 'hash' then return end
+          local keeps = redis.call('HGET', batch, 'ledger') == '1' and redis.call('HLEN', seen) <= 50000
+          local duplicates = 0
+          for i = 1, #outcomes do
+            local id = string.match(outcomes[i], '"id":"([^"]*)"')
+            local known = id and redis.call('HGET', seen, 'i' .. id)
+            local content, state = string.match(known or '', '^(%x+):(.*)$')
+            local waiting = tonumber(state)
+            if waiting then
+              local ended = keeps and #outcomes[i] <= 2048 and outcomes[i] or '-'
+              redis.call('HSET', seen, 'i' .. id, content .. ':' .. ended)
+              for _ = 1, waiting do outcomes[#outcomes + 1] = again(outcomes[i]) end
+              duplicates = duplicates + waiting
+            end
+          end
+          if duplicates > 0 then counts.deduplicated = (counts.deduplicated or 0) + duplicates end
         end
         local function bury(dead, info, id, json)
           redis.call('ZADD', dead, now(), id)
@@ -86,7 +117,8 @@ enum QueueScripts {
           end
           return counts
         end
-        local function finish(batch, results, seen, counts, outcomes)
+        local function finish(batch, results, seen, counts, outcomes, refusals)
+          if not refusals then answer(batch, seen, counts, outcomes) end
           for field, count in pairs(counts) do redis.call('HINCRBY', batch, field, count) end
           local closed = close(batch, seen)
           if redis.call('HGET', batch, 'ledger') == '1' then
@@ -97,16 +129,16 @@ enum QueueScripts {
           end
           return closed
         end
-        local function tell(stat, batch, results, seen, counts, outcomes)
+        local function tell(stat, batch, results, seen, counts, outcomes, refusals)
           -- Before, as the ledger takes no more than it has room for.
           local ends = #outcomes
-          if pcall(finish, batch, results, seen, counts, outcomes) then return true end
+          if pcall(finish, batch, results, seen, counts, outcomes, refusals) then return true end
           redis.call('HINCRBY', stat, 'damaged_batch_ends', ends)
           return false
         end
         local function sound(batch, seen)
           local kind, memory = redis.call('TYPE', batch).ok, redis.call('TYPE', seen).ok
-          if memory ~= 'none' and memory ~= 'set' then return false end
+          if memory ~= 'none' and memory ~= 'hash' then return false end
           if kind ~= 'hash' then return kind == 'none' end
           local counters = redis.call('HMGET', batch, 'total', 'own', 'done', 'failed', 'cancelled', 'deduplicated')
           for _, value in ipairs(counters) do

@@ -1,0 +1,85 @@
+internal import Foundation
+internal import MegatonPipeline
+
+/// What can still be read of a job that cannot be accepted: whose it is and how its submitter calls it, so that its outcome
+/// finds its way back.
+///
+/// Each field is read by itself and left out if it cannot be used; nothing else of the job matters. The JSON must be an
+/// object that ends, with one exception: the beginning of a job that was too large is read as far as it goes.
+struct JobIdentity: Sendable, Equatable {
+    var id: String?
+    var batch: String?
+    var labels: Job.Labels?
+    /// At most `JobOutcome.maximumSource` characters.
+    var source: String?
+
+    /// - Parameter isCut: the JSON is the beginning of a larger one.
+    init(_ json: Data, isCut: Bool = false) {
+        let wanted = ["id", "batch", "labels", "source"]
+        guard let fields = Self.fields(of: json, wanted: wanted, isCut: isCut) else { return }
+        id = Self.read(JobID.self, fields["id"])?.text
+        batch = Self.read(String.self, fields["batch"])
+        if let batch, !Job.isName(batch) { self.batch = nil }
+        labels = Self.read([String: Readable<LabelValue>].self, fields["labels"])?.compactMapValues(\.value)
+        if let labels, labels.isEmpty || Job.problem(labels) != nil { self.labels = nil }
+        source = Self.read(String.self, fields["source"]).map { String($0.prefix(JobOutcome.maximumSource)) }
+    }
+
+    private static func read<Value: Decodable>(_ type: Value.Type, _ json: Data?) -> Value? {
+        json.flatMap { try? JSONDecoder().decode(type, from: $0) }
+    }
+
+    /// Nil if it cannot be read, so that the values beside it can.
+    private struct Readable<Value: Decodable>: Decodable {
+        let value: Value?
+
+        init(from decoder: any Decoder) throws {
+            // What cannot be read was said of the whole job already.
+            value = try? decoder.singleValueContainer().decode(Value.self)
+        }
+    }
+
+    /// The JSON of fields of the outermost object; of a field that is there twice the first, as the decoder does.
+    private static func fields(of json: Data, wanted: [String], isCut: Bool) -> [String: Data]? {
+        var fields: [String: Data] = [:]
+        // A byte order mark is no JSON, and yet some programs begin with one.
+        let text = json.starts(with: [0xEF, 0xBB, 0xBF]) ? json.dropFirst(3) : json
+        let isWhole = PlainJSONReader.read(text) { reader in
+            reader.members { name, value in
+                let name = read(String.self, name) ?? ""
+                if wanted.contains(name), fields[name] == nil { fields[name] = value }
+            } ? true : nil
+        }
+        return isWhole != nil || isCut ? fields : nil
+    }
+}
+
+/// An id as a job may give it: a text, or a whole number, which is the same as its digits.
+struct JobID: Decodable {
+    let text: String
+
+    static let allowed =
+        "are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : - and whole numbers of 64 bits"
+
+    init(from decoder: any Decoder) throws {
+        let value = try decoder.singleValueContainer()
+        if let text = try? value.decode(String.self) {
+            self.text = text
+        } else if let number = try? value.decode(Int.self) {
+            text = String(number)
+        } else if let number = try? value.decode(UInt.self) {
+            text = String(number)
+        } else {
+            throw FieldProblem.error(
+                at: decoder.codingPath,
+                "is \(FieldProblem.value(of: decoder)); allowed \(Self.allowed)"
+            )
+        }
+        guard Job.isName(text) else {
+            throw FieldProblem.error(
+                at: decoder.codingPath,
+                "is \(FieldProblem.quoted(text)); allowed \(Self.allowed)"
+            )
+        }
+    }
+}

@@ -1,0 +1,287 @@
+import Foundation
+import MegatonPipeline
+import MegatonRedis
+import MegatonTestSupport
+import NIOCore
+import Testing
+
+@testable import MegatonCluster
+
+/// Ids belong to their batch: what two batches call the same is two jobs, and what one batch calls the same is one.
+@Suite(.timeLimit(.minutes(2))) struct JobScopeTests {
+    private func job(_ id: String, _ source: String, batch: String? = nil, labels: Job.Labels? = nil) -> Data {
+        Job(id: id, source: source, batch: batch, labels: labels).json()
+    }
+
+    private func ledger(_ batch: String, _ fixture: QueueFixture, kept: Int = 0) async throws -> [JobOutcome] {
+        try await fixture.queue.results(of: batch, kept: kept, limit: 1000).map {
+            try JSONDecoder().decode(JobOutcome.self, from: $0)
+        }
+    }
+
+    private func admitAll(_ fixture: QueueFixture) async throws {
+        while case .admitted = try await fixture.admit() {}
+    }
+
+    private func fail(_ job: ClaimedJob, _ fixture: QueueFixture) async throws {
+        let dead = DeadJob(
+            code: "not_found",
+            message: "gone",
+            batch: job.batch.isEmpty ? nil : job.batch,
+            job: String(decoding: job.json, as: UTF8.self)
+        )
+        let outcome = JobOutcome(id: job.id, source: "s", status: .failed)
+        #expect(try await fixture.queue.settle([JobEnd(job: job, outcome: outcome, dead: dead)], worker: "w1") == [.ok])
+    }
+
+    /// Fault: of the second batch nearly all were taken for duplicates.
+    @Test func twoBatchesMayUseTheSameIds() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for batch in ["one", "two"] {
+                try await fixture.submit(
+                    (1...20).map { job("\($0)", "https://\(batch)/\($0)") },
+                    to: batch,
+                    policy: .init(keepsLedger: true)
+                )
+            }
+            try await fixture.push(job("1", "https://none/1"))
+            try await admitAll(fixture)
+            let jobs = try await fixture.claim(100)
+            #expect(jobs.count == 41)
+            for job in jobs { #expect(try await fixture.finish(job) == .ok) }
+            for batch in ["one", "two"] {
+                let counters = try await fixture.batch(batch)
+                #expect(counters["done"] == 20 && counters["total"] == 20 && counters.isFinished)
+                #expect(Set(try await ledger(batch, fixture).compactMap(\.id)) == Set((1...20).map(String.init)))
+                #expect(try await fixture.count("EXISTS", fixture.keys.seen(batch)) == 0)
+            }
+        }
+    }
+
+    @Test func theSameJobOfABatchIsDoneOnceAndEachHasItsLine() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let first = job("a", "https://h/a", labels: ["n": .integer(1)])
+            // Written in another way, it is the same all the same.
+            let same = Data(#"{"labels":{"n":1},"source":"https://h/a","id":"a","attempts":7}"#.utf8)
+            _ = try await fixture.queue.submit(
+                [first, same, same],
+                to: "b",
+                first: 0,
+                isLast: false,
+                policy: .init(keepsLedger: true),
+                submitter: "me"
+            )
+            try await admitAll(fixture)
+            let claimed = try await fixture.claim(10)
+            #expect(claimed.map(\.id) == ["a"])
+            var outcome = JobOutcome(id: "a", source: "https://h/a", status: .done, labels: ["status": .text("x")])
+            outcome.seconds = 2
+            #expect(try await fixture.queue.settle([JobEnd(job: claimed[0], outcome: outcome)], worker: "w1") == [.ok])
+            // Long after it has ended, too.
+            _ = try await fixture.queue.submit(
+                [same],
+                to: "b",
+                first: 3,
+                isLast: true,
+                policy: .init(keepsLedger: true),
+                submitter: "me"
+            )
+            try await admitAll(fixture)
+            #expect(try await fixture.claim(10).isEmpty)
+            let lines = try await ledger("b", fixture)
+            #expect(lines.map(\.status) == [.done, .deduplicated, .deduplicated, .deduplicated])
+            #expect(lines.allSatisfy { $0.id == "a" && $0.seconds == 2 && $0.labels == ["status": .text("x")] })
+            let counters = try await fixture.batch("b")
+            #expect(counters["total"] == 4 && counters["done"] == 1 && counters["deduplicated"] == 3)
+            #expect(counters.isFinished)
+        }
+    }
+
+    @Test(arguments: [false, true]) func anotherJobWithAnIdOfTheBatchIsAnError(_ hasEnded: Bool) async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let policy = BatchPolicy(keepsLedger: true)
+            func submit(_ jobs: [Data], first: Int, isLast: Bool) async throws {
+                _ = try await fixture.queue.submit(
+                    jobs,
+                    to: "b",
+                    first: first,
+                    isLast: isLast,
+                    policy: policy,
+                    submitter: "me"
+                )
+                try await admitAll(fixture)
+            }
+            try await submit([job("a", "https://h/a")], first: 0, isLast: false)
+            if hasEnded { try await fail(try await fixture.claim()[0], fixture) }
+            try await submit([job("a", "https://h/other", labels: ["n": .bool(true)])], first: 1, isLast: true)
+            if !hasEnded { try await fail(try await fixture.claim()[0], fixture) }
+            #expect(try await fixture.claim().isEmpty)
+            let counters = try await fixture.batch("b")
+            #expect(counters["total"] == 2 && counters["failed"] == 2 && counters.isFinished)
+            let line = try #require(try await ledger("b", fixture).first { $0.error?.code == "id_conflict" })
+            #expect(line.id == "a" && line.status == .failed && line.labels == ["n": .bool(true)])
+            #expect(line.source == "https://h/other" && line.error?.message.contains("batch \"b\"") == true)
+            // Both are dead, and neither has taken the other's letter.
+            let letters = try await fixture.queue.deadLetters(id: "a", batch: "b")
+            #expect(Set(letters.map(\.job.code)) == ["not_found", "id_conflict"])
+            #expect(letters.allSatisfy { $0.id == "a" && $0.batch == "b" })
+            #expect(letters.first { $0.job.code == "id_conflict" }?.job.labels == ["n": .bool(true)])
+            #expect(try await QueueAudit(queue: fixture.queue).run().count == 0)
+            #expect(try await fixture.queue.drop(letters) == 2)
+        }
+    }
+
+    @Test func withoutABatchOnlyWhatIsAliveIsCompared() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("a", "https://h/a"), job("a", "https://h/a"), job("a", "https://h/b"))
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 1, invalid: 1, duplicates: 1)))
+            let letters = try await fixture.queue.deadLetters(id: "a")
+            #expect(letters.map(\.job.code) == ["id_conflict"] && letters[0].batch == nil)
+            #expect(try await fixture.finish(try await fixture.claim()[0]) == .ok)
+            try await fixture.push(job("a", "https://h/b"))
+            #expect(try await fixture.admit() == .admitted(.init(admitted: 1)))
+        }
+    }
+
+    @Test func soManyDuplicatesWaitAndTheOthersEndAtOnce() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let jobs = (0..<150).map { _ in job("a", "https://h/a") }
+            try await fixture.submit(jobs, to: "b", policy: .init(keepsLedger: true))
+            try await admitAll(fixture)
+            #expect(try await fixture.batch("b")["deduplicated"] == 49)
+            #expect(try await fixture.finish(try await fixture.claim(5)[0]) == .ok)
+            let counters = try await fixture.batch("b")
+            #expect(counters["done"] == 1 && counters["deduplicated"] == 149 && counters.isFinished)
+            #expect(try await ledger("b", fixture).count == 150)
+        }
+    }
+
+    @Test func duplicatesEndWithACancelledJob() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let jobs = (0..<2).map { _ in job("a", "https://h/a") }
+            try await fixture.submit(jobs, to: "b", policy: .init(keepsLedger: true))
+            try await admitAll(fixture)
+            try await fixture.queue.cancel(batch: "b")
+            #expect(try await fixture.finish(try await fixture.claim()[0], .cancelled) == .ok)
+            let counters = try await fixture.batch("b")
+            #expect(counters["cancelled"] == 1 && counters["deduplicated"] == 1 && counters.isFinished)
+        }
+    }
+
+    @Test func idsThatWereMadeForTheBatchAreNotRemembered() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let submitter = BatchSubmitter(queue: fixture.queue, batch: "b")
+            try await submitter.add(job("b.1", "https://h/a"), hasUniqueID: true)
+            try await submitter.flush()
+            try await admitAll(fixture)
+            #expect(try await fixture.count("EXISTS", fixture.keys.seen("b")) == 0)
+            try await submitter.add(job("own", "https://h/a"))
+            try await submitter.flush()
+            try await admitAll(fixture)
+            #expect(try await fixture.count("HLEN", fixture.keys.seen("b")) == 1)
+        }
+    }
+
+    // MARK: - Invalid jobs
+
+    @Test func anInvalidJobKeepsIdBatchAndLabels() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.redis.send(["HSET", .string(fixture.keys.batch("b")), "ledger", "1"])
+            let json = [
+                #"{"id":5,"batch":"b","source":"https://h/a","labels":{"n":1},"renditions":[{"width":3,"format":"jpgg"}]}"#,
+                #"{"id":"odd id","batch":"b","source":"https://h/b"}"#,
+                #"{"id":"6","batch":"b","preset":"none","source":"https://h/c"}"#,
+                #"{"id":"7","batch":"b","source":"data:,\#(String(repeating: "A", count: Job.maximumSize))"}"#,
+                #"{"id":"8","batch":"no/batch","source":"https://h/c"}"#, "nonsense",
+            ]
+            try await fixture.push(Data(json[0].utf8))
+            for text in json.dropFirst() { try await fixture.push(Data(text.utf8)) }
+            try await admitAll(fixture)
+            let counters = try await fixture.batch("b")
+            #expect(counters["total"] == 4 && counters["failed"] == 4)
+            let lines = try await ledger("b", fixture)
+            #expect(lines.count == 4 && lines.allSatisfy { $0.error?.code == "invalid_job" && $0.status == .failed })
+            let five = try #require(lines.first { $0.id == "5" })
+            #expect(five.labels == ["n": .integer(1)] && five.source == "https://h/a")
+            #expect(five.error?.message.contains("renditions[0].format is \"jpgg\"; allowed are jpeg") == true)
+            let ids = Set(lines.compactMap(\.id))
+            #expect(ids.isSuperset(of: ["5", "6", "7"]), "7 was cut, and is known by its beginning")
+            let letter = try #require(try await fixture.queue.dead(id: "5"))
+            #expect(letter.batch == "b" && letter.job.labels == ["n": .integer(1)] && letter.job.code == "invalid_job")
+            #expect(try await fixture.queue.dead(id: "8")?.batch == nil)
+            let all = try await fixture.queue.dead(offset: 0, limit: 10)
+            #expect(all.count == 6 && all.contains { $0.job.job == "nonsense" && $0.batch == nil })
+        }
+    }
+
+    @Test func aBatchThatWasDeclaredClosesWithItsInvalidJobs() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let bad = Data(#"{"id":"a","batch":"other","source":"https://h/a"}"#.utf8)
+            try await fixture.submit([bad, Data("{}".utf8)], to: "b", policy: .init(keepsLedger: true))
+            try await admitAll(fixture)
+            let counters = try await fixture.batch("b")
+            #expect(counters["failed"] == 2 && counters["own"] == 2 && counters.isFinished)
+            #expect(try await ledger("b", fixture).contains { $0.id == "a" })
+            #expect(try await fixture.batch("other").isKnown == false)
+        }
+    }
+
+    /// A job that runs is not dead at once with another that uses its id.
+    @Test func anInvalidJobWithTheIdOfALivingOneHasALetterOfItsOwn() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await fixture.push(job("a", "https://h/a", batch: "b"))
+            try await fixture.admit()
+            try await fixture.push(Data(#"{"id":"a","batch":"b"}"#.utf8))
+            try await fixture.admit()
+            #expect(try await QueueAudit(queue: fixture.queue).run().count == 0)
+            #expect(try await fixture.queue.dead(id: "a")?.job.code == "invalid_job")
+            #expect(try await fixture.finish(try await fixture.claim()[0]) == .ok)
+            let counters = try await fixture.batch("b")
+            #expect(counters["done"] == 1 && counters["failed"] == 1 && counters["total"] == 2)
+        }
+    }
+
+    // MARK: - Dead letters
+
+    @Test func theSameIdOfTwoBatchesIsRequeuedTwice() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            for batch in ["one", "two"] { try await fixture.push(job("1", "https://h/\(batch)", batch: batch)) }
+            try await admitAll(fixture)
+            for job in try await fixture.claim(5) { try await fail(job, fixture) }
+            #expect(try await fixture.queue.deadLetters(id: "1").map(\.batch) == ["one", "two"])
+            #expect(try await fixture.queue.deadLetters(id: "two/1").map(\.batch) == ["two"])
+            #expect(try await fixture.queue.deadLetters(id: "1", batch: "").isEmpty)
+            let letters = try await fixture.queue.dead(offset: 0, limit: 10)
+            #expect(try await fixture.queue.requeue(letters) == 2)
+            try await admitAll(fixture)
+            let jobs = try await fixture.claim(5)
+            #expect(jobs.count == 2 && jobs.allSatisfy { $0.batch.isEmpty && $0.id == "1" })
+            try await fail(jobs[0], fixture)
+            #expect(try await fixture.finish(jobs[1]) == .ok)
+            let again = try await fixture.queue.deadLetters(id: "1")
+            #expect(again.map(\.batch) == [jobs[0].key.batch], "it is found where it was")
+            #expect(try await fixture.batch("one")["total"] == 1)
+        }
+    }
+
+    /// What an earlier version admitted and buried has its id alone.
+    @Test func jobsOfEarlierKeysAreRead() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let keys = fixture.keys
+            let body = RedisArgument.buffer(ByteBuffer(bytes: job("old", "https://h/a", batch: "b")))
+            try await fixture.redis.send(["HSET", .string(keys.body), "old", body])
+            try await fixture.redis.send(["HSET", .string(keys.meta), "old", "0|0||2|b"])
+            try await fixture.redis.send(["LPUSH", .string(keys.ready(.normal)), "old"])
+            try await fixture.redis.send(["HSET", .string(keys.batch("b")), "total", "1", "ledger", "1"])
+            let claimed = try await fixture.claim()[0]
+            #expect(claimed.id == "old" && claimed.batch == "b")
+            try await fail(claimed, fixture)
+            #expect(try await fixture.batch("b")["failed"] == 1)
+            #expect(try await ledger("b", fixture).map(\.id) == ["old"])
+            let letter = try #require(try await fixture.queue.deadLetters(id: "old", batch: "b").first)
+            #expect(try await fixture.queue.requeue([letter]) == 1)
+            try await fixture.admit()
+            #expect(try await fixture.claim().map(\.id) == ["old"])
+        }
+    }
+}
