@@ -86,7 +86,7 @@ public final class Worker: Sendable {
             history: history,
             logger: logger
         )
-        isolated = configuration.isolate.map { start in
+        isolated = configuration.isolate.map { [queue] start in
             IsolatedPlace(queue: queue, host: ProcessInfo.processInfo.hostName, logger: logger, start: start)
         }
         claims = ClaimLoop(
