@@ -47,11 +47,13 @@ let package = Package(
         .systemLibrary(name: "CWebP", providers: [.apt(["libwebp-dev"])]),
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
         .systemLibrary(name: "CZimg", providers: [.apt(["libzimg-dev"])]),
+        // What is said of one image by libvips and libjpeg, for which their own interfaces have no place.
+        .target(name: "CDecoders", dependencies: ["CVips"], linkerSettings: [.linkedLibrary("jpeg")]),
 
         .target(
             name: "MegatonPipeline",
             dependencies: [
-                "CCurl", "CTurboJPEG", "CVips", "CWebP", "CZimg",
+                "CCurl", "CDecoders", "CTurboJPEG", "CVips", "CWebP", "CZimg",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],

@@ -3,16 +3,10 @@
 #pragma once
 #include <vips/vips.h>
 
-static void megaton_vips_ignore(const gchar *domain, GLogLevelFlags level, const gchar *message, gpointer data) {
-    (void) domain, (void) level, (void) message, (void) data;
-}
-
 /// Only what is decoded from these loaders is ever opened: everything else that this build of libvips can read
 /// (ImageMagick, matio, OpenSlide, PDF, SVG, FITS, TIFF ...) is refused by the library itself, whatever the caller
 /// does.
 static inline int megaton_vips_start(const char *_Nonnull name) {
-    // A hostile file can make a codec warn about every row. What matters comes back as an error.
-    g_log_set_handler("VIPS", G_LOG_LEVEL_WARNING | G_LOG_LEVEL_INFO | G_LOG_LEVEL_DEBUG, megaton_vips_ignore, NULL);
     if (vips_init(name)) return -1;
     vips_concurrency_set(1);
     vips_cache_set_max(0);
@@ -28,21 +22,49 @@ static inline int megaton_vips_start(const char *_Nonnull name) {
 }
 
 /// Opens the header only: pixels are decoded when somebody asks for them, from the first row to the last. The buffer
-/// must outlive the image. Damage is an error and not a grey area: vips_thumbnail_buffer, which would do all in one
-/// call, takes "fail_on" and ignores it (seen in 8.14.1).
+/// must outlive the image. Damage of that level is an error and not a grey area: vips_thumbnail_buffer, which would do
+/// all in one call, takes "fail_on" and ignores it (seen in 8.14.1).
 static inline int megaton_vips_load(
-    const void *_Nonnull buffer, size_t length, const char *_Nonnull options, VipsImage *_Nullable *_Nonnull out) {
+    const void *_Nonnull buffer, size_t length, const char *_Nonnull options, VipsFailOn fail_on,
+    VipsImage *_Nullable *_Nonnull out) {
     *out = vips_image_new_from_buffer(
-        buffer, length, options, "access", VIPS_ACCESS_SEQUENTIAL, "fail_on", VIPS_FAIL_ON_ERROR, NULL);
+        buffer, length, options, "access", VIPS_ACCESS_SEQUENTIAL, "fail_on", fail_on, NULL);
     return *out == NULL ? -1 : 0;
 }
 
-/// As above, for what has only partly come: what is missing is grey.
-static inline int megaton_vips_load_partly(
-    const void *_Nonnull buffer, size_t length, const char *_Nonnull options, VipsImage *_Nullable *_Nonnull out) {
-    *out = vips_image_new_from_buffer(
-        buffer, length, options, "access", VIPS_ACCESS_SEQUENTIAL, "fail_on", VIPS_FAIL_ON_NONE, NULL);
-    return *out == NULL ? -1 : 0;
+/// Whether lcms can link the image's profile for samples of the image's kind: tried on one black pixel.
+static inline int megaton_vips_try_profile(VipsImage *_Nonnull in, const void *_Nonnull profile, size_t length) {
+    VipsImage *black = NULL, *cast = NULL, *copy = NULL, *linked = NULL;
+    int result = vips_black(&black, 1, 1, "bands", vips_image_get_bands(in), NULL)
+        || vips_cast(black, &cast, vips_image_get_format(in), NULL)
+        || vips_copy(cast, &copy, "interpretation", vips_image_get_interpretation(in), NULL);
+    if (!result) {
+        vips_image_set_blob_copy(copy, VIPS_META_ICC_NAME, profile, length);
+        size_t size = 0;
+        void *pixel = NULL;
+        result = vips_icc_import(copy, &linked, "embedded", TRUE, NULL)
+            || (pixel = vips_image_write_to_memory(linked, &size)) == NULL;
+        g_free(pixel);
+    }
+    if (black) g_object_unref(black);
+    if (cast) g_object_unref(cast);
+    if (copy) g_object_unref(copy);
+    if (linked) g_object_unref(linked);
+    return result ? -1 : 0;
+}
+
+/// Drops the first page of what is said of an animation's pages.
+static inline void megaton_vips_drop_page(VipsImage *_Nonnull image) {
+    int pages = 0, count = 0, *delays = NULL;
+    if (vips_image_get_typeof(image, VIPS_META_N_PAGES) && !vips_image_get_int(image, VIPS_META_N_PAGES, &pages)) {
+        vips_image_set_int(image, VIPS_META_N_PAGES, pages - 1);
+    }
+    if (vips_image_get_typeof(image, "delay") && !vips_image_get_array_int(image, "delay", &delays, &count)
+        && count > 1) {
+        int *rest = g_memdup2(delays + 1, sizeof(int) * (size_t) (count - 1));
+        vips_image_set_array_int(image, "delay", rest, count - 1);
+        g_free(rest);
+    }
 }
 
 /// Lets operations of this class and of those derived from it be used, though libvips does not trust them.

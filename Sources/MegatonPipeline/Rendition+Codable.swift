@@ -4,7 +4,7 @@ extension Rendition: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case name, width, height, fit, format, quality, background
         case gravity, focus, dpr, enlarge, progressive, effort, lossless, animated, keepMetadata, profile
-        case qualityProfile
+        case qualityProfile, failOn
     }
 
     /// - Throws: `DecodingError` with a sentence that names the field.
@@ -43,7 +43,8 @@ extension Rendition: Codable {
             animated: try fields.read(Bool.self, .animated, allowed: truths) ?? false,
             keepMetadata: try fields.decodeIfPresent(KeptMetadata.self, forKey: .keepMetadata) ?? KeptMetadata.none,
             profile: try fields.decodeIfPresent(ColorProfile.self, forKey: .profile) ?? .srgb,
-            qualityProfile: try fields.decodeIfPresent(QualityProfile.self, forKey: .qualityProfile) ?? .balanced
+            qualityProfile: try fields.decodeIfPresent(QualityProfile.self, forKey: .qualityProfile) ?? .balanced,
+            failOn: try fields.decodeIfPresent(FailOn.self, forKey: .failOn)
         )
         if !isChecked, let problem { throw problem.error(at: decoder.codingPath) }
     }
@@ -70,6 +71,7 @@ extension Rendition: Codable {
         if keepMetadata != .none { try fields.encode(keepMetadata, forKey: .keepMetadata) }
         if profile != .srgb { try fields.encode(profile, forKey: .profile) }
         if qualityProfile != .balanced { try fields.encode(qualityProfile, forKey: .qualityProfile) }
+        try fields.encodeIfPresent(failOn, forKey: .failOn)
     }
 }
 

@@ -71,6 +71,8 @@ public struct Rendition: Sendable, Hashable {
     public var profile: ColorProfile
     /// How much of the shrinking is left to the decoder.
     public var qualityProfile: QualityProfile
+    /// Which damage of the source is an error; nil is what the job says, then the worker, then `truncated`.
+    public var failOn: FailOn?
 
     /// - Parameter name: `<width>x<height>` if nil.
     public init(
@@ -91,7 +93,8 @@ public struct Rendition: Sendable, Hashable {
         animated: Bool = false,
         keepMetadata: KeptMetadata = .none,
         profile: ColorProfile = .srgb,
-        qualityProfile: QualityProfile = .balanced
+        qualityProfile: QualityProfile = .balanced,
+        failOn: FailOn? = nil
     ) {
         self.name = name ?? "\(width.map(String.init) ?? "")x\(height.map(String.init) ?? "")"
         self.width = width
@@ -111,6 +114,7 @@ public struct Rendition: Sendable, Hashable {
         self.keepMetadata = keepMetadata
         self.profile = profile
         self.qualityProfile = qualityProfile
+        self.failOn = failOn
     }
 
     /// The largest side that may be asked for, pixels.
@@ -130,8 +134,12 @@ public struct Rendition: Sendable, Hashable {
         if dpr != 1 { fields.append("dpr=\(dpr)") }
         if enlarge { fields.append("enlarge") }
         if qualityProfile != .balanced { fields.append("qualityProfile=\(qualityProfile.rawValue)") }
+        if toleratedDamage != .truncated { fields.append("failOn=\(toleratedDamage.rawValue)") }
         return fields + encoding.identity
     }
+
+    /// The level that holds for it.
+    var toleratedDamage: FailOn { failOn ?? .truncated }
 
     /// How the pixels become bytes.
     var encoding: EncodingOptions {

@@ -32,7 +32,7 @@ import Testing
         let homes = [
             "CVips": "MegatonPipeline/Vips/", "CCurl": "MegatonPipeline/Loading/", "CHiredis": "MegatonRedis/Codec/",
             "CTurboJPEG": "MegatonPipeline/Planes/", "CWebP": "MegatonPipeline/Planes/",
-            "CZimg": "MegatonPipeline/Planes/",
+            "CZimg": "MegatonPipeline/Planes/", "CDecoders": "MegatonPipeline/Vips/",
         ]
         for file in Self.sources {
             for (module, home) in homes where try imports(file).contains(module) {

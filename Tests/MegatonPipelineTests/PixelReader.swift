@@ -17,9 +17,8 @@ struct PixelReader {
         try VipsRuntime.start()
         let result: (Int, Int, Int, [UInt8])? = data.withUnsafeBytes { buffer in
             var image: UnsafeMutablePointer<CVips.VipsImage>?
-            guard megaton_vips_load(buffer.baseAddress!, buffer.count, options, &image) == 0, let image else {
-                return nil
-            }
+            let code = megaton_vips_load(buffer.baseAddress!, buffer.count, options, VIPS_FAIL_ON_ERROR, &image)
+            guard code == 0, let image else { return nil }
             defer { megaton_vips_unref(image) }
             var size = 0
             guard let pixels = vips_image_write_to_memory(image, &size) else { return nil }

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Logging
 import MegatonCluster
+import MegatonPipeline
 import NIOCore
 import NIOPosix
 import Synchronization
@@ -59,7 +60,19 @@ struct WorkerCommand: AsyncParsableCommand {
     @Flag(name: .customLong("only-suspects"), help: .hidden)
     var onlySuspects = false
 
+    @Option(
+        name: .customLong("fail-on"),
+        help: ArgumentHelp(
+            "Which damage of a source is an error, for jobs that do not say so.",
+            valueName: "none|truncated|error|warning"
+        )
+    )
+    var failOn = Rendition.FailOn.truncated.rawValue
+
     mutating func validate() throws {
+        if Rendition.FailOn(rawValue: failOn) == nil {
+            throw ValidationError("--fail-on is none, truncated, error or warning, not \"\(failOn)\".")
+        }
         if !(1...1024).contains(concurrency) { throw ValidationError("--concurrency is 1 to 1024.") }
         if let renderThreads, !(1...1024).contains(renderThreads) {
             throw ValidationError("--render-threads is 1 to 1024.")
@@ -91,6 +104,7 @@ struct WorkerCommand: AsyncParsableCommand {
                 configuration.sweepInterval = .seconds(sweepInterval)
                 configuration.flightLease = .seconds(flightLease)
                 configuration.drainTimeout = .seconds(drainTimeout)
+                configuration.failOn = Rendition.FailOn(rawValue: failOn) ?? .truncated
                 configuration.history = try history.map { try HistoryFile($0) }
                 if onlySuspects {
                     configuration.takesOnlySuspects = true

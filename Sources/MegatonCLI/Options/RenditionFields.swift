@@ -15,7 +15,7 @@ struct RenditionFields {
     static let names = [
         "name", "width", "height", "fit", "format", "quality", "background", "gravity", "focus", "dpr", "enlarge",
         "progressive", "effort", "lossless", "animated", "keepMetadata", "profile",
-        "qualityProfile",
+        "qualityProfile", "failOn",
     ]
 
     /// - Throws: `ValidationError` for a field that there is not, or a value that it cannot have.
@@ -39,6 +39,7 @@ struct RenditionFields {
         case "keepMetadata": rendition.keepMetadata = try choice(field, text)
         case "profile": rendition.profile = try choice(field, text)
         case "qualityProfile": rendition.qualityProfile = try choice(field, text)
+        case "failOn": rendition.failOn = try choice(field, text)
         default:
             throw ValidationError(
                 "\(option) has no field \"\(field)\"; it has \(Self.names.joined(separator: ", "))."

@@ -15,7 +15,7 @@ struct RenditionOptions: ParsableArguments {
         help: ArgumentHelp(
             "name=small,width=256,height=256,fit=cover,format=webp,quality=75,background=#ffffff; repeatable. The other "
                 + "fields are those of the options: gravity, focus=0.5:0.3, dpr, enlarge=true, progressive, effort, "
-                + "lossless, animated, keepMetadata, profile, qualityProfile.",
+                + "lossless, animated, keepMetadata, profile, qualityProfile, failOn.",
             valueName: "fields"
         )
     )
@@ -83,6 +83,17 @@ struct RenditionOptions: ParsableArguments {
     )
     var qualityProfile: String?
 
+    @Option(
+        name: .customLong("fail-on"),
+        help: ArgumentHelp(
+            "Which damage of a source is an error: none, truncated (data that ends early), error (data that cannot be right, "
+                + "too) or warning; what the worker says unless given, which is truncated. What is rendered in spite of "
+                + "damage has a note in the ledger.",
+            valueName: "none|truncated|error|warning"
+        )
+    )
+    var failOn: String?
+
     mutating func validate() throws { _ = try renditions() }
 
     /// - Throws: `ValidationError` with what is wrong with which option.
@@ -131,6 +142,7 @@ struct RenditionOptions: ParsableArguments {
             ("--format", "format", format), ("--fit", "fit", fit), ("--gravity", "gravity", gravity),
             ("--keep-metadata", "keepMetadata", keepMetadata), ("--profile", "profile", profile),
             ("--quality-profile", "qualityProfile", qualityProfile), ("--focus", "focus", focus),
+            ("--fail-on", "failOn", failOn),
         ]
     }
 

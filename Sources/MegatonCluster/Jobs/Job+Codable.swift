@@ -5,6 +5,7 @@ internal import MegatonPipeline
 extension Job: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case id, kind, source, renditions, preset, output, batch, priority, attempts, credential, labels, requeuedFrom
+        case failOn
         case ignoresRememberedFailures = "ignore_remembered_failures"
     }
 
@@ -44,7 +45,8 @@ extension Job: Codable {
                 allowed: "are true and false"
             ) ?? false,
             labels: try fields.read(Labels.self, .labels, allowed: "are objects of texts, numbers, true and false"),
-            requeuedFrom: try text(.requeuedFrom, Self.allowedNames)
+            requeuedFrom: try text(.requeuedFrom, Self.allowedNames),
+            failOn: try fields.decodeIfPresent(Rendition.FailOn.self, forKey: .failOn)
         )
         if !isChecked, let problem { throw problem.error(at: decoder.codingPath) }
     }
@@ -65,6 +67,7 @@ extension Job: Codable {
         if ignoresRememberedFailures { try fields.encode(true, forKey: .ignoresRememberedFailures) }
         try fields.encodeIfPresent(labels, forKey: .labels)
         try fields.encodeIfPresent(requeuedFrom, forKey: .requeuedFrom)
+        try fields.encodeIfPresent(failOn, forKey: .failOn)
     }
 
     /// Says what is wrong with the values, or nil.

@@ -34,7 +34,7 @@ extension Job {
         case .requeuedFrom:
             requeuedFrom = reader.string()
             return requeuedFrom != nil
-        case .kind, .source, .preset, .output, .batch, .priority, .credential:
+        case .kind, .source, .preset, .output, .batch, .priority, .credential, .failOn:
             guard let text = reader.string() else { return false }
             return set(key, text)
         // Rare: `init(from:)` reads it.
@@ -55,6 +55,9 @@ extension Job {
         case .priority:
             guard let priority = Priority(word: text) else { return false }
             self.priority = priority
+        case .failOn:
+            guard let failOn = Rendition.FailOn(rawValue: text) else { return false }
+            self.failOn = failOn
         case .id, .renditions, .attempts, .labels, .requeuedFrom, .ignoresRememberedFailures: return false
         }
         return true

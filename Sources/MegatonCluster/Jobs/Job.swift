@@ -40,6 +40,8 @@ public struct Job: Sendable, Hashable {
     public var labels: Labels?
     /// The batch that it died in, if `megaton dead requeue` pushed it: its id is one of that batch's, which has counted it.
     public var requeuedFrom: String?
+    /// Which damage of the source is an error, for renditions that do not say so themselves; nil is what the worker says.
+    public var failOn: Rendition.FailOn?
 
     public init(
         id: String? = nil,
@@ -54,7 +56,8 @@ public struct Job: Sendable, Hashable {
         credential: String? = nil,
         ignoresRememberedFailures: Bool = false,
         labels: Labels? = nil,
-        requeuedFrom: String? = nil
+        requeuedFrom: String? = nil,
+        failOn: Rendition.FailOn? = nil
     ) {
         self.id = id
         self.kind = kind
@@ -69,6 +72,7 @@ public struct Job: Sendable, Hashable {
         self.ignoresRememberedFailures = ignoresRememberedFailures
         self.labels = labels
         self.requeuedFrom = requeuedFrom
+        self.failOn = failOn
     }
 
     /// What is made where nothing is said.

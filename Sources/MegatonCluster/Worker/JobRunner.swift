@@ -9,6 +9,8 @@ struct JobRunner: JobRunning {
     let credentials: Credentials
     let output: FileOutput
     let statistics: StatisticsRecorder
+    /// Which damage of a source is an error, if neither the rendition nor the job says so.
+    var failOn = Rendition.FailOn.truncated
 
     /// How an attempt ended.
     enum Result: Sendable {
@@ -29,7 +31,11 @@ struct JobRunner: JobRunning {
                 try await pipeline.prefetch(request, metrics: metrics)
                 return .done([])
             }
-            let renditions = job.renditions ?? Job.defaultRenditions
+            let renditions = (job.renditions ?? Job.defaultRenditions).map { rendition in
+                var rendition = rendition
+                rendition.failOn = rendition.failOn ?? job.failOn ?? failOn
+                return rendition
+            }
             let responses = try await pipeline.renditions(renditions, for: request, metrics: metrics)
             for response in responses { metrics.add(notes: response.notes) }
             return .done(try await deliver(responses, job, metrics))

@@ -64,6 +64,8 @@ extension Worker {
         public var history: HistoryFile?
         /// Of a render; one that has lasted three times as long hangs in a codec, and the process must go.
         public var renderLimits = RenderLimits()
+        /// Which damage of a source is an error, for jobs that do not say so.
+        public var failOn = Rendition.FailOn.truncated
         /// What pictures may take at a time.
         public var memory = MemoryBudget.process
 

@@ -76,7 +76,8 @@ public final class Worker: Sendable {
                 pipeline: pipeline,
                 credentials: configuration.credentials,
                 output: FileOutput(access: FileAccess(roots: configuration.roots), threads: files),
-                statistics: statistics
+                statistics: statistics,
+                failOn: configuration.failOn
             ),
             running: running,
             statistics: statistics,

@@ -129,7 +129,7 @@ extension ImageDecoders {
             do throws(ImagePipeline.Error) {
                 let plan = try engine.planPartly(data, limits, as: thumbnail, orientation: orientation)
                 return try admit(plan.cost) { () throws(ImagePipeline.Error) in
-                    try engine.picture(plan, data, isWhole: false, orientation: orientation, deadline: deadline)
+                    try engine.picture(plan, data, failOn: .nothing, orientation: orientation, deadline: deadline)
                 }
             } catch {
                 return nil

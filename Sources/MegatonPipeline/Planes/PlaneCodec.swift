@@ -21,8 +21,14 @@ final class PlaneCodec: @unchecked Sendable {
     ///
     /// With a decompressor of its own: one keeps the tables of the picture before, and takes them for one that has none.
     ///
-    /// - Returns: nil where it is damaged, or not what its header said; where there is a warning, too.
-    func decode(_ data: UnsafeRawBufferPointer, _ probe: ImageProbe, shrink: Int) -> PlanarPicture? {
+    /// - Parameter isWhole: a warning is damage; else what is missing is grey.
+    /// - Returns: nil where it is damaged, or not what its header said.
+    func decode(
+        _ data: UnsafeRawBufferPointer,
+        _ probe: ImageProbe,
+        shrink: Int,
+        isWhole: Bool = true
+    ) -> PlanarPicture? {
         guard let bytes = data.assumingMemoryBound(to: UInt8.self).baseAddress, let sampling = probe.planes else {
             return nil
         }
@@ -59,9 +65,11 @@ final class PlaneCodec: @unchecked Sendable {
             Int32(size.width),
             &strides,
             Int32(size.height),
-            TJFLAG_LIMITSCANS | TJFLAG_STOPONWARNING
+            TJFLAG_LIMITSCANS | (isWhole ? TJFLAG_STOPONWARNING : 0)
         )
-        guard isDecoded == 0 else { return nil }
+        guard isDecoded == 0 || (!isWhole && tjGetErrorCode(decompressor) == Int32(TJERR_WARNING.rawValue)) else {
+            return nil
+        }
         return PlanarPicture(
             width: Double(probe.width) / Double(shrink),
             height: Double(probe.height) / Double(shrink),

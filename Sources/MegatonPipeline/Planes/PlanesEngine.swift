@@ -9,18 +9,23 @@ final class PlanesEngine: Sendable {
     let codecs = PlaneCodecs()
     let graphs = ScalingGraphs()
 
-    /// - Parameter pass: one that uses planes.
+    /// - Parameters:
+    ///   - pass: one that uses planes.
+    ///   - isWhole: damage is not decoded; else what is missing is grey.
     /// - Returns: nil where the picture is damaged, is not what its header said, or where there is no memory.
     /// - Throws: `.renderTimedOut`, `.cancelled`.
     func render(
         _ pass: RenderPlan.Pass,
         of plan: RenderPlan,
         from data: Data,
+        isWhole: Bool = true,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage]? {
         try codecs.withCodec { codec throws(ImagePipeline.Error) in
             if deadline.mustEnd, let error = deadline.error { throw error }
-            let decoded = data.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(pass)) }
+            let decoded = data.withUnsafeBytes {
+                codec.decode($0, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole)
+            }
             guard let decoded else { return nil }
             var ladder = PlaneLadder(decoded, pass, EXIFOrientation(plan.probe.orientation))
             var images: [Int: EncodedImage] = [:]
@@ -32,7 +37,12 @@ final class PlanesEngine: Sendable {
                     if let error = deadline.error { throw error }
                     return nil
                 }
-                images[index] = EncodedImage(data: bytes, size: picture.size, maker: .planes)
+                images[index] = EncodedImage(
+                    data: bytes,
+                    size: picture.size,
+                    maker: .planes,
+                    notes: plan.probe.notes
+                )
             }
             return pass.steps.compactMap { images[$0] }
         }

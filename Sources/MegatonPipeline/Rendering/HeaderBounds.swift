@@ -27,10 +27,12 @@ enum HeaderBounds {
             case .webp: partsComplaint(chunks(of: bytes), "chunks")
             case .png:
                 inflated(bytes) > text ? "compressed texts that may grow to more than \(text >> 20) MiB" : nil
+            case .svg: SVGBounds.complaint(bytes)
             // GIF's header is read in one go, and HEIF's boxes are measured by `HEIFDemand`.
             default: nil
             }
         }
+        if let complaint, type == .svg { throw ImagePipeline.Error(.tooCostly, "the SVG \(complaint).") }
         if let complaint { throw ImagePipeline.Error(.headerTooLarge, "the header has \(complaint).") }
     }
 
@@ -62,7 +64,7 @@ enum HeaderBounds {
     }
 
     /// The next 0xFF. Pictures are megabytes of what is none.
-    private static func firstMark(in bytes: UnsafeRawBufferPointer, from index: Int) -> Int? {
+    static func firstMark(in bytes: UnsafeRawBufferPointer, from index: Int) -> Int? {
         guard index < bytes.count, let start = bytes.baseAddress,
             let found = memchr(start + index, 0xFF, bytes.count - index)
         else { return nil }

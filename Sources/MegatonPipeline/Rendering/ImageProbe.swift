@@ -19,6 +19,8 @@ struct ImageProbe: Sendable, Equatable {
     var hasRGBProfile = false
     /// The planes that it is stored in, where they can be worked on as they are: in a JPEG with colours of sRGB, or grey.
     var planes: ChromaSampling?
+    /// See ``RenditionResponse/notes``.
+    var notes: [String] = []
 
     /// The memory and work that a HEIF or AVIF file needs.
     var heif: HEIFDemand?

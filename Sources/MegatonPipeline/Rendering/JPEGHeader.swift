@@ -13,7 +13,10 @@ struct JPEGHeader {
     let sampling: ChromaSampling?
     /// EXIF's, 1 to 8.
     let orientation: Int
+    /// Of three components.
     let profile: ICCProfile?
+    /// Whether a profile for red, green and blue is with a grey image, which has no use for it.
+    let hasMisfit: Bool
 
     init?(_ data: Data) {
         guard let parts = data.withUnsafeBytes({ JPEGSegments($0) }), let frame = parts.frame else { return nil }
@@ -22,13 +25,14 @@ struct JPEGHeader {
         components = frame.factors.count
         sampling = frame.sampling
         orientation = parts.orientation ?? 1
-        if parts.profile.isEmpty {
-            profile = nil
-        } else {
-            // Of another kind than the picture, it is libvips that knows what to do.
-            guard let found = ICCProfile(parts.profile), found.isRGB || components == 1 else { return nil }
-            profile = found
+        guard !parts.profile.isEmpty else {
+            (profile, hasMisfit) = (nil, false)
+            return
         }
+        // Of grey, or damaged, it is tried by libvips.
+        guard let found = ICCProfile(parts.profile), found.isRGB else { return nil }
+        hasMisfit = components == 1
+        profile = hasMisfit ? nil : found
     }
 
     /// As libvips would tell it.
@@ -42,7 +46,8 @@ struct JPEGHeader {
             orientation: orientation,
             isProgressive: isProgressive,
             hasRGBProfile: components == 3 && profile != nil,
-            planes: profile?.isSRGB ?? true ? sampling : nil
+            planes: profile?.isSRGB ?? true ? sampling : nil,
+            notes: hasMisfit ? [ProfileFit.note("it is for RGB, and the image is grey", as: "grey")] : []
         )
     }
 }

@@ -39,6 +39,8 @@ struct RenderPlan: Equatable {
         let qualityProfile: Rendition.QualityProfile
         /// Whether it is made of the source's planes, in the place of its pixels.
         let usesPlanes: Bool
+        /// Which damage is an error.
+        let failOn: Rendition.FailOn
         /// Indices of `steps`.
         let steps: [Int]
         /// The smallest size from which every step can be reached by shrinking.
@@ -47,7 +49,8 @@ struct RenderPlan: Equatable {
 
     let probe: ImageProbe
     let steps: [Step]
-    /// One but for a mixture of stills and animations, of profiles, or of what planes can be made into and what not.
+    /// One but for a mixture of stills and animations, of profiles, of levels of damage, or of what planes can be made into
+    /// and what not.
     let passes: [Pass]
 
     init(_ probe: ImageProbe, _ renditions: [Rendition], limits: RenderLimits = RenderLimits()) {
@@ -59,7 +62,8 @@ struct RenderPlan: Equatable {
                 frames: step.frames,
                 keepsProfile: probe.hasRGBProfile && step.rendition.profile == .keep,
                 qualityProfile: step.rendition.qualityProfile,
-                usesPlanes: probe.planes != nil && step.planesObstacle(probe) == nil
+                usesPlanes: probe.planes != nil && step.planesObstacle(probe) == nil,
+                failOn: step.rendition.toleratedDamage
             )
         }
         passes = kinds.uniqued().map { kind in
@@ -73,6 +77,7 @@ struct RenderPlan: Equatable {
                 keepsProfile: kind.keepsProfile,
                 qualityProfile: kind.qualityProfile,
                 usesPlanes: kind.usesPlanes,
+                failOn: kind.failOn,
                 steps: members,
                 base: base
             )
@@ -98,6 +103,7 @@ struct RenderPlan: Equatable {
                 keepsProfile: false,
                 qualityProfile: .balanced,
                 usesPlanes: false,
+                failOn: .truncated,
                 steps: [],
                 base: base
             )
@@ -109,6 +115,7 @@ struct RenderPlan: Equatable {
         let keepsProfile: Bool
         let qualityProfile: Rendition.QualityProfile
         let usesPlanes: Bool
+        let failOn: Rendition.FailOn
     }
 
     // MARK: - Geometry

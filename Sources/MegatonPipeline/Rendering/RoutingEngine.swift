@@ -24,14 +24,25 @@ struct RoutingEngine: RenderEngine {
         from data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
-        if pass.usesPlanes, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) {
-            return images
+        guard pass.usesPlanes else {
+            if isStrict { throw refusal(pass, plan) }
+            return try vips.render(pass, of: plan, from: data, deadline: deadline)
         }
-        if isStrict { throw refusal(pass, plan) }
+        let gap = JPEGDamage(ofScansIn: data, plan.probe)
+        if gap == nil, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) { return images }
         // Nothing stops the decoder of planes: it may have taken all the time there was.
         if deadline.mustEnd, let error = deadline.error { throw error }
-        var images = try vips.render(pass, of: plan, from: data, deadline: deadline)
-        if pass.usesPlanes { for index in images.indices { images[index].maker = .libvipsForPlanes } }
+        let damage = gap ?? JPEGDamage(examining: data, until: deadline)
+        if let error = deadline.error { throw error }
+        if let damage, !damage.isTolerated(by: pass.failOn) { throw damage.error }
+        guard isStrict else {
+            var images = try vips.rendering(pass, plan, data, damage: damage, deadline)
+            for index in images.indices { images[index].maker = .libvipsForPlanes }
+            return images
+        }
+        guard let damage, var images = try planes.render(pass, of: plan, from: data, isWhole: false, deadline: deadline)
+        else { throw refusal(pass, plan) }
+        for index in images.indices { images[index].notes.append(damage.note) }
         return images
     }
 

@@ -18,14 +18,18 @@ extension PlatformImage {
                 ?? ImagePipeline.Error(.processingFailed, "\(what) failed: \(error.text).", stage: .process)
         }
         let result: VipsImage
-        do { result = try change(picture) } catch { throw failure(error) }
+        do {
+            result = try VipsMessages.collecting { () throws(VipsError) in try change(picture) }
+        } catch {
+            throw failure(error)
+        }
         try bounds.checkOutput(Double(result.width), Double(result.height), what)
         do {
             // Without its metadata, offsets and watchers: what others hold is not what was computed on the way.
             let image = try result.eightBit().keeping([])
             return PlatformImage(
-                inMemory: try withExtendedLifetime(stop) { () throws(VipsError) in
-                    try image.inMemory(stop: stop)
+                inMemory: try VipsMessages.collecting { () throws(VipsError) in
+                    try withExtendedLifetime(stop) { () throws(VipsError) in try image.inMemory(stop: stop) }
                 }
             )
         } catch {

@@ -11,7 +11,7 @@ extension VipsEngine {
         _ deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> Data {
         let stop = VipsImage.Stop(deadline)
-        let result: Result<Data, VipsError> = withExtendedLifetime(stop) {
+        let result: Result<Data, VipsError> = VipsMessages.collecting {
             do throws(VipsError) {
                 var picture = image.picture
                 if picture.hasAlpha && !options.format.hasAlpha {

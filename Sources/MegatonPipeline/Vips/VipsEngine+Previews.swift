@@ -11,7 +11,7 @@ extension VipsEngine {
         as thumbnail: ImageRequest.ThumbnailOptions?,
         orientation: Int? = nil
     ) throws(ImagePipeline.Error) -> RenderPlan {
-        var probe = try probe(data, type: .jpeg, isWhole: false)
+        var probe = try probe(data, type: .jpeg)
         try limits.check(probe)
         if let orientation { probe.orientation = orientation }
         return RenderPlan(decoding: probe, as: thumbnail)
@@ -22,7 +22,7 @@ extension VipsEngine {
         do { try HeaderBounds.check(data, .jpeg) } catch { return nil }  // The picture's own decoder says why.
         return data.withUnsafeBytes { bytes in
             // What cannot be opened yet, or never will, has no preview; the whole picture's decoder says why.
-            guard let image = try? VipsImage.open(bytes, isWhole: false), let small = image.embeddedThumbnail else {
+            guard let image = try? VipsImage.open(bytes, failOn: .nothing), let small = image.embeddedThumbnail else {
                 return nil
             }
             return (small, image.orientation)

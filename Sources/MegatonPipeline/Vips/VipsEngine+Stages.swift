@@ -8,9 +8,12 @@ extension VipsEngine {
         _ data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> VipsImage {
-        try Self.decoding(data, until: deadline) { bytes, stop throws(VipsError) in
-            try VipsImage.open(bytes, options: Self.loadOptions(plan, plan.passes[0])).inMemory(stop: stop)
-        }
+        let stop = VipsImage.Stop(deadline)
+        let source = DamagedSource(data: data, type: plan.probe.type)
+        return try source.decoding(plan.passes[0].failOn, until: deadline) { source throws(VipsError) in
+            let image = try source.open(Self.loadOptions(plan, plan.passes[0]))
+            return try withExtendedLifetime(stop) { () throws(VipsError) in try image.inMemory(stop: stop) }
+        }.value
     }
 
     /// What was loaded, upright, in sRGB and of the size of the plan's first pass.
@@ -21,7 +24,7 @@ extension VipsEngine {
     ) throws(ImagePipeline.Error) -> PlatformImage {
         let stop = VipsImage.Stop(deadline)
         do throws(VipsError) {
-            return try withExtendedLifetime(stop) { () throws(VipsError) in
+            return try VipsMessages.collecting { () throws(VipsError) in
                 PlatformImage(inMemory: try image.thumbnail(plan.passes[0].base).eightBit().inMemory(stop: stop))
             }
         } catch {

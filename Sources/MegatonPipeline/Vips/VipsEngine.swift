@@ -3,11 +3,6 @@ internal import Foundation
 /// The engine that does everything.
 struct VipsEngine: RenderEngine {
     func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
-        try probe(data, type: type, isWhole: true)
-    }
-
-    /// - Parameter isWhole: damage is an error.
-    func probe(_ data: Data, type: AssetType, isWhole: Bool) throws(ImagePipeline.Error) -> ImageProbe {
         try VipsRuntime.start()
         if type == .avif && AssetType.isSequence(data) {
             throw ImagePipeline.Error(
@@ -18,15 +13,17 @@ struct VipsEngine: RenderEngine {
         try HeaderBounds.check(data, type)
         // libheif copies the bytes of all items while it reads the header: each file is measured before it sees it.
         let demand = type.isHEIF ? try HEIFDemand(data) : nil
-        return try Self.withBytes(of: data, "the header cannot be read") { bytes throws(VipsError) in
-            let image = try VipsImage.open(bytes, isWhole: isWhole)
+        // Damage is judged by what a rendition puts up with, when its pixels are read.
+        let attempt = DecodingAttempt(data, type, failOn: .nothing)
+        return try attempt.result { source throws(VipsError) in
+            let image = try source.open()
             guard type.loaders.contains(image.loader) else {
                 throw VipsError("\(image.loader) wants to open what looks like \(type)")
             }
-            var probe = image.probe(type)
+            var probe = image.probe(type, source.notes)
             probe.heif = demand
             return probe
-        }
+        }.orThrow("the header cannot be read")
     }
 
     func render(
@@ -35,8 +32,26 @@ struct VipsEngine: RenderEngine {
         from data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage] {
-        try Self.decoding(data, until: deadline) { bytes, stop throws(VipsError) in
-            try render(pass, plan, bytes, stop)
+        try rendering(pass, plan, data, damage: nil, deadline)
+    }
+
+    /// - Parameter damage: of a JPEG, if it is known already.
+    func rendering(
+        _ pass: RenderPlan.Pass,
+        _ plan: RenderPlan,
+        _ data: Data,
+        damage: JPEGDamage?,
+        _ deadline: RenderDeadline
+    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+        let stop = VipsImage.Stop(deadline)
+        let source = DamagedSource(data: data, type: plan.probe.type, damage: damage)
+        let (images, notes) = try source.decoding(pass.failOn, until: deadline) { source throws(VipsError) in
+            try withExtendedLifetime(stop) { () throws(VipsError) in try render(pass, plan, source, stop) }
+        }
+        return images.map { image in
+            var image = image
+            image.notes = notes
+            return image
         }
     }
 
@@ -45,29 +60,33 @@ struct VipsEngine: RenderEngine {
         _ data: Data,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> PlatformImage {
-        try picture(plan, data, isWhole: true, orientation: nil, deadline: deadline)
+        try picture(plan, data, failOn: plan.passes[0].failOn, orientation: nil, deadline: deadline)
     }
 
     /// - Parameters:
-    ///   - isWhole: damage is an error; else what is missing is grey.
+    ///   - failOn: which damage is an error.
     ///   - orientation: EXIF's, in the place of the picture's own.
     func picture(
         _ plan: RenderPlan,
         _ data: Data,
-        isWhole: Bool,
+        failOn: Rendition.FailOn,
         orientation: Int?,
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> PlatformImage {
-        try Self.decoding(data, until: deadline) { bytes, stop throws(VipsError) in
+        let stop = VipsImage.Stop(deadline)
+        let source = DamagedSource(data: data, type: plan.probe.type)
+        return try source.decoding(failOn, until: deadline) { source throws(VipsError) in
             let pass = plan.passes[0]
-            var image = try VipsImage.open(bytes, options: Self.loadOptions(plan, pass), isWhole: isWhole)
+            var image = try source.open(Self.loadOptions(plan, pass))
             if let orientation { image = try image.oriented(orientation) }
             image = try image.thumbnail(pass.base)
             return PlatformImage(
-                inMemory: try image.eightBit().keeping([]).inMemory(stop: stop),
+                inMemory: try withExtendedLifetime(stop) { () throws(VipsError) in
+                    try image.eightBit().keeping([]).inMemory(stop: stop)
+                },
                 isAsDecoded: pass.base == plan.probe.uprightSize
             )
-        }
+        }.value
     }
 
     // MARK: - Rendering
@@ -75,10 +94,10 @@ struct VipsEngine: RenderEngine {
     private func render(
         _ pass: RenderPlan.Pass,
         _ plan: RenderPlan,
-        _ bytes: UnsafeRawBufferPointer,
+        _ source: DecodingAttempt.Source,
         _ limit: VipsImage.Stop
     ) throws(VipsError) -> [EncodedImage] {
-        let first = try VipsImage.open(bytes, options: Self.loadOptions(plan, pass))
+        let first = try source.open(Self.loadOptions(plan, pass))
             .thumbnail(pass.base, keepsProfile: pass.keepsProfile)
         var base = first
         if pass.steps.count > 1 {
@@ -156,47 +175,11 @@ struct VipsEngine: RenderEngine {
         default: return ""
         }
     }
-
-    /// Runs what decodes a picture. libvips opens it lazily: its bytes, and what tells libvips to stop, live until the body
-    /// has returned.
-    ///
-    /// - Throws: `.corruptImage`; `.renderTimedOut` or `.cancelled` where that is what ended it; `.renderFailed` where libvips
-    ///   is too old.
-    static func decoding<Value>(
-        _ data: Data,
-        until deadline: RenderDeadline,
-        _ body: (UnsafeRawBufferPointer, VipsImage.Stop) throws(VipsError) -> Value
-    ) throws(ImagePipeline.Error) -> Value {
-        // Whoever has read the header may have done without libvips.
-        try VipsRuntime.start()
-        let stop = VipsImage.Stop(deadline)
-        do throws(ImagePipeline.Error) {
-            return try withBytes(of: data, "the picture cannot be decoded") { bytes throws(VipsError) in
-                try withExtendedLifetime(stop) { () throws(VipsError) in try body(bytes, stop) }
-            }
-        } catch {
-            throw deadline.error ?? error
-        }
-    }
-
-    private static func withBytes<Value>(
-        of data: Data,
-        _ what: String,
-        _ body: (UnsafeRawBufferPointer) throws(VipsError) -> Value
-    ) throws(ImagePipeline.Error) -> Value {
-        let result: Result<Value, VipsError> = data.withUnsafeBytes { bytes in
-            do throws(VipsError) { return .success(try body(bytes)) } catch { return .failure(error) }
-        }
-        switch result {
-        case .success(let value): return value
-        case .failure(let error): throw ImagePipeline.Error(.corruptImage, "\(what): \(error.text).")
-        }
-    }
 }
 
 extension VipsImage {
     /// What the header says.
-    fileprivate func probe(_ type: AssetType) -> ImageProbe {
+    fileprivate func probe(_ type: AssetType, _ notes: [String]) -> ImageProbe {
         ImageProbe(
             type: type,
             width: width,
@@ -206,7 +189,8 @@ extension VipsImage {
             orientation: orientation,
             isProgressive: integer("jpeg-multiscan", default: 0) == 1 || integer("interlaced", default: 0) == 1,
             sampleBytes: bytesPerSample,
-            hasRGBProfile: hasProfile && isRGB
+            hasRGBProfile: hasProfile && isRGB,
+            notes: notes
         )
     }
 }

@@ -8,7 +8,7 @@ extension VipsImage {
         if options.keepMetadata == .copyright { kept.insert(.copyright) }
         if options.profile == .keep && hasProfile { kept.insert(.profile) }
         // Not left to "strip": the WebP saver writes EXIF and XMP all the same (seen in 8.14.1).
-        let image = try keeping(kept)
+        let image = try tapped().keeping(kept)
         let handler = megaton_vips_set_stop(image.pointer, stop.pointer)
         defer { megaton_vips_clear_stop(image.pointer, handler) }
         let how = megaton_vips_saving(

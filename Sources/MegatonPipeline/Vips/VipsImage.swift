@@ -29,18 +29,14 @@ final class VipsImage {
 
     /// - Parameters:
     ///   - options: of the loader, like `shrink=2`.
-    ///   - isWhole: damage is an error; else what is missing is grey.
+    ///   - failOn: which damage is an error; what is missing is grey otherwise.
     static func open(
         _ buffer: UnsafeRawBufferPointer,
         options: String = "",
-        isWhole: Bool = true
+        failOn: Rendition.FailOn = .error
     ) throws(VipsError) -> VipsImage {
         guard let bytes = buffer.baseAddress else { throw VipsError("there are no bytes") }
-        return try make {
-            isWhole
-                ? megaton_vips_load(bytes, buffer.count, options, $0)
-                : megaton_vips_load_partly(bytes, buffer.count, options, $0)
-        }
+        return try make { megaton_vips_load(bytes, buffer.count, options, failOn.level, $0) }
     }
 
     /// A copy of pixels: rows from the top, 8 bits a channel.
@@ -67,9 +63,10 @@ final class VipsImage {
 
     /// The same picture with its pixels computed and held, so that they can be read in any order.
     func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
-        let handler = megaton_vips_set_stop(pointer, stop.pointer)
-        defer { megaton_vips_clear_stop(pointer, handler) }
-        guard let copy = vips_image_copy_memory(pointer) else { throw VipsError() }
+        let heard = try tapped()
+        let handler = megaton_vips_set_stop(heard.pointer, stop.pointer)
+        defer { megaton_vips_clear_stop(heard.pointer, handler) }
+        guard let copy = vips_image_copy_memory(heard.pointer) else { throw VipsError() }
         return VipsImage(copy)
     }
 
@@ -174,9 +171,21 @@ final class VipsImage {
     }
 }
 
-/// A call of libvips that failed, with the hint from its error buffer.
+/// A call of libvips that failed, with the reason that it gave.
 struct VipsError: Error {
     let text: String
 
-    init(_ text: String = VipsRuntime.takeErrorText()) { self.text = text }
+    init(_ text: String = VipsMessages.text() ?? VipsRuntime.takeErrorText()) { self.text = text }
+}
+
+extension Rendition.FailOn {
+    /// As libvips calls it.
+    fileprivate var level: VipsFailOn {
+        switch self {
+        case .nothing: VIPS_FAIL_ON_NONE
+        case .truncated: VIPS_FAIL_ON_TRUNCATED
+        case .error: VIPS_FAIL_ON_ERROR
+        case .warning: VIPS_FAIL_ON_WARNING
+        }
+    }
 }

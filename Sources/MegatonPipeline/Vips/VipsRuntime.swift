@@ -1,3 +1,4 @@
+internal import CDecoders
 internal import CVips
 internal import Foundation
 public import Logging
@@ -18,6 +19,7 @@ public enum VipsRuntime {
                 )
             )
         }
+        megaton_messages_start()
         guard megaton_vips_start("megaton") == 0 else {
             return .failure(ImagePipeline.Error(.renderFailed, "libvips did not start: \(takeErrorText())"))
         }
@@ -80,8 +82,8 @@ public enum VipsRuntime {
         if isRunning.load(ordering: .acquiring) { vips_thread_shutdown() }
     }
 
-    /// What libvips said last. The buffer is one for all threads: the text may belong to another call, so it is a hint
-    /// within a message and decides nothing.
+    /// What libvips said last, where no messages are collected (``VipsMessages``). The buffer is one for all threads: the
+    /// text may belong to another call, so it is a hint within a message and decides nothing.
     static func takeErrorText() -> String {
         guard let buffer = vips_error_buffer_copy() else { return "no details" }
         defer { g_free(buffer) }

@@ -1,0 +1,110 @@
+#include "jpeg_damage.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+// jpeglib.h needs size_t and FILE.
+#include <jpeglib.h>
+#include <jerror.h>
+
+struct examination {
+    struct jpeg_error_mgr errors;
+    struct jpeg_progress_mgr progress;
+    jmp_buf end;
+    int (*asks)(void *context);
+    void *context;
+    megaton_jpeg_report *report;
+    int has_all_rows;
+};
+
+static struct examination *of(j_common_ptr codec) { return (struct examination *) codec->client_data; }
+
+static void note(j_common_ptr codec, megaton_jpeg_damage damage) {
+    megaton_jpeg_report *report = of(codec)->report;
+    if (damage <= report->worst) return;
+    report->worst = damage;
+    char text[JMSG_LENGTH_MAX];
+    codec->err->format_message(codec, text);
+    snprintf(report->text, sizeof report->text, "%s", text);
+    j_decompress_ptr image = (j_decompress_ptr) codec;
+    report->row = -1;
+    if (codec->is_decompressor && !image->progressive_mode && image->output_height > 0) {
+        report->row = (int) ((long) image->output_scanline * (long) image->image_height / (long) image->output_height);
+    }
+}
+
+static void ended(j_common_ptr codec) {
+    note(codec, MEGATON_JPEG_FATAL);
+    longjmp(of(codec)->end, 1);
+}
+
+static void warned(j_common_ptr codec, int level) {
+    if (level >= 0) return;
+    codec->err->num_warnings++;
+    switch (codec->err->msg_code) {
+    case JWRN_JPEG_EOF:
+        // An image without an end-of-image marker misses nothing that can be seen.
+        note(codec, of(codec)->has_all_rows ? MEGATON_JPEG_WARNING : MEGATON_JPEG_TRUNCATED);
+        break;
+    case JWRN_HIT_MARKER: note(codec, MEGATON_JPEG_TRUNCATED); break;
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+    case JWRN_BOGUS_PROGRESSION:
+    case JWRN_NOT_SEQUENTIAL: note(codec, MEGATON_JPEG_ERROR); break;
+    default: note(codec, MEGATON_JPEG_WARNING);
+    }
+}
+
+static void said(j_common_ptr codec) { (void) codec; }
+
+static void went_on(j_common_ptr codec) {
+    struct examination *examination = of(codec);
+    if (!examination->asks(examination->context)) return;
+    examination->report->worst = MEGATON_JPEG_STOPPED;
+    longjmp(examination->end, 1);
+}
+
+void megaton_jpeg_examine(
+    const unsigned char *bytes, size_t length, int (*asks)(void *context), void *context,
+    megaton_jpeg_report *report) {
+    memset(report, 0, sizeof *report);
+    report->row = -1;
+    struct examination examination = {.asks = asks, .context = context, .report = report};
+    struct jpeg_decompress_struct image;
+    memset(&image, 0, sizeof image);
+    image.err = jpeg_std_error(&examination.errors);
+    image.client_data = &examination;
+    examination.errors.error_exit = ended;
+    examination.errors.emit_message = warned;
+    examination.errors.output_message = said;
+    examination.progress.progress_monitor = went_on;
+    if (setjmp(examination.end)) {
+        jpeg_destroy_decompress(&image);
+        return;
+    }
+    jpeg_create_decompress(&image);
+    // Cleared by the line above.
+    image.client_data = &examination;
+    image.progress = &examination.progress;
+    jpeg_mem_src(&image, bytes, (unsigned long) length);
+    jpeg_read_header(&image, TRUE);
+    report->rows = (int) image.image_height;
+    // The cheapest way through all of the data: no conversion, no interpolation, one sample for each block.
+    image.out_color_space = image.jpeg_color_space;
+    image.scale_num = 1;
+    image.scale_denom = 8;
+    image.dct_method = JDCT_IFAST;
+    image.do_fancy_upsampling = FALSE;
+    image.do_block_smoothing = FALSE;
+    jpeg_start_decompress(&image);
+    JSAMPARRAY row = (*image.mem->alloc_sarray)(
+        (j_common_ptr) &image, JPOOL_IMAGE, image.output_width * (JDIMENSION) image.output_components, 1);
+    while (image.output_scanline < image.output_height) {
+        jpeg_read_scanlines(&image, row, 1);
+        went_on((j_common_ptr) &image);
+    }
+    examination.has_all_rows = 1;
+    jpeg_finish_decompress(&image);
+    jpeg_destroy_decompress(&image);
+}

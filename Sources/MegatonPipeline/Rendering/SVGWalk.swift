@@ -1,0 +1,284 @@
+internal import Foundation
+
+/// Reads the tags and attributes of an SVG (XML 1.0 sections 2 and 3), and refuses what ``SVGBounds`` does not want drawn.
+/// Each step takes a byte at the least.
+struct SVGWalk {
+    struct Refusal: Error {
+        let text: String
+    }
+
+    private let bytes: UnsafeRawBufferPointer
+    private var index = 0
+    private var count = 0
+    /// The nodes of the elements that are open, and how many layers of the node are.
+    private var open = [(node: 0, layers: 0)]
+    /// Whether the text that follows is a style sheet.
+    private var styleDepth: Int?
+    private var references = SVGReferences()
+    /// Sum of all numbers: no line is longer than twice that.
+    private var extent = 0.0
+    private var shortestDash = Double.infinity
+    private var numbers = 0
+    private var hasMarkers = false
+
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    mutating func run() throws(Refusal) {
+        while let mark = find("<", from: index) {
+            if styleDepth != nil { try takeStyle(text(index..<mark)) }
+            index = mark
+            if starts("<!--") {
+                index = try end("-->")
+            } else if starts("<![CDATA[") {
+                let end = try end("]]>")
+                if styleDepth != nil { try takeStyle(text(mark..<end)) }
+                index = end
+            } else if starts("<?") {
+                let end = try end("?>")
+                try takeInstruction(text(mark..<end))
+                index = end
+            } else if starts("<!") {
+                // Entities are declared within brackets, and grow when they are used.
+                let end = try end(">")
+                if text(mark..<end).contains("[") || !starts("<!DOCTYPE") {
+                    throw Refusal(text: "declares entities or attributes of its own, which are not expanded")
+                }
+                index = end
+            } else if starts("</") {
+                index = try end(">")
+                if open.count > 1 { open.removeLast() }
+                if let depth = styleDepth, open.count <= depth { styleDepth = nil }
+            } else {
+                try takeTag()
+            }
+        }
+        guard let drawn = references.drawn(limit: SVGBounds.drawn) else {
+            throw Refusal(text: "draws something within itself")
+        }
+        if drawn.layers > SVGBounds.layers {
+            throw Refusal(text: "has more than \(SVGBounds.layers) groups in each other that are drawn apart")
+        }
+        if hasMarkers && drawn.elements * numbers > SVGBounds.markers { throw Refusal(text: "draws too many markers") }
+        if drawn.elements > SVGBounds.drawn {
+            throw Refusal(text: "draws more than \(SVGBounds.drawn) elements by references")
+        }
+        if 2 * extent / shortestDash > SVGBounds.dashes { throw Refusal(text: "has lines of too many dashes") }
+    }
+
+    // MARK: - Tags
+
+    private mutating func takeTag() throws(Refusal) {
+        count += 1
+        if count > SVGBounds.elements { throw Refusal(text: "has more than \(SVGBounds.elements) elements") }
+        index += 1
+        let name = local(takeName())
+        if let complaint = SVGBounds.complaint(ofElement: name) { throw Refusal(text: complaint) }
+        var (id, targets, isClosed, isLayer) = (String?.none, [String](), false, false)
+        while true {
+            skipSpace()
+            guard index < bytes.count else { throw Refusal(text: "ends within a tag") }
+            if starts(">") { break }
+            if starts("/>") {
+                isClosed = true
+                index += 1
+                break
+            }
+            let (attribute, value) = try takeAttribute()
+            if Self.isLayer(attribute, value) { isLayer = true }
+            switch attribute {
+            case "id": id = value
+            case "href" where value.hasPrefix("#"): targets.append(String(value.dropFirst()))
+            default: targets += try take(attribute, value)
+            }
+        }
+        index += 1
+        let parent = open[open.count - 1]
+        let layers = (id == nil ? parent.layers : 0) + (isLayer ? 1 : 0)
+        let node = references.add(id, targets, layers: layers, in: parent.node)
+        if isClosed { return }
+        open.append((node, layers))
+        if open.count > SVGBounds.depth { throw Refusal(text: "nests more than \(SVGBounds.depth) elements") }
+        if name == "style", styleDepth == nil { styleDepth = open.count - 1 }
+    }
+
+    /// Properties for which an element is drawn on a surface of its own.
+    private static let layered: Set = ["opacity", "mask", "mix-blend-mode", "isolation", "clip-path"]
+
+    private static func isLayer(_ name: String, _ value: String) -> Bool {
+        if layered.contains(name) { return !["1", "none", "normal", "auto"].contains(value) }
+        guard name == "style" else { return false }
+        return value.split(separator: ";").contains { property in
+            let parts = property.split(separator: ":", maxSplits: 1).map { $0.filter { !$0.isWhitespace } }
+            return parts.count == 2 && layered.contains(parts[0]) && isLayer(parts[0], parts[1])
+        }
+    }
+
+    private mutating func takeAttribute() throws(Refusal) -> (name: String, value: String) {
+        let name = local(takeName())
+        skipSpace()
+        guard !name.isEmpty, starts("=") else { throw Refusal(text: "has a tag that cannot be read") }
+        index += 1
+        skipSpace()
+        guard index < bytes.count, case let quote = bytes[index],
+            quote == UInt8(ascii: "\"") || quote == UInt8(ascii: "'"),
+            let last = find(Unicode.Scalar(quote), from: index + 1)
+        else { throw Refusal(text: "has an attribute that cannot be read") }
+        let value = text((index + 1)..<last)
+        index = last + 1
+        return (name, value.contains("&") ? try decoded(value) : value)
+    }
+
+    /// What an attribute, or a property of a style, refers to.
+    private mutating func take(_ name: String, _ value: String) throws(Refusal) -> [String] {
+        if name == "filter" && value == "none" { return [] }
+        if name.hasPrefix("marker") || name == "style" && value.contains("marker") { hasMarkers = true }
+        if name == "filter" || name == "style" && value.contains("filter") {
+            throw Refusal(text: "has filters, which are not drawn: their cost has no bound")
+        }
+        if name == "style" { try checkStyle(value) }
+        if name == "stroke-dasharray" || name == "style" && value.contains("dasharray") { takeDashes(value) }
+        for number in Self.numbers(value) where number.isFinite {
+            extent += abs(number)
+            numbers += 1
+        }
+        return Self.targets(value)
+    }
+
+    /// A style sheet may be for any element: what it refers to counts for each.
+    private mutating func takeStyle(_ text: String) throws(Refusal) {
+        try checkStyle(text)
+        if text.contains("filter") {
+            throw Refusal(text: "has filters, which are not drawn: their cost has no bound")
+        }
+        if text.contains("dasharray") { takeDashes(text) }
+        if text.contains("marker") { hasMarkers = true }
+        if !Self.targets(text).isEmpty {
+            throw Refusal(text: "refers to elements in a style sheet, which may draw them any number of times")
+        }
+    }
+
+    private func checkStyle(_ text: String) throws(Refusal) {
+        if text.contains("\\") { throw Refusal(text: "has a style with escapes, which are not read") }
+        if text.contains("@import") { throw Refusal(text: "imports style sheets, which is not done") }
+    }
+
+    private mutating func takeDashes(_ text: String) {
+        let sum = Self.numbers(text).reduce(0) { $0 + abs($1) }
+        if sum > 0 { shortestDash = min(shortestDash, sum) }
+    }
+
+    private func takeInstruction(_ text: String) throws(Refusal) {
+        if text.contains("xml-stylesheet") { throw Refusal(text: "names a style sheet, which is not read") }
+        guard let start = text.range(of: "encoding") else { return }
+        let rest = text[start.upperBound...].drop { " =\"'\t\r\n".contains($0) }.lowercased()
+        let isPlain = ["utf-8", "utf8", "us-ascii", "ascii", "iso-8859-", "windows-125"].contains { rest.hasPrefix($0) }
+        if !isPlain { throw Refusal(text: "is in an encoding other than UTF-8") }
+    }
+
+    // MARK: - Values
+
+    private static func targets(_ value: String) -> [String] {
+        var (targets, rest) = ([String](), value[...])
+        while let start = rest.range(of: "url(") {
+            rest = rest[start.upperBound...]
+            let end = rest.firstIndex(of: ")") ?? rest.endIndex
+            targets.append(rest[..<end].trimmingCharacters(in: CharacterSet(charactersIn: " \t\r\n\"'#")))
+        }
+        return targets
+    }
+
+    private static func numbers(_ text: String) -> [Double] {
+        var (numbers, digits) = ([Double](), "")
+        func isNumber(_ byte: UInt8) -> Bool { 48...57 ~= byte || byte == 46 }
+        var last: UInt8 = 0
+        for byte in text.utf8 {
+            let isExponent = (byte == 69 || byte == 101) && isNumber(last)
+            let isSign = (byte == 43 || byte == 45) && (last == 69 || last == 101) && !digits.isEmpty
+            if isNumber(byte) || (isExponent && !digits.isEmpty) || isSign {
+                digits.unicodeScalars.append(Unicode.Scalar(byte))
+            } else if !digits.isEmpty {
+                numbers.append(number(digits))
+                digits = ""
+            }
+            last = byte
+        }
+        if !digits.isEmpty { numbers.append(number(digits)) }
+        return numbers
+    }
+
+    /// `1e` of `1em`, and `1.2.3`, which is two numbers, by their beginning.
+    private static func number(_ digits: String) -> Double {
+        if let number = Double(digits) { return number }
+        return Double(digits.prefix { $0.isNumber }) ?? 1
+    }
+
+    /// References to characters and to the five entities that XML has; others are not there.
+    private func decoded(_ value: String) throws(Refusal) -> String {
+        var (decoded, rest) = ("", value[...])
+        while let mark = rest.firstIndex(of: "&") {
+            decoded += rest[..<mark]
+            guard let end = rest[mark...].firstIndex(of: ";") else {
+                throw Refusal(text: "has a reference without an end")
+            }
+            let name = rest[rest.index(after: mark)..<end]
+            let known = ["amp": "&", "lt": "<", "gt": ">", "quot": "\"", "apos": "'"]
+            let code =
+                name.hasPrefix("#x")
+                ? UInt32(name.dropFirst(2), radix: 16)
+                : name.hasPrefix("#") ? UInt32(name.dropFirst()) : nil
+            if let text = known[String(name)] {
+                decoded += text
+            } else if let scalar = code.flatMap(Unicode.Scalar.init) {
+                decoded.unicodeScalars.append(scalar)
+            } else {
+                throw Refusal(text: "has the entity \(name.prefix(32)), which is not known")
+            }
+            rest = rest[rest.index(after: end)...]
+        }
+        return decoded + rest
+    }
+
+    // MARK: - Bytes
+
+    private func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
+
+    private func find(_ mark: Unicode.Scalar, from start: Int) -> Int? {
+        guard start < bytes.count, let base = bytes.baseAddress,
+            let found = memchr(base + start, Int32(mark.value), bytes.count - start)
+        else { return nil }
+        return UnsafeRawPointer(found) - base
+    }
+
+    private func starts(_ mark: StaticString) -> Bool {
+        let length = mark.utf8CodeUnitCount
+        guard index + length <= bytes.count, let base = bytes.baseAddress else { return false }
+        return memcmp(base + index, mark.utf8Start, length) == 0
+    }
+
+    /// Behind the next place where the mark stands.
+    private func end(_ mark: StaticString) throws(Refusal) -> Int {
+        let first = Unicode.Scalar(mark.utf8Start.pointee)
+        var walk = self
+        while let found = find(first, from: walk.index) {
+            walk.index = found
+            if walk.starts(mark) { return found + mark.utf8CodeUnitCount }
+            walk.index += 1
+        }
+        throw Refusal(text: "ends within its markup")
+    }
+
+    private mutating func takeName() -> String {
+        let start = index
+        while index < bytes.count, !" \t\r\n=/><\"'".utf8.contains(bytes[index]) { index += 1 }
+        return text(start..<index)
+    }
+
+    /// Without the prefix of a namespace.
+    private func local(_ name: String) -> String {
+        name.lastIndex(of: ":").map { String(name[name.index(after: $0)...]) } ?? name
+    }
+
+    private mutating func skipSpace() {
+        while index < bytes.count, " \t\r\n".utf8.contains(bytes[index]) { index += 1 }
+    }
+}

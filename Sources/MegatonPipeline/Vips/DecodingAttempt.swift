@@ -1,0 +1,88 @@
+internal import CVips
+internal import Foundation
+
+/// One reading of a source by libvips at one level of damage, with messages and remarks of its own.
+struct DecodingAttempt {
+    /// A source while it is read.
+    final class Source {
+        /// Remarks that came up while it was opened.
+        fileprivate(set) var notes: [String] = []
+        private let bytes: UnsafeRawBufferPointer
+        private let failOn: Rendition.FailOn
+        /// Whether an empty frame was put before the first one.
+        private let hasEmptyFrame: Bool
+
+        fileprivate init(_ bytes: UnsafeRawBufferPointer, _ failOn: Rendition.FailOn, hasEmptyFrame: Bool) {
+            self.bytes = bytes
+            self.failOn = failOn
+            self.hasEmptyFrame = hasEmptyFrame
+        }
+
+        /// The image, without a profile that does not fit it.
+        ///
+        /// - Parameter options: of the loader.
+        func open(_ options: String = "") throws(VipsError) -> VipsImage {
+            let all = hasEmptyFrame ? (options.isEmpty ? "page=1" : "\(options),page=1") : options
+            var image = try VipsImage.open(bytes, options: all, failOn: failOn)
+            if hasEmptyFrame { image = try image.droppingFirstPage() }
+            guard let misfit = ProfileFit.misfit(of: image) else { return image }
+            notes = RenderNotes.merged(notes, [ProfileFit.note(misfit, as: image.plainColors)])
+            return try image.droppingProfile()
+        }
+    }
+
+    private let data: Data
+    private let failOn: Rendition.FailOn
+    private let hasEmptyFrame: Bool
+
+    init(_ data: Data, _ type: AssetType, failOn: Rendition.FailOn) {
+        let extended = type == .gif ? GIFCanvas.startingEmpty(data) : nil
+        self.data = extended ?? data
+        self.failOn = failOn
+        hasEmptyFrame = extended != nil
+    }
+
+    /// Runs the body, whose images are opened lazily: the bytes live until it has returned.
+    func result<Value>(_ body: (Source) throws(VipsError) -> Value) -> Result<Value, VipsError> {
+        data.withUnsafeBytes { bytes in
+            VipsMessages.collecting {
+                do throws(VipsError) {
+                    return .success(try body(Source(bytes, failOn, hasEmptyFrame: hasEmptyFrame)))
+                } catch {
+                    return .failure(error)
+                }
+            }
+        }
+    }
+}
+
+extension Result where Failure == VipsError {
+    /// - Throws: `.corruptImage` with the reason behind `what`.
+    func orThrow(_ what: String) throws(ImagePipeline.Error) -> Success {
+        switch self {
+        case .success(let value): return value
+        case .failure(let error): throw error.asCorruptImage(what)
+        }
+    }
+}
+
+extension VipsError {
+    func asCorruptImage(_ what: String = "the picture cannot be decoded") -> ImagePipeline.Error {
+        ImagePipeline.Error(.corruptImage, "\(what): \(text).")
+    }
+}
+
+extension VipsImage {
+    /// The same pixels, with what is said of the pages but for the first one.
+    fileprivate func droppingFirstPage() throws(VipsError) -> VipsImage {
+        let copy = try Self.make { megaton_vips_copy(pointer, $0) }
+        megaton_vips_drop_page(copy.pointer)
+        return copy
+    }
+
+    fileprivate func droppingProfile() throws(VipsError) -> VipsImage {
+        let copy = try Self.make { megaton_vips_copy(pointer, $0) }
+        vips_image_remove(copy.pointer, "icc-profile-data")
+        return copy
+    }
+}

@@ -1,0 +1,115 @@
+internal import CDecoders
+internal import Foundation
+
+/// What is wrong with the coded data of a JPEG, and how bad that is. libjpeg pads data that ends early and only warns,
+/// once for a whole scan: what it shows then is grey.
+struct JPEGDamage: Equatable {
+    /// From the least to the worst.
+    enum Kind: Int, Comparable {
+        case warning = 1, error, truncated, fatal
+
+        static func < (left: Kind, right: Kind) -> Bool { left.rawValue < right.rawValue }
+    }
+
+    let kind: Kind
+    /// What it is, for people, without a full stop.
+    let text: String
+
+    /// Decodes all of it and throws the pixels away: in a tenth to a third of the time that a rendition takes.
+    ///
+    /// - Returns: nil if it is whole, and where the deadline has ended the examination.
+    init?(examining data: Data, until deadline: RenderDeadline) {
+        var report = megaton_jpeg_report()
+        data.withUnsafeBytes { bytes in
+            guard let start = bytes.assumingMemoryBound(to: UInt8.self).baseAddress else { return }
+            withExtendedLifetime(deadline) {
+                megaton_jpeg_examine(
+                    start,
+                    bytes.count,
+                    { context in
+                        guard let context else { return 0 }
+                        return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().mustEnd ? 1 : 0
+                    },
+                    Unmanaged.passUnretained(deadline).toOpaque(),
+                    &report
+                )
+            }
+        }
+        guard let kind = Kind(rawValue: Int(report.worst.rawValue)) else { return nil }
+        let text = withUnsafeBytes(of: report.text) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+        self.kind = kind
+        self.text = report.row < 0 ? text : "\(text), at row \(report.row) of \(report.rows)"
+    }
+
+    /// A component without a scan, which libjpeg shows as grey without a word.
+    ///
+    /// - Parameter probe: tells whether there are several scans at all; nil looks for itself.
+    init?(ofScansIn data: Data, _ probe: ImageProbe?) {
+        if let probe, !probe.isProgressive { return nil }
+        guard let missing = JPEGScanCoverage(data)?.missing, missing > 0 else { return nil }
+        kind = .truncated
+        text = "the scans of \(missing) of its components are missing"
+    }
+
+    /// Whether it is rendered all the same.
+    func isTolerated(by failOn: Rendition.FailOn) -> Bool {
+        switch failOn {
+        case .nothing: kind < .fatal
+        case .truncated: kind < .truncated
+        case .error: kind < .error
+        case .warning: false
+        }
+    }
+
+    var error: ImagePipeline.Error {
+        ImagePipeline.Error(.corruptImage, "the picture cannot be decoded: \(text).")
+    }
+
+    /// For what was rendered in spite of it.
+    var note: String { Self.note(text) }
+
+    /// - Parameter reason: a decoder's.
+    static func note(_ reason: String) -> String { "the image is damaged, and rendered as far as it goes: \(reason)" }
+}
+
+/// Which components of a JPEG its scans have (ITU-T T.81 annexes B.2.2 and B.2.3).
+struct JPEGScanCoverage {
+    /// Components of the frame without any scan.
+    private(set) var missing = 0
+
+    /// - Returns: nil where a header cannot be read: the decoder says why.
+    init?(_ data: Data) {
+        let found: Int? = data.withUnsafeBytes { bytes in
+            var (components, index) = (Set<UInt8>?.none, 2)
+            // `HeaderBounds` has counted the segments.
+            while let mark = HeaderBounds.firstMark(in: bytes, from: index), mark + 3 < bytes.count {
+                let marker = bytes[mark + 1]
+                if marker == 0xFF {
+                    index = mark + 1
+                    continue
+                }
+                if marker == 0 || marker == 0x01 || (0xD0...0xD8).contains(marker) {
+                    index = mark + 2
+                    continue
+                }
+                if marker == 0xD9 { break }
+                let end = mark + 2 + (Int(bytes[mark + 2]) << 8 | Int(bytes[mark + 3]))
+                guard end <= bytes.count else { break }
+                let isFrame = (0xC0...0xCF).contains(marker) && ![0xC4, 0xC8, 0xCC].contains(marker)
+                if isFrame, components == nil {
+                    guard mark + 10 <= end, mark + 10 + 3 * Int(bytes[mark + 9]) <= end else { return nil }
+                    components = Set((0..<Int(bytes[mark + 9])).map { bytes[mark + 10 + 3 * $0] })
+                } else if marker == 0xDA {
+                    guard mark + 5 <= end, mark + 5 + 2 * Int(bytes[mark + 4]) <= end else { return nil }
+                    for scan in 0..<Int(bytes[mark + 4]) { components?.remove(bytes[mark + 5 + 2 * scan]) }
+                    // The usual: one scan, or the first of several, has all there are.
+                    if components?.isEmpty == true { return 0 }
+                }
+                index = end
+            }
+            return components?.count
+        }
+        guard let found else { return nil }
+        missing = found
+    }
+}

@@ -1,0 +1,64 @@
+internal import CDecoders
+internal import CVips
+internal import Foundation
+
+/// What libvips says while one body runs, on this thread and on those that compute its images. libvips' own buffer is one
+/// for all threads, and many reasons are only warnings.
+enum VipsMessages {
+    /// Runs the body with messages of its own. Its errors have the reasons of its own images.
+    static func collecting<Value, Failure: Error>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
+        guard let messages = megaton_messages_new() else { return try body() }
+        let previous = megaton_messages_enter(messages)
+        defer {
+            _ = megaton_messages_enter(previous)
+            megaton_messages_unref(messages)
+        }
+        return try body()
+    }
+
+    /// The reason of a failure: the last two errors that say something of the image, and a warning that says more. Nil
+    /// where no messages are collected, or none came.
+    static func text() -> String? {
+        guard let messages = megaton_messages_current() else { return nil }
+        let errors = lines { megaton_messages_errors(messages, $0, $1) }
+        let telling = errors.filter { !isCommonplace($0) }
+        var reason = Array((telling.isEmpty ? errors : telling).suffix(2))
+        // libvips says of some errors only that something went wrong, and why as a warning before.
+        let warnings = lines { megaton_messages_warnings(messages, $0, $1) }
+        if let warning = warnings.first(where: { !isCommonplace($0) }), !reason.contains(warning) {
+            reason.append(warning)
+        }
+        return reason.isEmpty ? nil : reason.joined(separator: "; ")
+    }
+
+    /// Of the way through libvips, and of formats that it tried in vain.
+    private static let commonplaces = [
+        "error in tile", "read gave", "heifload: ignoring nclx profile", "vips2", "source: bad seek",
+        "source input: Not a TIFF", "vips__tiff_openin_source",
+    ]
+
+    private static func isCommonplace(_ line: String) -> Bool { commonplaces.contains { line.hasPrefix($0) } }
+
+    private static func lines(_ copy: (UnsafeMutablePointer<CChar>, Int) -> Int) -> [String] {
+        var text = [CChar](repeating: 0, count: 2049)
+        let length = copy(&text, text.count)
+        let bytes = text.prefix(length).map { UInt8(bitPattern: $0) }
+        // A codec may repeat bytes of the file: no control characters get into messages.
+        return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { line in
+            String(line.map { $0.unicodeScalars.contains { $0.properties.generalCategory == .control } ? "?" : $0 })
+        }
+    }
+}
+
+extension VipsImage {
+    /// The same image, whose messages come to the ones that this thread collects, whichever threads compute it. The pixels
+    /// of an image in memory are computed: it is returned as it is.
+    func tapped() throws(VipsError) -> VipsImage {
+        if pointer.pointee.dtype == VIPS_IMAGE_SETBUF || pointer.pointee.dtype == VIPS_IMAGE_SETBUF_FOREIGN {
+            return self
+        }
+        var out: UnsafeMutableRawPointer?
+        guard megaton_messages_tap(pointer, &out) == 0, let out else { throw VipsError() }
+        return VipsImage(out.assumingMemoryBound(to: CVips.VipsImage.self))
+    }
+}

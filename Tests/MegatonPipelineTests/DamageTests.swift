@@ -1,0 +1,190 @@
+import Foundation
+import MegatonTestSupport
+import Synchronization
+import Testing
+
+@testable import MegatonPipeline
+
+/// Damage is an error or a remark, as the rendition wants it; in each engine, and whatever ends the file.
+struct DamageTests {
+    /// Of noise, so that each row has its share of the data.
+    static func noise(_ width: Int, _ height: Int, _ format: Rendition.Format, progressive: Bool = false) throws -> Data
+    {
+        var random = SeededGenerator(seed: 11)
+        let pixels = Data((0..<(width * height * 3)).map { _ in UInt8.random(in: 0...255, using: &random) })
+        let image = try #require(PlatformImage(width: width, height: height, bands: 3, pixels: pixels))
+        let options = EncodingOptions(format: format, quality: 80, progressive: progressive)
+        return try VipsEngine().encode(image, options, .white, RenderDeadline(.now + .seconds(60)))
+    }
+
+    static func render(
+        _ data: Data,
+        _ rendition: Rendition,
+        _ choice: RenderEngineChoice,
+        _ failOn: Rendition.FailOn? = nil
+    ) throws(ImagePipeline.Error) -> EncodedImage {
+        var rendition = rendition
+        rendition.failOn = failOn
+        let (engine, limits) = (choice.engine, RenderLimits())
+        let plan = try RenderPlan(probing: data, AssetType.supported.sniff(data), [rendition], engine, limits)
+        return try engine.execute(plan, data, deadline: RenderDeadline(.now + .seconds(60)))[0]
+    }
+
+    private static let jpegs: [(name: String, data: Result<Data, any Error>)] = [
+        ("baseline", Result { try noise(160, 120, .jpeg) }),
+        ("progressive", Result { try noise(160, 120, .jpeg, progressive: true) }),
+        ("smooth", Result { try TestSampling.s420.jpeg(160, 120) { x, y in (UInt8(x), UInt8(y), 9) } }),
+    ]
+
+    private static func code(_ body: () throws(ImagePipeline.Error) -> EncodedImage) -> String {
+        do {
+            let image = try body()
+            return image.notes.isEmpty ? "whole" : "noted"
+        } catch {
+            return error.code.rawValue
+        }
+    }
+
+    @Test(arguments: RenderEngineChoice.allCases, [0, 1, 2])
+    func aJPEGThatEndsEarlyIsAnErrorWhateverFollows(_ engine: RenderEngineChoice, _ index: Int) throws {
+        let data = try Self.jpegs[index].data.get()
+        let rendition = Rendition(width: 40)
+        for part in [0.35, 0.6, 0.9] {
+            let cut = data.prefix(Int(Double(data.count) * part))
+            // Not within the tables, behind which a progressive one has nothing yet.
+            for end in [Data([0xFF, 0xD9]), Data(), Data([0xFF, 0xD9, 0, 0, 0]), Data(count: 20)] {
+                for level in [nil, Rendition.FailOn.truncated, .error, .warning] {
+                    let code = Self.code { () throws(ImagePipeline.Error) in
+                        try Self.render(cut + end, rendition, engine, level)
+                    }
+                    #expect(code == "corrupt_image", "\(Self.jpegs[index].name) \(part) \(end.count)")
+                }
+            }
+            let shown = try Self.render(cut + [0xFF, 0xD9], rendition, engine, .nothing)
+            #expect(shown.size == PixelSize(width: 40, height: 30))
+            #expect(shown.notes.count == 1 && shown.notes[0].contains("premature end"), "\(shown.notes)")
+        }
+        for level in Rendition.FailOn.allCases {
+            let image = try Self.render(data, rendition, engine, level)
+            #expect(try image.notes.isEmpty && image.data == Self.render(data, rendition, engine).data)
+        }
+    }
+
+    /// Bytes between two segments that belong to nothing change no pixel. The header of such an image is read by libvips.
+    @Test(arguments: RenderEngineChoice.allCases) func aHarmlessOddityIsARemark(_ engine: RenderEngineChoice) throws {
+        let data = try Self.jpegs[0].data.get()
+        let garbage = Data(repeating: 0x12, count: 40)
+        let isVips = engine == .vips
+        let first = 4 + Int(data[4]) << 8 + Int(data[5])
+        let place = isVips ? first : data.count - 2
+        let odd = data.prefix(place) + garbage + data.dropFirst(place)
+        let image = try Self.render(odd, Rendition(width: 40), engine)
+        #expect(image.notes.count == 1 && image.notes[0].contains("extraneous"), "\(image.notes)")
+        #expect(try image.data == Self.render(data, Rendition(width: 40), isVips ? .vips : image.engine).data)
+        let code = Self.code { () throws(ImagePipeline.Error) in
+            try Self.render(odd, Rendition(width: 40), engine, .warning)
+        }
+        #expect(code == "corrupt_image")
+    }
+
+    /// Wrong codes in the middle: an error from the level `error` on, if the data does not end early for it.
+    @Test func damageHasALevel() throws {
+        var seen: Set<JPEGDamage.Kind> = []
+        let places = try Self.jpegs.flatMap { jpeg in
+            let data = try jpeg.data.get()
+            return stride(from: data.count / 2, to: data.count - 10, by: data.count / 30).map { (data, $0) }
+        }
+        for (data, place) in places {
+            var changed = data
+            changed[place] = changed[place] ^ 0x55
+            guard changed[place] != 0xFF, changed[place - 1] != 0xFF,
+                let damage = JPEGDamage(examining: changed, until: RenderDeadline(.now + .seconds(60)))
+            else { continue }
+            seen.insert(damage.kind)
+            for level in Rendition.FailOn.allCases {
+                let code = Self.code { () throws(ImagePipeline.Error) in
+                    try Self.render(changed, Rendition(width: 40), .auto, level)
+                }
+                #expect(code == (damage.isTolerated(by: level) ? "noted" : "corrupt_image"))
+            }
+        }
+        #expect(seen.count >= 2, "\(seen)")
+    }
+
+    /// A scan for each component, as by ITU-T T.81 annex B.2.3: one that never comes is shown as grey without a word.
+    @Test func aComponentWithoutAScanIsMissing() {
+        func scan(_ components: [UInt8]) -> Data {
+            TestJPEG.segment(0xDA, Data([UInt8(components.count)] + components.flatMap { [$0, 0] } + [0, 63, 0])) + [
+                1, 2,
+            ]
+        }
+        let frame = TestJPEG.segment(0xC0, Data([8, 0, 8, 0, 8, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0]))
+        let start = Data([0xFF, 0xD8]) + frame
+        let cases: [(scans: [[UInt8]], missing: Int)] = [
+            ([[1], [2]], 1), ([[1]], 2), ([[1], [2], [3]], 0), ([[1, 2, 3]], 0), ([[1, 2], [3]], 0),
+        ]
+        for (scans, missing) in cases {
+            let data = scans.reduce(start) { $0 + scan($1) } + [0xFF, 0xD9]
+            #expect(JPEGScanCoverage(data)?.missing == missing)
+        }
+    }
+
+    @Test(arguments: [Rendition.Format.png, .gif]) func otherFormatsThatEndEarly(_ format: Rendition.Format) throws {
+        let data = try Self.noise(64, 64, format)
+        let cut = data.prefix(data.count / 2)
+        let code = Self.code { () throws(ImagePipeline.Error) in
+            try Self.render(cut, Rendition(width: 32), .auto)
+        }
+        #expect(code == "corrupt_image")
+        let shown = try Self.render(cut, Rendition(width: 32), .auto, .nothing)
+        #expect(shown.notes.count == 1 && shown.notes[0].hasPrefix("the image is damaged"), "\(shown.notes)")
+    }
+
+    /// What is made in spite of damage is not taken for what is made of a whole image.
+    @Test func aLevelHasKeysOfItsOwn() throws {
+        let key = CacheKey(.original, ["a"])
+        let levels = Rendition.FailOn.allCases.map { key.rendition(Rendition(width: 5, failOn: $0), by: .auto) }
+        #expect(Set(levels).count == 4)
+        #expect(
+            key.rendition(Rendition(width: 5), by: .auto) == levels[1],
+            "the usual level has the keys it always had"
+        )
+        let rendition = Rendition(width: 5, failOn: .nothing)
+        let json = try JSONEncoder().encode(rendition)
+        #expect(String(decoding: json, as: UTF8.self).contains(#""failOn":"none""#))
+        #expect(try JSONDecoder().decode(Rendition.self, from: json) == rendition)
+    }
+
+    /// Fault: libvips has one buffer of errors for all threads, and a file's message had the reason of the file before.
+    @Test(.timeLimit(.minutes(1))) func aReasonIsTheFilesOwn() async throws {
+        let png = try Self.noise(64, 64, .png)
+        let gif = try Self.noise(64, 64, .gif)
+        let jpeg = try Self.jpegs[0].data.get()
+        let kinds: [(data: Data, reason: String, others: [String])] = [
+            (png.prefix(png.count / 2), "png", ["gif", "jpeg"]),
+            (gif.prefix(gif.count / 2), "gif", ["png", "jpeg"]),
+            (jpeg.prefix(jpeg.count / 2), "jpeg", ["png", "gif"]),
+        ]
+        await withTaskGroup(of: String?.self) { group in
+            for round in 0..<120 {
+                let kind = kinds[round % 3]
+                group.addTask {
+                    do throws(ImagePipeline.Error) {
+                        _ = try Self.render(kind.data, Rendition(width: 32, format: .png), .vips)
+                        return "rendered"
+                    } catch {
+                        let text = error.message.lowercased()
+                        let isOwn = text.contains(kind.reason) && !kind.others.contains { text.contains($0) }
+                        return isOwn && !text.contains("no details") ? nil : error.message
+                    }
+                }
+            }
+            for await wrong in group { #expect(wrong == nil) }
+        }
+    }
+}
+
+extension EncodedImage {
+    /// The engine that makes the same bytes.
+    fileprivate var engine: RenderEngineChoice { maker == .planes ? .planes : .vips }
+}

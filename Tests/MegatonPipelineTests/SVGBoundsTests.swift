@@ -1,0 +1,91 @@
+import Foundation
+import Testing
+
+@testable import MegatonPipeline
+
+/// What an SVG may ask for: librsvg cannot be told to stop.
+struct SVGBoundsTests {
+    private static func complaint(_ body: String, start: String = "") -> String? {
+        let svg = "\(start)<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 100 100\">\(body)</svg>"
+        return Data(svg.utf8).withUnsafeBytes { SVGBounds.complaint($0) }
+    }
+
+    @Test(arguments: [
+        "<rect width='10' height='10' fill='#fff'/>",
+        "<g opacity='.5'><path d='M0 0L10 10z' stroke-dasharray='2 1'/></g>",
+        "<defs><linearGradient id='a'><stop offset='0'/></linearGradient></defs><rect fill='url(#a)'/>",
+        "<style>.a { fill: red; opacity: 0.5 }</style><circle class='a' r='3'/><!-- <filter> -->",
+        "<symbol id='s'><path d='M1 1'/></symbol><use href='#s'/><use xlink:href='#s' x='3'/>",
+        "<text>a &amp; b</text>",
+        "<style><![CDATA[ .b > .c { fill: blue } ]]></style><g filter='none'/>",
+        "<defs><marker id='m'><path d='M0 0'/></marker></defs><path marker-end='url(#m)' d='M0 0L9 9'/>",
+    ])
+    func whatPeopleDrawIsDrawn(_ body: String) {
+        #expect(Self.complaint(body) == nil)
+        #expect(Self.complaint(body, start: "<?xml version='1.0' encoding='UTF-8'?><!DOCTYPE svg>") == nil)
+    }
+
+    private static func levels(_ count: Int, _ line: (Int) -> String) -> String {
+        (1...count).map(line).joined()
+    }
+
+    @Test(arguments: [
+        ("<filter id='f'><feTurbulence numOctaves='9999'/></filter><rect filter='url(#f)'/>", "filters"),
+        ("<svg:filter id='f'/>", "filters"), ("<g filter='blur(9999px)'/>", "filters"),
+        ("<g style='fil&#116;er:url(#f)'/>", "filters"), ("<style>g { filter: url(#f) }</style>", "filters"),
+        ("<style>g { f\\69lter: url(#f) }</style>", "escapes"), ("<style>@import url(a.css);</style>", "imports"),
+        ("<pattern id='p' width='1e9' height='1e9'/>", "patterns"),
+        ("<image href='data:image/png;base64,AA'/>", "images"),
+        ("<style>rect { fill: url(#p) }</style>", "style sheet"), ("<xi:include href='/etc/passwd'/>", "includes"),
+        ("<path d='M0 0H1000000000' stroke-dasharray='0.001'/>", "dashes"),
+        ("<g id='a'><use href='#a'/></g>", "itself"),
+        ("<g mask='url(#m)'/><mask id='m'><g mask='url(#m)'/></mask>", "itself"),
+        (
+            levels(40) { "<g id='g\($0)'><use href='#g\($0 - 1)'/><use href='#g\($0 - 1)'/></g>" } + "<g id='g0'/>",
+            "elements"
+        ),
+        (String(repeating: "<g>", count: 500), "nests"),
+        (String(repeating: "<g opacity='.5'>", count: 50), "drawn apart"),
+        (String(repeating: "<g/>", count: 150_000), "elements"), ("<rect x=", "attribute"), ("<rect", "tag"),
+        ("<!-- ", "markup"),
+        ("<rect fill='&lol9;'/>", "entity"),
+        (
+            "<marker id='m'>\(String(repeating: "<g/>", count: 5000))</marker><path marker='url(#m)' d='"
+                + String(repeating: "1 ", count: 5000) + "'/>", "markers"
+        ),
+    ])
+    func whatHasNoBoundIsNotDrawn(_ body: String, _ reason: String) {
+        let complaint = Self.complaint(body)
+        #expect(complaint?.contains(reason) == true, "\(complaint ?? "nothing")")
+    }
+
+    @Test(arguments: [
+        "<!DOCTYPE svg [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;&a;'>]>", "<!DOCTYPE svg PUBLIC \">\" [ <!ENTITY a 'b'> ]>",
+        "<?xml version='1.0' encoding='UTF-7'?>", "<?xml-stylesheet href='a.css'?>",
+    ])
+    func whatChangesTheMarkupIsRefused(_ start: String) {
+        #expect(Self.complaint("", start: start) != nil)
+    }
+
+    /// Changed anywhere, it is read to its end and no further.
+    @Test func damagedMarkupIsWalkedToo() {
+        let svg = Data(
+            "<?xml version='1'?><svg a='&#65;'><!-- --><g id='a' style='x:url(#b)'/><![CDATA[ ]]></svg>".utf8
+        )
+        for place in svg.indices {
+            for byte in Array("<>'\"&;=/!?- \0".utf8) {
+                var changed = svg
+                changed[place] = byte
+                _ = changed.withUnsafeBytes { SVGBounds.complaint($0) }
+                _ = changed.prefix(place).withUnsafeBytes { SVGBounds.complaint($0) }
+            }
+        }
+    }
+
+    @Test func aLibraryReadsNoneOfThem() {
+        let svg = Data("<svg xmlns='http://www.w3.org/2000/svg'><filter id='f'/></svg>".utf8)
+        #expect {
+            try HeaderBounds.check(svg, .svg)
+        } throws: { ($0 as? ImagePipeline.Error)?.code == .tooCostly }
+    }
+}
