@@ -29,7 +29,7 @@ struct DamageLevelTests {
             failOn: job
         )
         let metrics = PipelineMetrics()
-        let result = await runner.run(try Job(json: wanted.json()), metrics: metrics)
+        let result = try await runner.run(Job(json: wanted.json()), maximumFailureAge: nil, metrics: metrics)
         if case .done = result { return (true, metrics.notes) }
         return (false, metrics.notes)
     }
