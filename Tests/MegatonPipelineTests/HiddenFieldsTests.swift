@@ -47,6 +47,18 @@ import Testing
         }
     }
 
+    /// H3: what a delegate makes another question is answered for that request alone.
+    @Test(arguments: ["Range", "if-none-match", "If-Range"])
+    func aConditionThatADelegateAddsIsSeen(_ name: String) {
+        let known = URLRequest(url: TestPipeline.url)
+        var (sent, posted) = (known, known)
+        sent.setValue("bytes=0-1", forHTTPHeaderField: name)
+        posted.httpMethod = "POST"
+        #expect(HiddenFields(sent: sent, known: known, scope: nil).isExclusive)
+        #expect(!HiddenFields(sent: sent, known: sent, scope: nil).isExclusive)
+        #expect(HiddenFields(sent: posted, known: known, scope: nil).isExclusive)
+    }
+
     // Fault: an answer that a delegate's token had opened was kept for all (RFC 9111 sections 3.5 and 4.1).
     @Test(arguments: [
         Case(control: "max-age=60", isKept: false),

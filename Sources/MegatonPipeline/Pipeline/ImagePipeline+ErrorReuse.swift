@@ -41,7 +41,9 @@ extension ImagePipeline.Error {
     func asked(with fields: [String: String], _ hidden: HiddenFields? = nil) -> Self {
         var error = self
         if let varying = reuse?.vary { error.reuse?.vary = VaryKey(varying.keys, request: fields).fields }
-        if let hidden, status != nil, hidden.isAuthorized || !hidden.areIrrelevant(toFields: reuse?.vary?.keys) {
+        if let hidden, status != nil,
+            hidden.isAuthorized || hidden.isExclusive || !hidden.areIrrelevant(toFields: reuse?.vary?.keys)
+        {
             // It may be the answer to that requester alone.
             error.reuse = Reuse(lifetime: 0)
         }

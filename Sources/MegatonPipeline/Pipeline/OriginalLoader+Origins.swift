@@ -128,7 +128,7 @@ extension OriginalLoader {
         // By which fields it varies is told by those that the next one can be compared with.
         let (asked, hidden) = (request.allHTTPHeaderFields ?? [:], exchange.hidden)
         let policy = load.source.cachePolicy
-        let mayKeep = policy.mayKeep && hidden.areIrrelevant(to: headers)
+        let mayKeep = policy.mayKeep && !hidden.isExclusive && hidden.areIrrelevant(to: headers)
         if policy.isExclusive, load.wish.wantsAnswer { return original(exchange.data, nil, response, lead, load) }
         let heuristic = configuration.heuristicLifetime.inSeconds
         switch (http?.statusCode ?? 200, known) {
@@ -162,6 +162,7 @@ extension OriginalLoader {
         // A condition of the caller's own, a part that nobody asked for, or a loader that makes no error of a status.
         case (let status, _):
             throw HTTPStatusError.error(status: status, headers: headers, url: url).with(http, exchange.data)
+                .asked(with: asked, hidden)
         }
     }
 

@@ -11,6 +11,9 @@ struct HiddenFields: Sendable, Equatable {
     private let names: Set<String>
     /// Whether the request told who asks (RFC 9111 section 3.5), be it by a hidden field or not.
     let isAuthorized: Bool
+    /// Whether it asked for something else than the key says: by another method, or for a part or on a condition that a
+    /// delegate has added. The answer is for this request alone.
+    let isExclusive: Bool
 
     /// - Parameters:
     ///   - sent: as it went to the loader.
@@ -20,6 +23,9 @@ struct HiddenFields: Sendable, Equatable {
         let all = Set(fields.keys).union(knownFields.keys)
         names = all.filter { fields[$0] != knownFields[$0] && !(scope != nil && Self.identities.contains($0)) }
         isAuthorized = scope == nil && fields["authorization"] != nil
+        isExclusive =
+            (sent.httpMethod ?? "GET") != (known.httpMethod ?? "GET")
+            || URLRequest.exclusiveFields.contains { fields[$0] != knownFields[$0] }
     }
 
     /// Whether the answer was chosen by what the key knows. One that `Vary` says was chosen by a hidden field is not for
