@@ -10,7 +10,7 @@ import Testing
 
     private func small() throws -> TestHEIF.Picture { try #require(Self.small) }
 
-    /// Item 1 is derived from others; item 100 is a coded picture of 64x64.
+    /// Item 1 is derived from others; item 100 is a coded image of 64x64.
     private func derived(_ type: String, _ data: Data, from inputs: [Int], _ size: PixelSize) throws -> HEIFWriter {
         var file = TestHEIF.plain(try small())
         file.items[0].id = 100
@@ -54,11 +54,12 @@ import Testing
             from: Array(2..<258),
             PixelSize(width: 1024, height: 1024)
         )
+        file.items[0].id = 1000
         for id in 2..<258 { file.add(id, "av01", properties: [1, 2], blob: 0) }
         #expect(TestHEIF.code(file) == nil)
     }
 
-    /// A picture in a file's shadow, such as a gain map or a thumbnail, is copied and not decoded.
+    /// An image in a file's shadow, such as a gain map or a thumbnail, is copied and not decoded.
     @Test func hiddenPicturesMayBeAnything() throws {
         var file = TestHEIF.plain(try small())
         let large = file.add(property: HEIFWriter.ispe(60_000, 60_000))
@@ -110,10 +111,10 @@ import Testing
     @Test func derivedImagesMayBeEightDeep() throws {
         func chain(_ depth: Int) throws -> HEIFWriter {
             var file = TestHEIF.plain(try small())
-            file.items[0].id = 100
+            file.items[0].id = 5000
             for level in 1..<depth {
                 file.add(level, "iden", properties: [2], blob: 0)
-                file.references.append(.init("dimg", level, [level == depth - 1 ? 100 : level + 1]))
+                file.references.append(.init("dimg", level, [level == depth - 1 ? 5000 : level + 1]))
             }
             return file
         }
@@ -161,7 +162,7 @@ import Testing
         #expect(TestHEIF.code(try overlay(7000, 7000)) == nil)
     }
 
-    /// libheif 1.15 copies rows from beyond the end of such a picture.
+    /// libheif 1.15 copies rows from beyond the end of such an image.
     @Test func overlaysBeginWithinTheirCanvas() throws {
         for place in [(x: -1, y: 0), (x: 0, y: -5)] {
             let data = HEIFWriter.overlay(64, 64, at: [place])
@@ -170,7 +171,7 @@ import Testing
         }
     }
 
-    /// A large tile on a small canvas, and turns that take longer than the picture.
+    /// A large tile on a small canvas, and turns that take longer than the image.
     @Test func memoryAndWorkAreInProportion() throws {
         let large = TestHEIF.coded(
             "av01",

@@ -3,9 +3,9 @@ import MegatonTestSupport
 
 @testable import MegatonPipeline
 
-/// Files with real and with pretended AV1 and HEVC pictures, and what the code under test says of them.
+/// Files with real and with pretended AV1 and HEVC images, and what the code under test says of them.
 enum TestHEIF {
-    /// A picture of one color as AV1: its configuration and its bytes.
+    /// An image of one color as AV1: its configuration and its bytes.
     struct Picture: Sendable {
         let configuration: Data
         let bytes: Data

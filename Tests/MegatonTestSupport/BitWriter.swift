@@ -43,7 +43,7 @@ public enum TestStream {
 
     /// An AV1 sequence header of profile 0.
     ///
-    /// - Parameter isReduced: of a still picture, whose frame has no header of its own size.
+    /// - Parameter isReduced: of a still image, whose frame has no header of its own size.
     public static func av1Sequence(_ width: Int, _ height: Int, isReduced: Bool = true, depth: Int = 8) -> Data {
         var bits = BitWriter()
         bits.put(0, 3)
@@ -90,7 +90,7 @@ public enum TestStream {
         return unit(6, bits.data + Data(count: 16))
     }
 
-    /// A frame of a reduced still picture.
+    /// A frame of a reduced still image.
     public static var av1Still: Data { unit(6, Data(count: 16)) }
 
     public static var av1C: Data { HEIFWriter.box("av1C", Data([0x81, 0, 0x0C, 0])) }
@@ -124,7 +124,7 @@ public enum TestStream {
         return escaped(bits.data)
     }
 
-    /// The first slice of a picture that needs no other one.
+    /// The first slice of an image that needs no other one.
     public static let hevcSlice = Data([19 << 1, 1, 0x80, 0xFF])
 
     public static func hvcC(_ units: [Data]) -> Data {

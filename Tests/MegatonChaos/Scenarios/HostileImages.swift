@@ -76,7 +76,7 @@ struct HostileImages: Scenario {
                 TestStream.hevc([TestStream.hevcParameters(16_384, 16_384), TestStream.hevcSlice])
             ),
             "shared-metadata": shared("Exif", items: 20, extents: 32),
-            "shared-pictures": shared("av01", items: 2000, extents: 1),
+            "shared-images": shared("av01", items: 2000, extents: 1),
             "items": shared("av01", items: 20_000, extents: 0),
             "deflated": deflated,
         ]
@@ -102,7 +102,7 @@ struct HostileImages: Scenario {
         return file
     }
 
-    /// A file whose item 100 is a picture of 16384x16384 that says it is small.
+    /// A file whose item 100 is an image of 16384x16384 that says it is small.
     private static func derived() -> HEIFWriter {
         let stream = TestStream.av1Sequence(16_384, 16_384) + TestStream.av1Still
         var file = coded("av01", TestStream.av1C, stream)

@@ -14,7 +14,7 @@
         ]
         public let seeds: [[UInt8]]
 
-        /// - Parameter files: further small pictures; those that are HEIF or AVIF are taken.
+        /// - Parameter files: further small images; those that are HEIF or AVIF are taken.
         public init(files: [Data] = []) {
             var random = SeededGenerator(seed: 1)
             let made = (0..<12).map { _ in Self.file(using: &random).data() }
@@ -72,9 +72,9 @@
             do throws(ImagePipeline.Error) {
                 let demand = try HEIFDemand(data)
                 let size = demand.largest
-                try check(size.width > 0 && size.height > 0, "a picture of \(size)")
+                try check(size.width > 0 && size.height > 0, "an image of \(size)")
                 try check(demand.longestSide >= max(size.width, size.height), "\(size) is longer than the longest")
-                try check(demand.work > 0 && demand.bytes > 0, "a picture that takes nothing")
+                try check(demand.work > 0 && demand.bytes > 0, "an image that takes nothing")
             } catch {
                 let known: Set<ImagePipeline.Error.Code> = [
                     .corruptImage, .headerTooLarge, .imageTooLarge, .unsupportedFormat,

@@ -12,7 +12,7 @@ struct AV1SequenceHeader {
     private(set) var depth = 8
     /// Samples for each pixel.
     private(set) var samples = 1.0
-    /// A still picture with the short header: its one frame has the size of the sequence.
+    /// A still image with the short header: its one frame has the size of the sequence.
     private var isReduced = false
     private var hasDecoderModel = false
     private var hasEqualIntervals = false
@@ -32,7 +32,7 @@ struct AV1SequenceHeader {
     init?(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) {
         var bits = BitReader(bytes, range)
         let profile = bits.bits(3)
-        // Whether it is a still picture.
+        // Whether it is a still image.
         bits.skip(1)
         isReduced = bits.flag()
         if isReduced { bits.skip(5) } else { readPoints(&bits) }

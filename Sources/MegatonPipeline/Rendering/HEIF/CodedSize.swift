@@ -1,10 +1,10 @@
-/// The size and form of the pictures of an AV1 or HEVC stream, from its headers.
+/// The size and form of the images of an AV1 or HEVC stream, from its headers.
 struct CodedSize: Equatable {
-    /// The largest picture as it is shown.
+    /// The largest image as it is shown.
     var shown = PixelSize(width: 0, height: 0)
-    /// The largest picture as it is held in memory.
+    /// The largest image as it is held in memory.
     var coded = PixelSize(width: 0, height: 0)
-    /// Pictures of the stream, those that are not shown among them.
+    /// Images of the stream, those that are not shown among them.
     var frames = 0
     /// Samples for each pixel: 1 for grey, 1.5 to 3 for colors.
     var samples = 0.0

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// The memory and work that the picture of a HEIF or AVIF file needs, from its boxes and the headers of its streams.
+/// The memory and work that the image of a HEIF or AVIF file needs, from its boxes and the headers of its streams.
 struct HEIFDemand: Sendable, Equatable {
     /// The largest of the sizes that its properties, its canvases and its streams say.
     var largest = PixelSize(width: 0, height: 0)
@@ -14,11 +14,11 @@ struct HEIFDemand: Sendable, Equatable {
     var bytes = 0
     /// Sizes that do not agree with each other.
     var lie: String?
-    /// Memory that is out of proportion to the picture.
+    /// Memory that is out of proportion to the image.
     var excess: String?
 
     /// - Throws: `.corruptImage` for a file that is cut short, damaged or contradicts itself; `.headerTooLarge`,
-    ///   `.imageTooLarge`; `.unsupportedFormat` for pictures of other codecs.
+    ///   `.imageTooLarge`; `.unsupportedFormat` for images of other codecs.
     init(_ data: Data) throws(ImagePipeline.Error) {
         let result: Result<HEIFDemand, ImagePipeline.Error> = data.withUnsafeBytes { bytes in
             do throws(ImagePipeline.Error) {

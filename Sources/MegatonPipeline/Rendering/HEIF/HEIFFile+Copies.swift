@@ -1,6 +1,6 @@
 // libheif copies the bytes of all items while it reads the header, whether they are shown or not.
 extension HEIFFile {
-    /// Bytes that stay in memory beside the picture: Exif, XMP and the like, and profiles.
+    /// Bytes that stay in memory beside the image: Exif, XMP and the like, and profiles.
     ///
     /// - Throws: `.headerTooLarge` if more bytes would be copied than `HEIFBounds` allows.
     func checkCopies() throws(ImagePipeline.Error) -> Int {

@@ -137,7 +137,7 @@ struct MetaBoxes {
         }
         let size = meta.count - (found["idat"]?.count ?? 0)
         if size > HEIFBounds.meta { throw HEIFFile.tooMany("\(size) bytes; the limit is \(HEIFBounds.meta)") }
-        // libheif looks into both of them for boxes, and neither says anything of a picture.
+        // libheif looks into both of them for boxes, and neither says anything of an image.
         for type: FourCC in ["dinf", "grpl"] {
             if let content = found[type], content.count > HEIFBounds.brands {
                 throw HEIFFile.tooMany("a box \(type) of \(content.count) bytes")

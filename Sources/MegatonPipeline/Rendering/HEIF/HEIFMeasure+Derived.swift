@@ -110,7 +110,7 @@ extension HEIFMeasure {
         canvas.peak = Self.sum(canvas.bytes, Self.product(largest, min(count, parts.count)))
     }
 
-    /// libheif leaves parts of the canvas that no tile covers as memory was before: another picture's, perhaps.
+    /// libheif leaves parts of the canvas that no tile covers as memory was before: another image's, perhaps.
     private func checkCoverage(
         _ size: PixelSize,
         _ tiles: [Image],

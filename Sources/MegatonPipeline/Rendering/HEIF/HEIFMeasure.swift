@@ -22,7 +22,7 @@ struct HEIFMeasure {
         var levels = 1
 
         var pixels: Int { HEIFMeasure.product(size.width, size.height) }
-        /// Bytes of the picture in red, green, blue and alpha.
+        /// Bytes of the image in red, green, blue and alpha.
         var bytes: Int { HEIFMeasure.product(pixels, (hasAlpha ? 4 : 3) * sampleBytes) }
     }
 
@@ -34,7 +34,7 @@ struct HEIFMeasure {
 
     init(_ file: HEIFFile) { self.file = file }
 
-    /// - Parameter metadata: bytes that are kept beside the picture.
+    /// - Parameter metadata: bytes that are kept beside the image.
     mutating func demand(metadata: Int) throws(ImagePipeline.Error) -> HEIFDemand {
         guard let primary = file.primary, let item = file.items[primary] else {
             throw HEIFFile.damage("its primary image is not there.")
@@ -101,7 +101,7 @@ struct HEIFMeasure {
         let stream = try streamSize(item)
         let name = item.type == "av01" ? "AV1" : "HEVC"
         guard stream.frames > 0, stream.shown.width > 0 else {
-            throw HEIFFile.damage("image \(item.id) has no picture in its \(name) stream.")
+            throw HEIFFile.damage("image \(item.id) has no frame in its \(name) stream.")
         }
         let pixels = Self.product(stream.coded.width, stream.coded.height)
         var image = Image()
@@ -109,7 +109,7 @@ struct HEIFMeasure {
         image.sampleBytes = stream.sampleBytes
         image.depth = stream.depth
         image.work = Self.product(pixels, stream.frames)
-        // The pictures that the decoder holds, libheif's copy of one, and the decoder's notes on blocks.
+        // The images that the decoder holds, libheif's copy of one, and the decoder's notes on blocks.
         let held = stream.samples * Double(stream.sampleBytes) * Double(min(stream.frames, 16) + 1) + 2
         // libheif's copy while it becomes red, green and blue.
         let converted = 9 * Double(stream.sampleBytes)
@@ -161,7 +161,7 @@ struct HEIFMeasure {
 
     // MARK: - Properties
 
-    /// Turns and cuts cost a pass over the picture each.
+    /// Turns and cuts cost a pass over the image each.
     private func turn(_ image: inout Image, _ item: HEIFFile.Item) {
         for property in item.properties.map({ file.properties[$0] }) {
             switch property.type {

@@ -1,4 +1,4 @@
-/// Reads the sizes of pictures from the sequence parameter sets of an HEVC stream (ITU-T H.265 section 7.3.2.2).
+/// Reads the sizes of images from the sequence parameter sets of an HEVC stream (ITU-T H.265 section 7.3.2.2).
 struct HEVCStream {
     private(set) var size = CodedSize()
 
@@ -46,7 +46,7 @@ struct HEVCStream {
         let content = range.dropFirst(2)
         switch first >> 1 & 63 {
         case 0...9, 16...21:
-            // The first slice of a picture.
+            // The first slice of an image.
             if bytes[content.lowerBound] & 0x80 != 0 { size.frames += 1 }
         case 33: try takeParameters(BitReader(bytes, content, skipsEmulationPrevention: true))
         default: break
