@@ -59,6 +59,7 @@ struct JobValidator: Sendable {
             guard case .valid(let job, _) = verdict else { return nil }
             var fields = [job.kind.rawValue, job.source, job.output ?? "", job.credential ?? ""]
             if let labels = job.labels { fields.append(WireJSON.text(labels)) }
+            if let failOn = job.failOn { fields.append("failOn=\(failOn.rawValue)") }
             for rendition in job.renditions ?? [] { fields += [rendition.name] + rendition.identity }
             var hash = SHA256()
             // Each with its length, so that no field can pass for two.
