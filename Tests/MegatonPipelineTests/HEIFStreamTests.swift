@@ -55,8 +55,10 @@ import Testing
     @Test func aFrameMayHaveASizeOfItsOwn() throws {
         let sequence = TestStream.av1Sequence(64, 64, isReduced: false)
         #expect(TestHEIF.code(av1([sequence, TestStream.av1Frame()], says: Self.small)) == nil)
-        let lie = av1([sequence, TestStream.av1Frame(size: (16_384, 16_384))], says: Self.small)
-        #expect(TestHEIF.code(lie) == .imageTooLarge)
+        for type in [3, 6, 7] {
+            let lie = av1([sequence, TestStream.av1Frame(size: (16_384, 16_384), type: type)], says: Self.small)
+            #expect(TestHEIF.code(lie) == .imageTooLarge)
+        }
         let second = av1([sequence, TestStream.av1Frame(), TestStream.av1Frame(size: (300, 64))], says: Self.small)
         #expect(TestHEIF.code(second) == .corruptImage)
     }

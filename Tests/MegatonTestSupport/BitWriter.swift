@@ -77,8 +77,10 @@ public enum TestStream {
 
     /// A key frame of an AV1 stream whose sequence header is not reduced.
     ///
-    /// - Parameter size: its own, instead of the sequence's.
-    public static func av1Frame(size: (width: Int, height: Int)? = nil) -> Data {
+    /// - Parameters:
+    ///   - size: its own, instead of the sequence's.
+    ///   - type: 3 for a header alone, 6 for a frame, 7 for a repeated header.
+    public static func av1Frame(size: (width: Int, height: Int)? = nil, type: Int = 6) -> Data {
         var bits = BitWriter()
         // A shown key frame, CDFs updated, no screen content.
         bits.put(0b0_00_1_0_0, 6)
@@ -87,7 +89,7 @@ public enum TestStream {
             bits.put(size.width - 1, 16)
             bits.put(size.height - 1, 16)
         }
-        return unit(6, bits.data + Data(count: 16))
+        return unit(type, bits.data + Data(count: 16))
     }
 
     /// A frame of a reduced still image.

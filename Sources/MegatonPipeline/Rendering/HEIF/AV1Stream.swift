@@ -38,8 +38,8 @@ struct AV1Stream {
             }
             header = found
             size.add(shown: found.size, coded: found.size, samples: found.samples, depth: found.depth)
-        // The header of a frame, alone or with the frame behind it. A header that is repeated (7) is no frame.
-        case 3, 6:
+        // The header of a frame, alone or with the frame behind it. A repeated one (7) is decoded if it repeats nothing.
+        case 3, 6, 7:
             guard let header else {
                 throw HEIFFile.damage("its AV1 stream has a frame before any sequence header.")
             }
