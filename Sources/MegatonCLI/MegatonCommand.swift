@@ -21,6 +21,28 @@ struct MegatonCommand: AsyncParsableCommand {
     static func main() async {
         // A peer that closes its end is an error of that write, not of the process.
         signal(SIGPIPE, SIG_IGN)
-        await main(nil)
+        do {
+            var command = try parseAsRoot()
+            if var asynchronous = command as? any AsyncParsableCommand {
+                try await asynchronous.run()
+            } else {
+                try command.run()
+            }
+        } catch {
+            if exitCode(for: error) == .validationFailure { exitIfOptionIsUnknown() }
+            exit(withError: error)
+        }
+    }
+
+    /// An option that the command does not have is the first thing to be reported, whatever else is wrong.
+    private static func exitIfOptionIsUnknown() {
+        let arguments = Array(CommandLine.arguments.dropFirst())
+        guard let unknown = OptionNames.unknown(in: arguments, definition: _dumpHelp()) else { return }
+        let hint = unknown.like.map { " Did you mean \($0)?" } ?? ""
+        Terminal.error(
+            "Error: \(unknown.command) has no option \(unknown.option).\(hint)\n"
+                + "See '\(unknown.command) --help' for its options."
+        )
+        Self.exit(withError: ExitCode.validationFailure)
     }
 }

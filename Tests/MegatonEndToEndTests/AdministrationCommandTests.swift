@@ -181,7 +181,7 @@ import Testing
                 try await server.wait(forChangesOf: ["megaton:{default}:ready:normal"]) { client in
                     try await client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 1
                 }
-                #expect(try await megaton(["queue", "drain"], server).output.contains("1 jobs"))
+                #expect(try await megaton(["queue", "drain"], server).output.contains("1 job on the way"))
                 #expect(try await megaton(["queue", "drain", "--wait", "--timeout", "0"], server).code == 75)
                 #expect(origin.total == 0)
                 #expect(try await megaton(["queue", "resume"], server).code == 0)

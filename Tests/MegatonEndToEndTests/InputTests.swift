@@ -24,7 +24,7 @@ import Testing
         let ending = try await home.run([folder, "--workers", "1"])
         #expect(ending.code == 2, "\(ending.errors)")
         #expect(ending.errors.contains("caf%E9.png is no UTF-8") || ending.errors.contains("dir%FF is no UTF-8"))
-        #expect(ending.errors.contains("1 files of the directories are no images"), "\(ending.errors)")
+        #expect(ending.errors.contains("1 file of the directories is no image"), "\(ending.errors)")
         let failed = try home.ledger().filter { $0.status == .failed }
         #expect(Set(failed.map(\.source)) == ["file://\(folder)/caf%E9.png", "file://\(folder)/dir%FF"])
         #expect(failed.allSatisfy { $0.error?.code == "invalid_url" && $0.attempts == 1 })

@@ -65,4 +65,34 @@ import Testing
         let names = try home.ledger().map { "\(URL(string: $0.source)?.lastPathComponent ?? "") \($0.status.rawValue)" }
         #expect(names.sorted() == ["a.png done", "b.png failed", "c.png failed"], "d.png leads to a directory")
     }
+
+    /// Fault: the run read from the pipe that it was to write to, for ever.
+    @Test(arguments: ["-", "/dev/stdout", "/dev/fd/1"])
+    func aLedgerGoesToAPipe(_ path: String) async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
+        let run = try ProgramUnderTest(
+            program: "/bin/sh",
+            arguments: ["-c", #""$@" | cat"#, "sh", program, "run", "in", "-o", home.output, "-j1", "--ledger", path],
+            environment: home.environment,
+            directory: home.directory.path
+        )
+        let ending = await run.ending()
+        #expect(ending.errors.contains("1 of 1 done"), "\(ending.errors)")
+        let lines = ending.output.split(separator: "\n")
+        #expect(lines.count == 1 && lines[0].contains(#""status":"done""#), "\(ending.output)")
+        #expect(home.directory.files.allSatisfy { !$0.hasSuffix(".jsonl") && $0 != "-" })
+    }
+
+    @Test func aPipeWithoutAReaderIsNotWaitedForLong() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        let pipe = home.directory.path + "/pipe"
+        try #require(mkfifo(pipe, 0o600) == 0)
+        let ending = try await home.run(["in", "--workers", "1", "--ledger", pipe])
+        #expect(ending.code == 74 && ending.errors.contains("no process reads"), "\(ending.errors)")
+        let device = await (try home.megaton(["run", "in", "-o", home.output, "-j1", "--ledger", "/dev/null"])).ending()
+        #expect(device.code == 0, "\(device.errors)")
+    }
 }

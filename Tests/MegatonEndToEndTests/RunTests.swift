@@ -77,7 +77,7 @@ import Testing
         #expect(first.code == 0, "\(first.errors)")
         let summary = try home.summary(first)
         #expect(summary["done"] as? Int == 4 && summary["renders"] as? Int == 4)
-        #expect(first.errors.contains("1 files of the directories are no images"))
+        #expect(first.errors.contains("1 file of the directories is no image"))
         #expect(
             home.outputs == [
                 "beach-256x256.jpg", "holiday/a b-256x256.jpg", "holiday/beach-256x256.jpg", "holiday/{x}-256x256.jpg",

@@ -13,6 +13,7 @@ final class BatchRun: Sendable {
         let summary: RunSummary
         let errors: String
         let skipped: Int
+        let excluded: Int
         let wasInterrupted: Bool
         /// Whether it was `--timeout` that interrupted it.
         let ranOutOfTime: Bool
@@ -23,8 +24,10 @@ final class BatchRun: Sendable {
 
     private let options: BatchOptions
     private let batch: String
-    private let output: String?
-    private let endings: Set<String>
+    private let selection: InputSelection
+    private let maker: JobMaker
+    /// Whether workers write to our standard error too.
+    private let showsLogs: Bool
     private let queue: JobQueue
     private let monitor: BatchMonitor
     private let waiting: RedisClient
@@ -48,6 +51,7 @@ final class BatchRun: Sendable {
         var isStopped = false
         var ranOutOfTime = false
         var skipped = 0
+        var excluded = 0
     }
 
     /// Jobs that are submitted and have not ended: what is read ahead of the workers.
@@ -62,12 +66,12 @@ final class BatchRun: Sendable {
     /// How long the last look at the counters is tried.
     private static let finalPatience: Duration = .seconds(60)
 
-    /// - Parameter endings: of the files that are taken from directories.
     init(
         _ options: BatchOptions,
         batch: String,
-        output: String?,
-        endings: Set<String> = InputReader.usualEndings,
+        selection: InputSelection,
+        maker: JobMaker,
+        showsLogs: Bool = false,
         control: RedisConfiguration,
         keys: QueueKeys,
         ledger: Ledger?,
@@ -77,8 +81,9 @@ final class BatchRun: Sendable {
         self.options = options
         self.cancelsAtTimeout = cancelsAtTimeout
         self.batch = batch
-        self.output = output
-        self.endings = endings
+        self.selection = selection
+        self.maker = maker
+        self.showsLogs = showsLogs
         self.ledger = ledger
         self.shutdown = shutdown
         let logger = LogOptions.logger("megaton.submit", level: .error)
@@ -107,14 +112,15 @@ final class BatchRun: Sendable {
         let counters = hasBegun ? try await finalCounters() : BatchCounters.none
         if counters["results_dropped"] > 0 {
             Terminal.error(
-                "megaton: \(counters["results_dropped"]) outcomes came too fast for the ledger and are not in it."
+                "megaton: \(Counted.of(counters["results_dropped"], "outcome")) came too fast for the ledger and "
+                    + "\(counters["results_dropped"] == 1 ? "is" : "are") not in it."
             )
         }
         let unwritten = counters["cancelled"] - tally.cancelled
         if ledger != nil && unwritten > 0 {
             Terminal.error(
-                "megaton: \(unwritten) of the cancelled jobs had not been taken in yet and have no line in the ledger; the same "
-                    + "command again makes what is missing."
+                "megaton: \(unwritten) of the cancelled jobs had not been taken in yet and \(unwritten == 1 ? "has" : "have") "
+                    + "no line in the ledger; the same command again makes what is missing."
             )
         }
         let progress = progress.withLock { $0 }
@@ -131,6 +137,7 @@ final class BatchRun: Sendable {
             summary: summary,
             errors: tally.table,
             skipped: progress.skipped,
+            excluded: progress.excluded,
             wasInterrupted: shutdown.level > .none && !isWhole,
             ranOutOfTime: progress.ranOutOfTime && !isWhole
         )
@@ -225,23 +232,12 @@ final class BatchRun: Sendable {
             policy: options.policy(keepsLedger: ledger != nil),
             onDelay: { Terminal.error("megaton: a push waits for Redis, a minute at the most: \($0.message)") }
         )
-        let reader = try ReadingThread(
-            options.inputs,
-            retrying: options.retryFailed,
-            excluding: output,
-            endings: endings
-        )
+        let reader = try ReadingThread(selection, maker)
         defer { reader.stop() }
-        var maker = try options.jobMaker(batch: batch, output: output)
-        defer { maker.complaints.end() }
-        while shutdown.level == .none, let inputs = try await reader.next(Self.readAtOnce) {
-            if !inputs.isEmpty { progress.withLock { $0.wasTried = true } }
-            var jobs: [(json: Data, hasUniqueID: Bool)] = []
-            for input in inputs { jobs.append((maker.json(for: input), maker.madeID)) }
+        while shutdown.level == .none, let jobs = try await reader.next(Self.readAtOnce) {
+            if !jobs.isEmpty { progress.withLock { $0.wasTried = true } }
             // To ask for them again is the operator's word that they may run.
-            if options.retryFailed != nil {
-                try await queue.forgetDeaths(of: jobs.compactMap { try? Job(json: $0.json) })
-            }
+            if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
             for job in jobs { try await submitter.add(job.json, hasUniqueID: job.hasUniqueID) }
             // At the end of a chunk, so that few inputs start at once and many go in large pushes.
             try await submitter.flush()
@@ -255,7 +251,7 @@ final class BatchRun: Sendable {
         progress.withLock { progress in
             progress.hasBegun = true
             progress.isComplete = true
-            progress.skipped = reader.skipped
+            (progress.skipped, progress.excluded) = reader.leftOut
         }
     }
 
@@ -292,13 +288,18 @@ final class BatchRun: Sendable {
         }
     }
 
+    /// Whether something else writes to the terminal meanwhile, so that a line that is replaced would be torn.
+    private var isShared: Bool {
+        showsLogs || (ledger?.path == Ledger.standardOutput && isatty(STDOUT_FILENO) == 1)
+    }
+
     private func collect() async throws -> BatchTally {
         var tally = BatchTally()
         guard try await begins() else { return tally }
         if progress.withLock({ $0.submitted > 0 }) { try await ledger?.begin() }
-        var reporter = ProgressReporter(isInteractive: Terminal.isInteractive)
+        var reporter = ProgressReporter(isInteractive: Terminal.isInteractive && !isShared)
+        var retries = WaitingJobs()
         defer { reporter.end() }
-        var looked = ContinuousClock.now
         var deadline: ContinuousClock.Instant?
         var isAbandoned = false
         while true {
@@ -311,8 +312,11 @@ final class BatchRun: Sendable {
                 progress.withLock { $0.ended = ended }
             }
             let now = progress.withLock { $0 }
-            let failed = tally.errors.values.reduce(0) { $0 + $1.count }
-            reporter.show(ended: now.ended, submitted: now.submitted, failed: failed, isComplete: now.isComplete)
+            var shown = BatchProgress(ended: now.ended, submitted: now.submitted, failed: tally.failed)
+            shown.isComplete = now.isComplete
+            if lines.isEmpty { await retries.look(in: queue, for: batch) }
+            (shown.waiting, shown.onlyWaits) = retries.text(of: now.submitted - now.ended)
+            reporter.show(shown)
             if lines.isEmpty {
                 var isOver = now.isComplete && tally.ended >= now.submitted
                 // Also where it is not complete: somebody else may have cancelled it.
@@ -341,14 +345,7 @@ final class BatchRun: Sendable {
                     if isAbandoned { continue }
                 }
             }
-            if lines.isEmpty {
-                // Jobs may be large, and a line that is read by people need not be newer.
-                if looked.duration(to: .now) >= .seconds(1) {
-                    reporter.waitedFor = await waitedFor(reporter.waitedFor)
-                    looked = .now
-                }
-                try await waitForOutcomes()
-            }
+            if lines.isEmpty { try await waitForOutcomes() }
             // The last ones are told as they come.
             if lines.count < Self.many && now.submitted - now.ended > Self.many {
                 try await Task.sleep(for: Self.gathering)
@@ -419,16 +416,6 @@ final class BatchRun: Sendable {
             return false
         }
         return true
-    }
-
-    /// - Returns: the host that the batch's jobs wait for. What was known stays if Redis cannot be asked: whoever reads
-    ///   outcomes meets the same and reports it.
-    private func waitedFor(_ known: JobQueue.WaitedFor?) async -> JobQueue.WaitedFor? {
-        do {
-            return try await queue.waitedFor(by: batch)
-        } catch {
-            return known
-        }
     }
 
     private func waitForOutcomes() async throws {

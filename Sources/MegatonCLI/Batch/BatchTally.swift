@@ -6,8 +6,8 @@ struct BatchTally {
     private(set) var ended = 0
     private(set) var cancelled = 0
     private(set) var workers: Set<String> = []
-    /// Code to how often, and the first message.
-    private(set) var errors: [String: (count: Int, example: String)] = [:]
+    private(set) var failed = 0
+    private(set) var causes = FailureCauses()
     /// Outcomes that could not be read; there are none unless another version of the program wrote them.
     private(set) var unreadable = 0
 
@@ -21,32 +21,22 @@ struct BatchTally {
         if let worker = outcome.worker { workers.insert(worker) }
         if outcome.status == .cancelled { cancelled += 1 }
         if outcome.status == .failed, let error = outcome.error {
-            errors[error.code, default: (0, error.message)].count += 1
+            failed += 1
+            causes.add(error, source: outcome.source ?? "")
         }
     }
 
     /// The fields that count; the line itself goes to the ledger as it is.
     private struct Glance: Decodable {
         let status: JobOutcome.Status
+        let source: String?
         let worker: String?
         let error: JobOutcome.Failure?
     }
 
-    /// Characters of a message that are shown; the ledger has all.
-    private static let messageLimit = 240
-
-    private static func shortened(_ message: String) -> String {
-        message.count > messageLimit ? "\(message.prefix(messageLimit - 1))…" : message
-    }
-
-    /// The codes with their numbers, the most frequent first.
+    /// The causes of failures with their numbers, the most frequent first.
     var table: String {
-        let unread = unreadable == 0 ? "" : "\n  \(unreadable) outcomes could not be read"
-        let rows = errors.sorted { ($0.value.count, $1.key) > ($1.value.count, $0.key) }
-        let width = rows.map(\.key.count).max() ?? 0
-        return rows.map { code, entry in
-            let name = code.padding(toLength: width, withPad: " ", startingAt: 0)
-            return "  \(String(format: "%6d", entry.count))  \(name)  \(Self.shortened(entry.example))"
-        }.joined(separator: "\n") + unread
+        let unread = unreadable == 0 ? [] : ["  \(Counted.of(unreadable, "outcome")) could not be read"]
+        return (causes.rows + unread).joined(separator: "\n")
     }
 }

@@ -3,75 +3,116 @@ import MegatonCluster
 import MegatonPipeline
 
 /// Turns inputs into the jobs of one batch, numbered in their order.
-struct JobMaker {
-    let batch: String
-    let renditions: [Rendition]
-    /// Absolute path of the output directory; nil keeps the results in the cache.
-    let output: String?
-    let attempts: Int
-    let priority: Job.Priority
-    /// Name of the credential that sources by http, https and s3 need. Jobs in lines say for themselves.
-    let credential: String?
+struct JobMaker: Sendable {
+    /// What an input has become.
+    enum Made: Sendable {
+        /// - Parameter hasUniqueID: whether its id was made here, so that no other job of the batch has it.
+        case job(Job, hasUniqueID: Bool)
+        /// A line that is no job. It is pushed as it stands: the coordinator says what is wrong with it, and the ledger has
+        /// its line.
+        case line(Data)
 
-    private var namer = OutputNamer()
-    private var count = 0
-    /// Whether the last job's id was made here, so that no other job of the batch has it.
-    private(set) var madeID = false
-    /// What was said of lines that are no jobs.
-    private(set) var complaints = LineComplaints()
+        /// Nil for a line that is no job.
+        var job: Job? {
+            if case .job(let job, _) = self { job } else { nil }
+        }
 
-    init(
-        batch: String,
-        renditions: [Rendition],
-        output: String?,
-        attempts: Int,
-        priority: Job.Priority,
-        credential: String?
-    ) {
-        self.batch = batch
-        self.renditions = renditions
-        self.output = output
-        self.attempts = attempts
-        self.priority = priority
-        self.credential = credential
+        var hasUniqueID: Bool {
+            if case .job(_, let hasUniqueID) = self { hasUniqueID } else { false }
+        }
+
+        /// The JSON to be pushed.
+        var json: Data {
+            switch self {
+            case .job(let job, _): job.json()
+            case .line(let line): line
+            }
+        }
     }
 
-    /// The JSON to be pushed. A line that is no job is pushed as it stands: the coordinator says what is wrong with it,
-    /// and the ledger has its line; where it stands only we know.
-    mutating func json(for input: Input) -> Data {
+    /// The settings that the jobs of a batch have in common.
+    struct Settings: Sendable {
+        var batch: String
+        var renditions: [Rendition]
+        /// Absolute path of the output directory; nil keeps the results in the cache.
+        var output: String?
+        var attempts: Int
+        var priority: Job.Priority
+        /// Name of the credential that sources by http, https and s3 need. Jobs in lines say for themselves.
+        var credential: String?
+        /// Whether everything is fetched and rendered again.
+        var reloads = false
+    }
+
+    private let settings: Settings
+    private var guardian: OutputGuard
+    private var namer = OutputNamer()
+    private var count = 0
+    /// Reports of lines that are no jobs.
+    var complaints = LineComplaints()
+
+    init(_ settings: Settings, _ guardian: OutputGuard) {
+        self.settings = settings
+        self.guardian = guardian
+    }
+
+    /// Makes the jobs of inputs that were read together.
+    mutating func make(_ inputs: [Input]) -> [Made] {
+        guardian.note(inputs.lazy.compactMap(OutputGuard.source))
+        return inputs.map { make($0) }
+    }
+
+    private mutating func make(_ input: Input) -> Made {
         count += 1
-        madeID = true
         switch input {
         case .source(let url, let place):
-            let job = Job(
-                id: "\(batch).\(count)",
-                source: url,
-                renditions: renditions,
-                output: template(place, url),
-                batch: batch,
-                priority: priority,
-                attempts: attempts,
-                credential: Self.isRemote(url) ? credential : nil
-            )
-            return job.json()
-        case .job(let line, let place):
-            var job: Job
-            do throws(JobError) {
-                job = try Job(json: line)
-            } catch {
-                complaints.add(place, error)
-                madeID = false
-                return line
-            }
-            job.batch = batch
-            madeID = job.id == nil
-            if madeID { job.id = "\(batch).\(count)" }
-            if job.kind == .process {
-                if job.renditions == nil && job.preset == nil { job.renditions = renditions }
-                if job.output == nil { job.output = template(Self.place(of: job.source), job.source) }
-            }
-            return job.json()
+            var job = job(url)
+            job.renditions = settings.renditions
+            job.output = template(place, url)
+            job.credential = Self.isRemote(url) ? settings.credential : nil
+            guardian.admit(&job, isOwn: false)
+            return .job(job, hasUniqueID: true)
+        case .job(let line, let place): return make(line, place)
+        case .refused(let line, let reason, let place):
+            complaints.add(place, "is refused: \(reason)")
+            var job = job(String(line.prefix(JobOutcome.maximumSource)))
+            job.refused = "\(place): \(reason)"
+            return .job(job, hasUniqueID: true)
         }
+    }
+
+    private mutating func make(_ line: Data, _ place: LinePlace) -> Made {
+        var job: Job
+        do throws(JobError) {
+            job = try Job(json: line)
+        } catch {
+            complaints.add(place, error)
+            return .line(line)
+        }
+        job.batch = settings.batch
+        let hasUniqueID = job.id == nil
+        if hasUniqueID { job.id = "\(settings.batch).\(count)" }
+        if settings.reloads { job.reload = true }
+        let isOwn = job.output != nil
+        if job.kind == .process {
+            if job.renditions == nil && job.preset == nil { job.renditions = settings.renditions }
+            if !isOwn { job.output = template(Self.place(of: job.source), job.source) }
+        }
+        guardian.admit(&job, isOwn: isOwn)
+        if let reason = job.refused { complaints.add(place, "is refused: \(reason)") }
+        return .job(job, hasUniqueID: hasUniqueID)
+    }
+
+    private func job(_ source: String) -> Job {
+        var job = Job(
+            id: "\(settings.batch).\(count)",
+            source: source,
+            batch: settings.batch,
+            priority: settings.priority,
+            attempts: settings.attempts
+        )
+        if settings.reloads { job.reload = true }
+        return job
     }
 
     private static func isRemote(_ source: String) -> Bool {
@@ -79,7 +120,7 @@ struct JobMaker {
     }
 
     private mutating func template(_ place: String, _ source: String) -> String? {
-        guard let output else { return nil }
+        guard let output = settings.output else { return nil }
         return FileNames.fileURL("\(output)/\(namer.place(place, for: source))") + "-{name}.{ext}"
     }
 

@@ -7,13 +7,19 @@ struct LineComplaints {
 
     private static let shown = 20
 
-    mutating func add(_ place: LinePlace, _ error: JobError) {
+    mutating func add(_ place: LinePlace, _ error: JobError) { add(place, "is no job: \(error.message)") }
+
+    /// - Parameter reason: the verb and the rest of the sentence.
+    mutating func add(_ place: LinePlace, _ reason: String) {
         count += 1
-        if count <= Self.shown { Terminal.error("megaton: \(place) is no job: \(error.message)") }
+        if count <= Self.shown { Terminal.error("megaton: \(place) \(reason)") }
     }
 
     /// To be called when all lines were read.
-    func end() {
-        if count > Self.shown { Terminal.error("megaton: \(count - Self.shown) more lines are no jobs.") }
+    mutating func end() {
+        if count > Self.shown {
+            Terminal.error("megaton: \(Counted.lines(count - Self.shown, "more")) could not be used, for such reasons.")
+        }
+        count = 0
     }
 }

@@ -6,9 +6,12 @@ struct RunPlaces: Sendable {
     let output: String?
     /// Of the ledger that is written.
     let ledger: String
-    /// The directories that the run's own workers may read from and write to. What the user named by hand may be read:
-    /// directories, and the places of files and lists; what a list names elsewhere needs an --allow-root.
-    let roots: [String]
+    /// Directories that the run's own workers may read from beside those of `--allow-root` and the output directory. What
+    /// the user named by hand may be read: directories, and the places of files and lists; what a list names elsewhere
+    /// needs an `--allow-root` or an `--allow-read`.
+    let readRoots: [String]
+    /// Directories that the run's own workers may write to beside those of `--allow-root`.
+    let outputRoots: [String]
 
     /// Makes the output directory.
     ///
@@ -17,20 +20,21 @@ struct RunPlaces: Sendable {
         self.output = try output.map { try Self.prepare($0, inputs: options.inputs) }
         let retried = options.retryFailed.map(RetryLedger.init)
         if let ledger = options.ledger {
-            self.ledger = URL(fileURLWithPath: ledger).standardizedFileURL.path
+            self.ledger = Ledger.path(ledger)
         } else if let retried {
             self.ledger = retried.successor
         } else {
             self.ledger = "\(self.output ?? ".")/megaton-ledger.jsonl"
         }
         try options.checkLedger(ledger)
-        let all = (self.output.map { [$0] } ?? []) + Self.inputRoots(options.inputs) + (try retried?.roots() ?? [])
-        roots = Array(Set(all)).sorted()
+        readRoots = Array(Set(Self.inputRoots(options) + (try retried?.readRoots() ?? []))).sorted()
+        outputRoots = (self.output.map { [$0] } ?? []) + (retried.map { [$0.directory] } ?? [])
     }
 
     private static func prepare(_ output: String, inputs: [String]) throws -> String {
-        let path = URL(fileURLWithPath: output).standardizedFileURL.path
-        for input in inputs where URL(fileURLWithPath: input).standardizedFileURL.path == path {
+        let path = absolute(output)
+        // Links resolved: two names of one directory are one directory.
+        for input in inputs.map(FileNames.localPath) where real(absolute(input)) == real(path) {
             throw Failure.usage(
                 "--output \(output) is an input too: the next run would take what this one made. Name another directory."
             )
@@ -43,13 +47,18 @@ struct RunPlaces: Sendable {
         return path
     }
 
-    private static func inputRoots(_ inputs: [String]) -> [String] {
+    static func absolute(_ path: String) -> String { URL(fileURLWithPath: path).standardizedFileURL.path }
+
+    private static func real(_ path: String) -> String { URL(fileURLWithPath: path).resolvingSymlinksInPath().path }
+
+    private static func inputRoots(_ options: BatchOptions) -> [String] {
         var roots: [String] = []
+        let inputs = options.inputs.map(FileNames.localPath) + options.jobsFrom
         // A list that is written here names, as a rule, what is here.
-        let hasList = inputs.contains { $0 == "-" || $0.hasSuffix(".txt") || $0.hasSuffix(".jsonl") }
+        let hasList = !options.jobsFrom.isEmpty || inputs.contains { $0 == "-" || InputReader.kind(of: $0) != nil }
         if hasList { roots.append(FileManager.default.currentDirectoryPath) }
         for input in inputs where input != "-" && !InputReader.isURL(input) {
-            let path = URL(fileURLWithPath: input).standardizedFileURL.path
+            let path = absolute(input)
             var isDirectory: ObjCBool = false
             guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else { continue }
             roots.append(isDirectory.boolValue ? path : (path as NSString).deletingLastPathComponent)

@@ -44,8 +44,10 @@ struct RunSummary: Sendable, Codable, Equatable {
         var parts = ["\(done) of \(jobs) done in \(String(format: "%.1f", seconds)) s (\(rate) a second)"]
         if failed > 0 { parts.append("\(failed) failed") }
         if cancelled > 0 { parts.append("\(cancelled) cancelled") }
-        if deduplicated > 0 { parts.append("\(deduplicated) were there twice") }
-        parts.append("\(originFetches) fetches, \(renders) renders, \(cacheHits) from the cache")
+        if deduplicated > 0 { parts.append("\(deduplicated) \(deduplicated == 1 ? "was" : "were") there twice") }
+        parts.append(
+            "\(Counted.fetches(originFetches)), \(Counted.renders(renders)), \(cacheHits) from the cache"
+        )
         return parts.joined(separator: "; ")
     }
 

@@ -16,6 +16,19 @@ struct RunCommand: AsyncParsableCommand {
             lasts, so that a second run makes only what is missing. With --redis, or MEGATON_REDIS in the environment, it \
             uses that cluster, and starts workers of its own only if --workers is given; all workers there share the jobs.
 
+            Examples:
+              megaton run photos -o thumbs
+              megaton run urls.txt -o thumbs --size 320 --size 1280x --format webp
+              megaton run photos -o thumbs --rendition name=card,width=400,height=300,fit=cover,gravity=smart
+              find photos -newer last-run -name '*.jpg' | megaton run - -o thumbs -j 4 -q
+              megaton run photos -o thumbs --exclude '*.gif' --exclude 'drafts/*' --dry-run
+              megaton run jobs.jsonl -o thumbs --ledger - | jq -r 'select(.status == "failed") | .source'
+              megaton run --retry-failed thumbs/megaton-ledger.jsonl
+
+            Outputs go beneath --output and --allow-root only. An output replaces an image of its own format; any other file \
+            needs --overwrite. An input is never replaced. Lines of a .txt and of standard input name sources; jobs are read \
+            from a .jsonl and from --jobs-from.
+
             Exit codes: 0 all done, 2 some failed or were cancelled (the ledger says which and why), 64 wrong usage, 69 Redis is not \
             there, 70 workers cannot work, 74 a file cannot be written, 75 the time of --timeout was up, 130 interrupted.
             """
@@ -25,10 +38,13 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var redis: RedisOptions
     @OptionGroup var worker: WorkerOptions
 
-    @Option(name: .long, help: ArgumentHelp("Directory for the outputs.", valueName: "dir"))
+    @Option(name: [.long, .customShort("o")], help: ArgumentHelp("Directory for the outputs.", valueName: "dir"))
     var output: String?
 
-    @Option(name: .long, help: "Worker processes; the number of processors by default.")
+    @Option(
+        name: [.long, .customShort("j", allowingJoined: true)],
+        help: "Worker processes; the number of processors by default."
+    )
     var workers: Int?
 
     @Option(
@@ -37,15 +53,32 @@ struct RunCommand: AsyncParsableCommand {
     )
     var cacheSize = 1024
 
-    @Flag(name: .long, help: "Show the workers' logs.")
+    @Flag(name: .long, help: "Show the workers' logs, as --log-level info does.")
     var verbose = false
 
+    @Option(
+        name: .customLong("log-level"),
+        help: ArgumentHelp(
+            "Show the workers' logs of this level and above: trace, debug, info, notice, warning, error or critical.",
+            valueName: "level"
+        )
+    )
+    var logLevel: String?
+
+    /// Nil if the logs are not shown.
+    private var shownLevel: Logger.Level? {
+        logLevel.map { Logger.Level(rawValue: $0) ?? .info } ?? (verbose ? .info : nil)
+    }
+
     mutating func validate() throws {
-        if output == nil && batch.retryFailed == nil { throw ValidationError("--output names the outputs' directory.") }
+        if output == nil && batch.retryFailed == nil {
+            throw ValidationError("--output is missing: it names the directory for the outputs.")
+        }
         if output != nil { try batch.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it names a directory.") }
         if let workers, !(1...256).contains(workers) { throw ValidationError("--workers is 1 to 256.") }
         if !(64...1_048_576).contains(cacheSize) { throw ValidationError("--cache-size is 64 to 1048576 MiB.") }
+        if let logLevel { try LogOptions.check(logLevel) }
         if redis.cacheURL != nil && redis.controlURL == nil {
             throw ValidationError(
                 redis.cacheRedis == nil
@@ -63,13 +96,15 @@ struct RunCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try batch.check()
+            Terminal.isQuiet = batch.quiet
+            if batch.dryRun { return try await dryRun() }
             // Its workers read it for themselves, and would die of it one after the other.
             if let credentials = worker.credentials { try CredentialsFile.requireRegular(credentials) }
             _ = try worker.credentialsFile()
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
                 let places = try RunPlaces(batch, output: output)
-                let ledger = try Ledger(places.ledger)
+                let ledger = try await Ledger.open(places.ledger) { shutdown.level == .abort }
                 defer { ledger.close() }
                 if redis.controlURL != nil {
                     return try await onCluster(places, ledger, shutdown)
@@ -85,12 +120,32 @@ struct RunCommand: AsyncParsableCommand {
         }
     }
 
+    private func dryRun() async throws {
+        let output = output.map(RunPlaces.absolute)
+        let retried = batch.retryFailed.map { RetryLedger(path: $0).directory }
+        try await DryRun(
+            batch,
+            output: output,
+            endings: worker.endings,
+            roots: outputRoots([output, retried].compactMap { $0 }),
+            files: worker.credentials.map { [$0] } ?? []
+        ).run()
+    }
+
+    /// The directories that outputs may go to; nil if only the workers know: those of a cluster decide about the jobs of a
+    /// ledger.
+    ///
+    /// - Parameter own: directories that the run itself names.
+    private func outputRoots(_ own: [String]) -> [String]? {
+        redis.controlURL != nil && batch.retryFailed != nil ? nil : own + worker.roots
+    }
+
     /// The cluster's own workers do the work, and ours beside them if that was asked for.
     private func onCluster(_ places: RunPlaces, _ ledger: Ledger, _ shutdown: ShutdownSignal) async throws
         -> BatchRun.Result
     {
         let (control, cache) = (try redis.control(), try redis.cache())
-        if redis.redis == nil { Terminal.error("megaton: using the cluster of MEGATON_REDIS, \(control).") }
+        if redis.redis == nil { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(control).") }
         try await InspectorSession.run(redis) { inspector in
             let status = try await inspector.status()
             if status.livingWorkers.isEmpty && workers == nil {
@@ -113,12 +168,20 @@ struct RunCommand: AsyncParsableCommand {
         _ places: RunPlaces,
         _ ledger: Ledger,
         _ shutdown: ShutdownSignal
-    ) -> BatchRun {
-        BatchRun(
+    ) throws -> BatchRun {
+        let name = Identity.batch("run")
+        let selection = batch.selection(output: places.output, endings: worker.endings)
+        return BatchRun(
             batch,
-            batch: Identity.batch("run"),
-            output: places.output,
-            endings: worker.endings,
+            batch: name,
+            selection: selection,
+            maker: try batch.jobMaker(
+                batch: name,
+                selection,
+                roots: outputRoots(places.outputRoots),
+                files: [places.ledger] + (worker.credentials.map { [$0] } ?? [])
+            ),
+            showsLogs: shownLevel != nil,
             control: control,
             keys: redis.keys,
             ledger: ledger,
@@ -144,7 +207,7 @@ struct RunCommand: AsyncParsableCommand {
             redis: control,
             group: MultiThreadedEventLoopGroup.singleton,
             name: Identity.process(),
-            logger: LogOptions.logger("megaton.coordinator", level: verbose ? .info : .error)
+            logger: LogOptions.logger("megaton.coordinator", level: shownLevel ?? .error)
         )
         try await coordinator.start()
         let client = RedisClient(
@@ -197,7 +260,8 @@ struct RunCommand: AsyncParsableCommand {
         _ count: Int,
         _ queue: JobQueue
     ) throws -> WorkerFleet {
-        let roots = places.roots.flatMap { ["--allow-root", $0] }
+        let roots =
+            places.outputRoots.flatMap { ["--allow-root", $0] } + places.readRoots.flatMap { ["--allow-read", $0] }
         // One process each: the processors are shared by the processes, not by the threads of one.
         let threads = max(1, ProcessInfo.processInfo.activeProcessorCount / count)
         return WorkerFleet(
@@ -207,12 +271,12 @@ struct RunCommand: AsyncParsableCommand {
             arguments: [
                 "--queue", redis.queue, "--render-threads", String(threads), "--lease", "9", "--drain-timeout", "2",
             ] + roots + worker.arguments(workers: count)
-                + ["--log-level", verbose ? "info" : "warning"],
+                + ["--log-level", (shownLevel ?? .warning).rawValue],
             environment: [
                 "MEGATON_REDIS": redis.controlURL ?? control.description,
                 "MEGATON_CACHE_REDIS": redis.cacheURL ?? redis.controlURL ?? cache.description,
             ],
-            keepsLogs: !verbose,
+            keepsLogs: shownLevel == nil,
             report: { pid in
                 // Redis is away: the leases run out by themselves when it is back.
                 try? await queue.report(deathOf: pid, on: ProcessInfo.processInfo.hostName)
@@ -224,20 +288,27 @@ struct RunCommand: AsyncParsableCommand {
 
     private func report(_ result: BatchRun.Result) throws {
         let summary = result.summary
-        if !result.errors.isEmpty { Terminal.error("megaton: what failed, by code:\n\(result.errors)") }
+        if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
         if result.skipped > 0 {
-            Terminal.error(
-                "megaton: \(result.skipped) files of the directories are no images by their names; tiff, svg and jxl are with --allow-type."
+            let verb = result.skipped == 1 ? "is no image by its name" : "are no images by their names"
+            Terminal.note(
+                "megaton: \(Counted.files(result.skipped)) of the directories \(verb); tiff, svg and jxl are with "
+                    + "--allow-type."
             )
+        }
+        if result.excluded > 0 {
+            Terminal.note("megaton: \(Counted.of(result.excluded, "input")) left out by --exclude.")
         }
         if batch.json {
             Terminal.output(try JSONText.pretty(summary))
         } else {
-            Terminal.error("megaton: \(summary.line)")
-            Terminal.error("megaton: the ledger is \(summary.ledger ?? "")")
+            Terminal.note("megaton: \(summary.line)")
+            if let ledger = summary.ledger, Ledger.descriptor(of: ledger) == nil {
+                Terminal.note("megaton: the ledger is \(ledger)")
+            }
         }
         if summary.jobs == 0 && !result.wasInterrupted {
-            Terminal.error("megaton: there was nothing to do: no image was found in what was named.")
+            Terminal.note("megaton: there was nothing to do: no image was found in what was named.")
         }
         if result.ranOutOfTime {
             Terminal.error(

@@ -91,7 +91,7 @@ struct StatsCommand: AsyncParsableCommand {
         }
         if !statistics.scanIsComplete { lines.append("  (a part: the time for the scan was up)") }
         for (host, count) in statistics.originFetchesByHost.sorted(by: { $0.value > $1.value }).prefix(20) {
-            lines.append(row("  \(host.isEmpty ? "(no host)" : host)", "\(count) fetches"))
+            lines.append(row("  \(host.isEmpty ? "(no host)" : host)", Counted.fetches(count)))
         }
         return lines.joined(separator: "\n")
     }

@@ -24,7 +24,9 @@ struct StatusCommand: AsyncParsableCommand {
                 let status = try await inspector.status()
                 Terminal.output(json ? try JSONText.pretty(status) : Self.table(status))
                 if !status.isKnown {
-                    Terminal.error("megaton: no process has used the queue \"\(redis.queue)\" on this Redis; see --queue.")
+                    Terminal.error(
+                        "megaton: no process has used the queue \"\(redis.queue)\" on this Redis; see --queue."
+                    )
                 }
             }
         }

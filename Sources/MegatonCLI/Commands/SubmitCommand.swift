@@ -10,7 +10,13 @@ struct SubmitCommand: AsyncParsableCommand {
         abstract: "Push jobs to a cluster.",
         discussion: """
             Paths are the workers' paths: file: sources and --output must be beneath a root that the workers allow.
+            An output replaces an image of its own format; any other file needs --overwrite.
             \(RedisOptions.environmentHelp)
+
+            Examples:
+              megaton submit urls.txt -o /srv/thumbs --redis redis://127.0.0.1:6379
+              megaton submit urls.txt -o /srv/thumbs --batch spring --wait --ledger spring.jsonl
+              generate-jobs | megaton submit --jobs-from - --wait --json
             """
     )
 
@@ -18,7 +24,7 @@ struct SubmitCommand: AsyncParsableCommand {
     @OptionGroup var redis: RedisOptions
 
     @Option(
-        name: .long,
+        name: [.long, .customShort("o")],
         help: ArgumentHelp("Directory for the outputs, on the workers; none keeps them in the cache.", valueName: "dir")
     )
     var output: String?
@@ -40,6 +46,9 @@ struct SubmitCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try options.check()
+            Terminal.isQuiet = options.quiet
+            let place = output.map(RunPlaces.absolute)
+            if options.dryRun { return try await DryRun(options, output: place).run() }
             let shutdown = ShutdownSignal()
             let name = batch ?? Identity.batch("submit")
             let control = try redis.control()
@@ -54,18 +63,19 @@ struct SubmitCommand: AsyncParsableCommand {
                     )
                 }
             }
-            if output == nil && !options.inputs.isEmpty {
-                Terminal.error(
+            if output == nil && options.retryFailed == nil {
+                Terminal.note(
                     "megaton: without --output the renditions stay in the cache, but for jobs that name their own."
                 )
             }
-            let place = output.map { URL(fileURLWithPath: $0).standardizedFileURL.path }
-            let path = options.ledger.map { URL(fileURLWithPath: $0).standardizedFileURL.path }
-            let ledger = wait ? try Ledger(path) : nil
+            let path = options.ledger.map(Ledger.path)
+            let ledger = wait ? try await Ledger.open(path) { shutdown.level == .abort } : nil
+            let selection = options.selection(output: place)
             let run = BatchRun(
                 options,
                 batch: name,
-                output: place,
+                selection: selection,
+                maker: try options.jobMaker(batch: name, selection, roots: nil, files: path.map { [$0] } ?? []),
                 control: control,
                 keys: redis.keys,
                 ledger: ledger,
@@ -74,18 +84,19 @@ struct SubmitCommand: AsyncParsableCommand {
             )
             guard wait else {
                 let count = try await run.submitOnly()
+                if options.quiet && !options.json { return }
                 Terminal.output(
-                    options.json ? "{\"batch\":\"\(name)\",\"jobs\":\(count)}" : "\(count) jobs, batch \(name)"
+                    options.json ? "{\"batch\":\"\(name)\",\"jobs\":\(count)}" : "\(Counted.jobs(count)), batch \(name)"
                 )
                 return
             }
             let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
             let summary = result.summary
-            if !result.errors.isEmpty { Terminal.error("megaton: what failed, by code:\n\(result.errors)") }
+            if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
             if options.json {
                 Terminal.output(try JSONText.pretty(summary))
             } else {
-                Terminal.error("megaton: \(summary.line)")
+                Terminal.note("megaton: \(summary.line)")
             }
             let code = summary.exitCode(interrupted: result.wasInterrupted, ranOutOfTime: result.ranOutOfTime)
             if code != 0 { throw ExitCode(code) }

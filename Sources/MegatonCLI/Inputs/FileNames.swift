@@ -14,6 +14,15 @@ enum FileNames {
         "file://" + (path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path)
     }
 
+    /// The path of an argument that is a `file:` URL of this machine; any other argument as it is.
+    static func localPath(_ argument: String) -> String {
+        guard argument.prefix(5).lowercased() == "file:", let url = URL(string: argument), url.isFileURL,
+            ["", "localhost"].contains(url.host() ?? "")
+        else { return argument }
+        let path = url.path(percentEncoded: false)
+        return path.hasPrefix("/") && !path.utf8.contains(0) ? path : argument
+    }
+
     /// A name that need not be UTF-8, as it stands in a URL.
     static func encoded(_ name: [UInt8]) -> String {
         name.map { byte in

@@ -6,6 +6,8 @@ enum Input: Sendable, Equatable {
     case source(url: String, place: String)
     /// A line of a `.jsonl`: a job of its own, and where it stands.
     case job(line: Data, place: LinePlace)
+    /// A line that is not accepted, and the reason for its user.
+    case refused(line: String, reason: String, place: LinePlace)
 }
 
 /// How a file or a URL is called in the output tree.

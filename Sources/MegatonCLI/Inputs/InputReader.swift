@@ -24,30 +24,30 @@ struct InputReader {
     }
 
     private var stack: [Source]
-    private let excluded: String
-    private let endings: Set<String>
+    private let selection: InputSelection
+    /// Whether inputs that are left out are reported.
+    private let isReporting: Bool
     /// Files of directories that were left out, as their names are no image's.
     private(set) var skipped = 0
+    /// Inputs that match a pattern of `--exclude`; a directory counts once.
+    private(set) var excluded = 0
 
     /// What a directory's files must be called to be taken; a file that is named by itself always is.
     static let usualEndings: Set<String> = ["jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif"]
 
-    /// - Parameters:
-    ///   - retrying: a ledger whose failed jobs are inputs too.
-    ///   - excluding: the output directory: what was made before is not taken as an input.
-    ///   - endings: those that a directory's files must have to be taken.
-    /// - Throws: `Failure` where the ledger cannot be read.
-    init(
-        _ arguments: [String],
-        retrying ledger: String? = nil,
-        excluding output: String?,
-        endings: Set<String> = Self.usualEndings
-    ) throws {
-        stack = [.arguments(arguments[...])]
-        if let ledger { stack.append(.list(try Self.lines(of: ledger), .ledger)) }
-        excluded = output ?? ""
-        self.endings = endings
+    /// - Parameter isReporting: whether inputs that are left out are reported on standard error.
+    /// - Throws: `Failure` if a list of jobs or the ledger cannot be read.
+    init(_ selection: InputSelection, isReporting: Bool = true) throws {
+        stack = [.arguments(selection.arguments[...])]
+        for path in selection.jobLists.reversed() {
+            stack.append(.list(try path == "-" ? Self.standardInput : Self.lines(of: path), .jobs))
+        }
+        if let ledger = selection.ledger { stack.append(.list(try Self.lines(of: ledger), .ledger)) }
+        self.selection = selection
+        self.isReporting = isReporting
     }
+
+    private static var standardInput: LineReader { LineReader(STDIN_FILENO, name: "standard input") }
 
     /// Whether everything has been read.
     var isAtEnd: Bool { stack.isEmpty }
@@ -74,7 +74,7 @@ struct InputReader {
                     return inputs
                 case .line(let line):
                     stack.append(.list(reader, kind))
-                    if let input = try Self.input(line, kind, reader.place) { inputs.append(input) }
+                    if let input = try input(line, kind, reader.place) { inputs.append(input) }
                 }
             }
         }
@@ -83,14 +83,16 @@ struct InputReader {
 
     private mutating func open(_ argument: String, _ inputs: inout [Input]) throws {
         if argument == "-" {
-            stack.append(.list(LineReader(STDIN_FILENO, name: "standard input"), .sources))
+            stack.append(.list(Self.standardInput, .sources))
             return
         }
-        if Self.isURL(argument) {
+        let local = FileNames.localPath(argument)
+        if Self.isURL(local) {
+            if isExcluded(argument) { return }
             inputs.append(try Self.url(argument))
             return
         }
-        let path = URL(fileURLWithPath: argument).standardizedFileURL.path
+        let path = URL(fileURLWithPath: local).standardizedFileURL.path
         var isDirectory: ObjCBool = false
         guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
             throw Self.missing(argument)
@@ -99,12 +101,26 @@ struct InputReader {
             stack.append(.directory(try DirectoryListing(path, components: [])))
             return
         }
-        switch (path as NSString).pathExtension.lowercased() {
-        case "txt", "jsonl":
-            stack.append(.list(try Self.lines(of: path), path.hasSuffix("jsonl") ? .jobs : .sources))
-        default:
+        if let kind = Self.kind(of: path) {
+            stack.append(.list(try Self.lines(of: path), kind))
+        } else if !isExcluded(path) {
             inputs.append(Self.file(path, components: [(path as NSString).lastPathComponent]))
         }
+    }
+
+    /// The kind of lines that a list has by its name; nil of a file that is no list.
+    static func kind(of path: String) -> Lines? {
+        switch (path as NSString).pathExtension.lowercased() {
+        case "txt": .sources
+        case "jsonl": .jobs
+        default: nil
+        }
+    }
+
+    private mutating func isExcluded(_ path: String, _ other: String? = nil) -> Bool {
+        guard selection.exclusions.contain(path, other ?? path) else { return false }
+        excluded += 1
+        return true
     }
 
     /// - Throws: `Failure` where the file cannot be opened.
@@ -126,7 +142,8 @@ struct InputReader {
         let path = "\(listing.path)/\(name)"
         let components = listing.components + [name]
         stack.append(.directory(listing))
-        if name.hasPrefix(".") || path == excluded { return }
+        if name.hasPrefix(".") || path == selection.output { return }
+        if isExcluded(components.joined(separator: "/"), path) { return }
         // Links to directories are not followed: they may lead in a circle.
         switch listing.kind(bytes) {
         case .directory:
@@ -134,9 +151,9 @@ struct InputReader {
                 stack.append(.directory(try DirectoryListing(path, components: components)))
             } catch let failure as Failure {
                 // One corner that may not be read (lost+found, say) is no reason to leave the rest.
-                Terminal.error("megaton: left out: \(failure.message)")
+                if isReporting { Terminal.error("megaton: left out: \(failure.message)") }
             }
-        case .file where endings.contains((name as NSString).pathExtension.lowercased()):
+        case .file where selection.endings.contains((name as NSString).pathExtension.lowercased()):
             inputs.append(Self.file(path, components: components))
         case .file: skipped += 1
         case .linkedDirectory: break
@@ -150,7 +167,7 @@ struct InputReader {
         let encoded = FileNames.encoded(name)
         let kind = listing.kind(name)
         if kind == .linkedDirectory { return }
-        if kind == .file && !endings.contains((encoded as NSString).pathExtension.lowercased()) {
+        if kind == .file && !selection.endings.contains((encoded as NSString).pathExtension.lowercased()) {
             skipped += 1
             return
         }
@@ -162,14 +179,14 @@ struct InputReader {
     ///
     /// - Throws: `Failure`.
     static func check(_ arguments: [String]) throws {
-        for argument in arguments where argument != "-" && !isURL(argument) {
-            if !FileManager.default.fileExists(atPath: argument) { throw missing(argument) }
+        for argument in arguments where argument != "-" && !isURL(FileNames.localPath(argument)) {
+            if !FileManager.default.fileExists(atPath: FileNames.localPath(argument)) { throw missing(argument) }
         }
     }
 
     private static func missing(_ argument: String) -> Failure {
         Failure.usage(
-            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt or a .jsonl."
+            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, a .jsonl or -."
         )
     }
 
@@ -179,19 +196,37 @@ struct InputReader {
     // MARK: - Lines
 
     /// Nil for a blank line or a comment.
-    private static func input(_ line: String, _ kind: Lines, _ place: LinePlace) throws -> Input? {
+    private mutating func input(_ line: String, _ kind: Lines, _ place: LinePlace) throws -> Input? {
         let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
-        if text.isEmpty || (text.hasPrefix("#") && kind == .sources) { return nil }
-        if kind == .ledger {
-            return RetryLedger.failedJob(text, at: place).map { .job(line: $0.json(), place: place) }
+        if text.isEmpty { return nil }
+        switch kind {
+        case .ledger:
+            let job = RetryLedger.failedJob(text, at: place, isReporting: isReporting)
+            return job.map { .job(line: $0.json(), place: place) }
+        case .jobs: return .job(line: Data(text.utf8), place: place)
+        case .sources: return try source(text, place)
         }
-        if kind == .jobs || text.hasPrefix("{") { return .job(line: Data(text.utf8), place: place) }
-        if isURL(text) { return try url(text) }
+    }
+
+    /// A line of a list can only name a source. Jobs also say where their outputs go, and a list may be a stranger's.
+    private mutating func source(_ text: String, _ place: LinePlace) throws -> Input? {
+        // By bytes: a combining mark after the brace would make another character of it.
+        switch text.utf8.first {
+        case UInt8(ascii: "#"): return nil
+        case UInt8(ascii: "{"): return .refused(line: text, reason: Self.jobInList, place: place)
+        default: break
+        }
+        if isExcluded(text) { return nil }
+        if Self.isURL(text) { return try Self.url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
         // A path keeps its tree: relative ones as they stand, absolute ones from the root.
         let shown = text.hasPrefix("/") || text.split(separator: "/").contains("..") ? path : text
-        return file(path, components: shown.split(separator: "/").filter { $0 != "." }.map(String.init))
+        return Self.file(path, components: shown.split(separator: "/").filter { $0 != "." }.map(String.init))
     }
+
+    private static let jobInList =
+        "it begins with \"{\" as a job does, and this list can only name sources. Put jobs into a .jsonl file, or name the "
+        + "list with --jobs-from; a path that begins so is written ./{…"
 
     static func isURL(_ text: String) -> Bool {
         guard let colon = text.firstIndex(of: ":") else { return false }

@@ -36,14 +36,12 @@ struct LineReader {
             if let end = buffer.firstIndex(of: 10) {
                 let line = buffer[buffer.startIndex..<end]
                 buffer = buffer[(end + 1)...]
-                number += 1
-                return .line(String(decoding: line, as: UTF8.self))
+                return .line(text(line))
             }
             if isAtEnd {
                 guard !buffer.isEmpty else { return .end }
                 defer { buffer = Data() }
-                number += 1
-                return .line(String(decoding: buffer, as: UTF8.self))
+                return .line(text(buffer))
             }
             guard buffer.count <= Self.lineLimit else {
                 throw Failure.usage("\(name): line \(number + 1) is longer than \(Self.lineLimit) bytes.")
@@ -51,6 +49,13 @@ struct LineReader {
             guard try isReadable(milliseconds) else { return .nothingYet }
             try fill()
         }
+    }
+
+    /// Without the byte-order mark that some editors put in front of the first line.
+    private mutating func text(_ line: Data) -> String {
+        number += 1
+        let hasMark = number == 1 && line.starts(with: [0xEF, 0xBB, 0xBF])
+        return String(decoding: hasMark ? line.dropFirst(3) : line, as: UTF8.self)
     }
 
     private func isReadable(_ milliseconds: Int32) throws -> Bool {

@@ -2,32 +2,31 @@ import Foundation
 import MegatonPipeline
 import Synchronization
 
-/// An `InputReader` on a thread of its own: reading blocks.
+/// Reads inputs and makes jobs of them on a thread of its own, as both ask file systems and block.
 final class ReadingThread: Sendable {
-    private let reader: Mutex<InputReader>
+    private let state: Mutex<(reader: InputReader, maker: JobMaker)>
     private let thread = ThreadPool(name: "megaton-input", count: 1)
 
-    init(
-        _ arguments: [String],
-        retrying ledger: String? = nil,
-        excluding output: String?,
-        endings: Set<String>
-    ) throws {
-        reader = Mutex(try InputReader(arguments, retrying: ledger, excluding: output, endings: endings))
+    init(_ selection: InputSelection, _ maker: JobMaker) throws {
+        state = Mutex((try InputReader(selection), maker))
     }
 
-    /// The next inputs, perhaps none: nil at the end.
-    func next(_ limit: Int) async throws -> [Input]? {
+    /// The next jobs, perhaps none: nil at the end.
+    func next(_ limit: Int) async throws -> [JobMaker.Made]? {
         try await thread.run {
-            try self.reader.withLock { reader in
-                let inputs = try reader.next(limit)
-                return inputs.isEmpty && reader.isAtEnd ? nil : inputs
+            try self.state.withLock { state in
+                let inputs = try state.reader.next(limit)
+                if inputs.isEmpty && state.reader.isAtEnd { return nil }
+                return state.maker.make(inputs)
             }
         }
     }
 
-    /// Files that were left out so far.
-    var skipped: Int { reader.withLock { $0.skipped } }
+    /// Files that were left out so far: of no known file extension, and by `--exclude`.
+    var leftOut: (skipped: Int, excluded: Int) { state.withLock { ($0.reader.skipped, $0.reader.excluded) } }
 
-    func stop() { thread.stop() }
+    func stop() {
+        thread.stop()
+        state.withLock { $0.maker.complaints.end() }
+    }
 }

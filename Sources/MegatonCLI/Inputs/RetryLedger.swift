@@ -29,17 +29,17 @@ struct RetryLedger {
 
     /// The job of a line, without the id and the batch that it had; nil where it did not fail, or the ledger does not
     /// hold it.
-    static func failedJob(_ line: String, at place: LinePlace) -> Job? {
+    static func failedJob(_ line: String, at place: LinePlace, isReporting: Bool = true) -> Job? {
+        func leaveOut(_ reason: String, _ text: String) {
+            if isReporting { Terminal.error("megaton: \(place) is left out, as it \(reason): \(text.prefix(80))") }
+        }
         guard let outcome = outcome(line) else {
-            Terminal.error("megaton: \(place) is left out, as it is no whole line of a ledger: \(line.prefix(80))")
+            leaveOut("is no whole line of a ledger", line)
             return nil
         }
         guard outcome.status == .failed else { return nil }
         guard var job = outcome.job else {
-            Terminal.error(
-                "megaton: \(place) is left out, as it was no readable job or too large for a ledger: "
-                    + outcome.source.prefix(80)
-            )
+            leaveOut("was no readable job or too large for a ledger", outcome.source)
             return nil
         }
         job.id = nil
@@ -66,22 +66,28 @@ struct RetryLedger {
             == URL(fileURLWithPath: right).resolvingSymlinksInPath().path
     }
 
-    /// The directories that its failed jobs read from and write to, so that the run's own workers may; and its own.
+    /// The directory that it is in: the outputs of its jobs may go beneath it, as they did if the ledger had no place of
+    /// its own.
+    var directory: String { URL(fileURLWithPath: path).standardizedFileURL.deletingLastPathComponent().path }
+
+    /// The directories that its failed jobs read from, so that the run's own workers may; and its own.
     ///
     /// What was forbidden then is not allowed by asking again, nor is a place that was not even looked at, as its URL was
     /// none; and nothing above a named directory is ever allowed: a ledger repeats what lists of strangers said. What
     /// was not found had been looked for beneath a root.
     ///
     /// - Throws: `Failure` where the ledger cannot be read, or names too many places.
-    func roots() throws -> [String] {
-        let own = URL(fileURLWithPath: path).standardizedFileURL.deletingLastPathComponent().path
+    func readRoots() throws -> [String] {
+        let own = directory
         var directories: Set<String> = [own]
         var reader = try InputReader.lines(of: path)
         while case .line(let line) = try reader.next(waiting: -1) {
             guard let outcome = Self.outcome(line), outcome.status == .failed, let job = outcome.job,
                 !Self.closed.contains(outcome.error?.code ?? "")
             else { continue }
-            directories.formUnion(Self.places(of: job).filter { !Self.isBeneath($0, own) && Self.isDirectory($0) })
+            guard let source = URL(string: job.source), source.isFileURL else { continue }
+            let place = source.deletingLastPathComponent().standardizedFileURL.path
+            if !Self.isBeneath(place, own) && Self.isDirectory(place) { directories.insert(place) }
         }
         guard directories.count <= Self.rootLimit else {
             throw Failure.usage(
@@ -89,19 +95,6 @@ struct RetryLedger {
             )
         }
         return directories.sorted()
-    }
-
-    private static func places(of job: Job) -> [String] {
-        var places: [String] = []
-        if let source = URL(string: job.source), source.isFileURL {
-            places.append(source.deletingLastPathComponent().standardizedFileURL.path)
-        }
-        if let output = job.output {
-            let fixed = String(output.prefix { $0 != "{" })
-            let path = (URL(string: fixed)?.standardizedFileURL.path ?? "/") as NSString
-            places.append(fixed.hasSuffix("/") ? path as String : path.deletingLastPathComponent)
-        }
-        return places
     }
 
     private static func isBeneath(_ path: String, _ root: String) -> Bool { (path + "/").hasPrefix(root + "/") }

@@ -8,7 +8,7 @@ struct BatchOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
             "Image files, directories (recursive), http(s) URLs, .txt (one URL or path a line), .jsonl (one job a line), "
-                + "or - for standard input.",
+                + "or - for a .txt on standard input.",
             valueName: "input"
         )
     )
@@ -23,7 +23,41 @@ struct BatchOptions: ParsableArguments {
     )
     var retryFailed: String?
 
+    @Option(
+        name: .customLong("jobs-from"),
+        help: ArgumentHelp(
+            "Read jobs from a file of any name, one JSON object a line, or from standard input with -; repeatable.",
+            valueName: "file"
+        )
+    )
+    var jobsFrom: [String] = []
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp(
+            "Leave out inputs whose name matches, as in a shell: '*.gif'; with a slash the path is compared: 'old/*'; "
+                + "repeatable.",
+            valueName: "pattern"
+        )
+    )
+    var exclude: [String] = []
+
     @OptionGroup var renditions: RenditionOptions
+
+    @Flag(
+        name: .long,
+        help: "Render again, and replace the images, whatever the cache has; sources are fetched again too."
+    )
+    var force = false
+
+    @Flag(
+        name: .long,
+        help: "Let outputs replace files that are no images of their format. Inputs are never replaced."
+    )
+    var overwrite = false
+
+    @Flag(name: .customLong("dry-run"), help: "Print what would be made. Nothing is fetched or written.")
+    var dryRun = false
 
     @Option(name: .long, help: "How often a job is tried at the most.")
     var attempts = 5
@@ -48,7 +82,10 @@ struct BatchOptions: ParsableArguments {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Where the ledger goes: a JSON line for each job.", valueName: "file.jsonl")
+        help: ArgumentHelp(
+            "Where the ledger goes, a JSON line for each job; - is standard output.",
+            valueName: "file.jsonl"
+        )
     )
     var ledger: String?
 
@@ -64,8 +101,11 @@ struct BatchOptions: ParsableArguments {
     @Flag(name: .long, help: "End with one JSON object on standard output.")
     var json = false
 
+    @Flag(name: [.long, .customShort("q")], help: "Print errors only: no progress and no summary.")
+    var quiet = false
+
     mutating func validate() throws {
-        if inputs.isEmpty && retryFailed == nil { throw ValidationError("Name at least one input.") }
+        if !hasInputs && retryFailed == nil { throw ValidationError("Name at least one input.") }
         if !(1...100).contains(attempts) { throw ValidationError("--attempts is 1 to 100.") }
         if let credential, !Job.isName(credential) {
             throw ValidationError("--credential is a name of 1 to 128 letters, digits and . : - _")
@@ -78,22 +118,31 @@ struct BatchOptions: ParsableArguments {
             throw ValidationError("--priority is high, normal or bulk, not \"\(priority)\".")
         }
         if inputs.contains("") { throw ValidationError("An input is empty; it names a file, a directory or a URL.") }
-        for (option, path) in [("--ledger", ledger), ("--retry-failed", retryFailed)] where path?.isEmpty == true {
+        let files = [("--ledger", ledger), ("--retry-failed", retryFailed)] + jobsFrom.map { ("--jobs-from", $0) }
+        for (option, path) in files where path?.isEmpty == true {
             throw ValidationError("\(option) is empty; it names a file.")
         }
+        if exclude.contains("") { throw ValidationError("--exclude is empty; it is a pattern like '*.gif'.") }
+        if json && ledger.map(Ledger.path) == Ledger.standardOutput {
+            throw ValidationError("--json and --ledger \(ledger ?? "") both write to standard output; choose one.")
+        }
         // Beside inputs they are for these.
-        if inputs.isEmpty, retryFailed != nil, let option = renditions.given {
+        if !hasInputs, retryFailed != nil, let option = renditions.given {
             throw ValidationError(
                 "\(option) does not go with --retry-failed alone: what failed is done again as it was asked for then. For other "
                     + "renditions name the inputs."
             )
         }
-        if inputs.filter({ $0 == "-" }).count > 1 { throw ValidationError("Standard input can be read once only.") }
+        if (inputs + jobsFrom).filter({ $0 == "-" }).count > 1 {
+            throw ValidationError("Standard input can be read once only: name - once, as an input or with --jobs-from.")
+        }
     }
+
+    private var hasInputs: Bool { !inputs.isEmpty || !jobsFrom.isEmpty }
 
     /// - Throws: `ValidationError` where --output would change nothing: each job of a ledger says where its outputs go.
     func refuseOutputOfRetry() throws {
-        if inputs.isEmpty, retryFailed != nil {
+        if !hasInputs, retryFailed != nil {
             throw ValidationError(
                 "--output does not go with --retry-failed alone: outputs go where they were to go then."
             )
@@ -104,14 +153,16 @@ struct BatchOptions: ParsableArguments {
     ///
     /// - Throws: `Failure`.
     func check() throws {
-        try InputReader.check(inputs + (retryFailed.map { [$0] } ?? []))
+        try InputReader.check(inputs + jobsFrom + (retryFailed.map { [$0] } ?? []))
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
         if let ledger { try checkLedger(ledger) }
     }
 
     /// - Throws: `Failure` where the ledger would overwrite what is to be read.
     func checkLedger(_ path: String) throws {
-        for input in inputs + (retryFailed.map { [$0] } ?? []) where RetryLedger.isSame(input, path) {
+        guard Ledger.descriptor(of: path) == nil else { return }
+        let files = inputs.map(FileNames.localPath) + jobsFrom + (retryFailed.map { [$0] } ?? [])
+        for input in files where input != "-" && RetryLedger.isSame(input, path) {
             throw Failure.usage("the ledger would overwrite the input \(input). Name another file with --ledger.")
         }
     }
@@ -121,15 +172,40 @@ struct BatchOptions: ParsableArguments {
         BatchPolicy(keepsLedger: keepsLedger, deduplicates: deduplicate, weight: weight)
     }
 
+    /// - Parameters:
+    ///   - output: the output directory, absolute.
+    ///   - endings: file extensions that are taken from directories.
+    func selection(output: String?, endings: Set<String> = InputReader.usualEndings) -> InputSelection {
+        InputSelection(
+            arguments: inputs,
+            jobLists: jobsFrom,
+            ledger: retryFailed,
+            output: output,
+            endings: endings,
+            exclusions: Exclusions(exclude)
+        )
+    }
+
     /// Turns inputs into jobs.
-    func jobMaker(batch: String, output: String?) throws -> JobMaker {
-        JobMaker(
+    ///
+    /// - Parameters:
+    ///   - roots: directories that outputs may go to; nil leaves that to the workers.
+    ///   - files: files beside the inputs that no output may replace.
+    func jobMaker(
+        batch: String,
+        _ selection: InputSelection,
+        roots: [String]?,
+        files: [String]
+    ) throws -> JobMaker {
+        let settings = JobMaker.Settings(
             batch: batch,
             renditions: try renditions.renditions(),
-            output: output,
+            output: selection.output,
             attempts: attempts,
             priority: Job.Priority(rawValue: priority) ?? .normal,
-            credential: credential
+            credential: credential,
+            reloads: force
         )
+        return JobMaker(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
     }
 }

@@ -9,10 +9,13 @@ struct LogOptions: ParsableArguments {
     )
     var logLevel = "info"
 
-    mutating func validate() throws {
-        if Logger.Level(rawValue: logLevel) == nil {
+    mutating func validate() throws { try Self.check(logLevel) }
+
+    /// - Throws: `ValidationError` if there is no such level.
+    static func check(_ level: String) throws {
+        if Logger.Level(rawValue: level) == nil {
             throw ValidationError(
-                "--log-level is trace, debug, info, notice, warning, error or critical, not \"\(logLevel)\"."
+                "--log-level is trace, debug, info, notice, warning, error or critical, not \"\(level)\"."
             )
         }
     }

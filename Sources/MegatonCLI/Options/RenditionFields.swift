@@ -80,11 +80,10 @@ struct RenditionFields {
         return Rendition.FocalPoint(x: x, y: y)
     }
 
-    private func choice<Value: RawRepresentable & CaseIterable>(_ field: String, _ text: String) throws -> Value
-    where Value.RawValue == String {
-        guard let value = Value(rawValue: text) else {
-            let known = Value.allCases.map(\.rawValue).joined(separator: ", ")
-            throw wrong(field, text, "is one of \(known)")
+    private func choice<Value: WordChoice>(_ field: String, _ text: String) throws -> Value {
+        guard let value = Value(word: text) else {
+            let near = Value.suggestion(for: text).map { " (did you mean \($0)?)" } ?? ""
+            throw wrong(field, text, "is one of \(Value.allowedWords)\(near)")
         }
         return value
     }

@@ -6,7 +6,11 @@ import MegatonPipeline
 struct RenditionOptions: ParsableArguments {
     @Option(
         name: .long,
-        help: ArgumentHelp("Fit within WxH pixels; repeatable. 256x256 by default.", valueName: "WxH")
+        help: ArgumentHelp(
+            "Fit within WxH pixels: 640x480, or 256 for 256x256, 640x for a width alone, x480 for a height alone; "
+                + "repeatable. 256x256 by default.",
+            valueName: "WxH"
+        )
     )
     var size: [String] = []
 
@@ -157,36 +161,45 @@ struct RenditionOptions: ParsableArguments {
     }
 
     private static func sized(_ text: String, _ template: Rendition) throws -> Rendition {
-        let sides = text.lowercased().split(separator: "x", omittingEmptySubsequences: false)
-        guard sides.count == 2, let width = Int(sides[0]), let height = Int(sides[1]) else {
-            throw ValidationError("--size looks like 256x256, not \"\(text)\".")
+        var sides = text.lowercased().split(separator: "x", omittingEmptySubsequences: false)
+        if sides.count == 1 { sides.append(sides[0]) }
+        let numbers = sides.map { Int($0) }
+        // An empty side is left to the other one.
+        guard sides.count == 2, zip(sides, numbers).allSatisfy({ $0.isEmpty || $1 != nil }), text.lowercased() != "x",
+            !text.isEmpty
+        else {
+            throw ValidationError("--size looks like 256x256, 256, 256x or x256, not \"\(text)\".")
         }
         var rendition = template
-        rendition.name = "\(width)x\(height)"
-        rendition.width = width
-        rendition.height = height
+        rendition.width = numbers[0]
+        rendition.height = numbers[1]
+        rendition.name = name(of: rendition)
         return rendition
     }
 
     private static func parse(_ text: String, _ template: Rendition) throws -> Rendition {
         var fields = RenditionFields(template, of: "--rendition")
-        var (hasName, hasQuality) = (false, false)
+        var given: Set<String> = []
         for part in text.split(separator: ",") {
             let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
             guard pair.count == 2 else {
                 throw ValidationError("--rendition is a list of field=value, not \"\(part)\".")
             }
+            guard given.insert(pair[0]).inserted else {
+                throw ValidationError("--rendition \(text): \(pair[0]) is given twice.")
+            }
             try fields.set(pair[0], to: pair[1])
-            if pair[0] == "name" { hasName = true }
-            if pair[0] == "quality" { hasQuality = true }
         }
         var rendition = fields.rendition
-        if hasQuality && !rendition.format.hasQuality {
+        if given.contains("quality") && !rendition.format.hasQuality {
             throw ValidationError("--rendition \(text): \(rendition.format.rawValue) has no quality.")
         }
-        if !hasName {
-            rendition.name = "\(rendition.width.map(String.init) ?? "")x\(rendition.height.map(String.init) ?? "")"
-        }
+        if !given.contains("name") { rendition.name = name(of: rendition) }
         return rendition
+    }
+
+    /// `640x480`, `640x` or `x480`.
+    private static func name(of rendition: Rendition) -> String {
+        "\(rendition.width.map(String.init) ?? "")x\(rendition.height.map(String.init) ?? "")"
     }
 }

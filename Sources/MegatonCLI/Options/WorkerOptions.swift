@@ -15,6 +15,15 @@ struct WorkerOptions: ParsableArguments {
     )
     var allowRoot: [String] = []
 
+    @Option(
+        name: .customLong("allow-read"),
+        help: ArgumentHelp(
+            "Read file: sources beneath this directory, and write nothing there; repeatable.",
+            valueName: "dir"
+        )
+    )
+    var allowRead: [String] = []
+
     @Flag(name: .customLong("allow-private"), help: "Fetch from loopback, private and link-local addresses too.")
     var allowPrivate = false
 
@@ -187,10 +196,10 @@ struct WorkerOptions: ParsableArguments {
         for type in allowType where Self.switches[type] == nil {
             throw ValidationError("--allow-type is tiff, svg or jxl, not \"\(type)\".")
         }
-        for root in allowRoot {
+        for (option, root) in allowRoot.map({ ("--allow-root", $0) }) + allowRead.map({ ("--allow-read", $0) }) {
             var isDirectory: ObjCBool = false
             guard FileManager.default.fileExists(atPath: root, isDirectory: &isDirectory), isDirectory.boolValue else {
-                throw ValidationError("--allow-root \(root) is no directory.")
+                throw ValidationError("\(option) \(root) is no directory.")
             }
         }
     }
@@ -231,6 +240,7 @@ struct WorkerOptions: ParsableArguments {
     /// - Throws: `Failure` for the credentials; `ImagePipeline.Error` where libvips has no codec for a type.
     func apply(to configuration: inout Worker.Configuration, logger: Logger) throws {
         configuration.roots = roots
+        configuration.readRoots = allowRead.map(RunPlaces.absolute)
         configuration.addressPolicy = addressPolicy
         configuration.cachePolicy = policy
         configuration.heuristicLifetime = .seconds(heuristicLifetime)
@@ -270,7 +280,7 @@ struct WorkerOptions: ParsableArguments {
 
     var policy: ImagePipeline.DataCachePolicy { ImagePipeline.DataCachePolicy(rawValue: cachePolicy) ?? .storeAll }
 
-    var roots: [String] { allowRoot.map { URL(fileURLWithPath: $0).standardizedFileURL.path } }
+    var roots: [String] { allowRoot.map(RunPlaces.absolute) }
 
     /// Seconds; somebody may be waiting for a run.
     private static let longestWaitOfRun = 120.0
@@ -278,7 +288,7 @@ struct WorkerOptions: ParsableArguments {
     /// The same options for each of so many worker processes. They share the memory: without a number each has its part of
     /// the usual, but never less than 512 MiB, so that one large picture still fits.
     func arguments(workers: Int) -> [String] {
-        var arguments = allowRoot.flatMap { ["--allow-root", $0] }
+        var arguments = allowRoot.flatMap { ["--allow-root", $0] } + allowRead.flatMap { ["--allow-read", $0] }
         let share = memory.map { max(1, $0 / workers) } ?? max(512, (MemoryBudget.process.bytes / workers) >> 20)
         arguments += ["--memory", String(share)]
         if allowPrivate { arguments.append("--allow-private") }

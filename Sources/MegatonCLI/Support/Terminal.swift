@@ -1,40 +1,94 @@
 import Foundation
+import Synchronization
 
 /// Standard output and standard error.
 enum Terminal {
-    /// Whether somebody looks at standard error.
-    static var isInteractive: Bool { isatty(STDERR_FILENO) == 1 }
+    private struct State {
+        var isQuiet = false
+        /// Whether the last line of standard error is one that the next text replaces.
+        var hasStatus = false
+    }
+
+    private static let state = Mutex(State())
+
+    /// Whether standard error is a terminal on which a line can be replaced.
+    static var isInteractive: Bool {
+        isatty(STDERR_FILENO) == 1 && ProcessInfo.processInfo.environment["TERM"] != "dumb"
+    }
+
+    /// Whether ``note(_:)`` and ``status(_:)`` write nothing.
+    static var isQuiet: Bool {
+        get { state.withLock { $0.isQuiet } }
+        set { state.withLock { $0.isQuiet = newValue } }
+    }
+
+    /// The width of the terminal now, as its window may have changed since; 80 if it does not say.
+    static var columns: Int {
+        var size = winsize()
+        guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+
+    /// An error or a warning: a line on standard error, or several.
+    static func error(_ line: String) { writeError(visible(line) + "\n", isStatus: false) }
+
+    /// The same of what is no error, and not wanted with `--quiet`.
+    static func note(_ line: String) {
+        if !isQuiet { error(line) }
+    }
 
     /// Whether a person can read a question and answer it.
-    static var canAsk: Bool { isInteractive && isatty(STDIN_FILENO) == 1 }
+    static var canAsk: Bool { isatty(STDERR_FILENO) == 1 && isatty(STDIN_FILENO) == 1 }
 
     /// Asks a question that is answered by "y" or "yes"; everything else, and the end of the input, means no.
     static func confirms(_ question: String) -> Bool {
-        write(visible(question) + " [y/N] ", to: .standardError)
+        writeError(visible(question) + " [y/N] ", isStatus: false)
         let answer = readLine()?.trimmingCharacters(in: .whitespaces).lowercased()
         return answer == "y" || answer == "yes"
     }
 
-    /// A line on standard error, or several.
-    static func error(_ line: String) { write(visible(line) + "\n", to: .standardError) }
-
     /// A line on standard output, or several.
-    static func output(_ line: String) { write(visible(line) + "\n", to: .standardOutput) }
-
-    /// Replaces the line that was shown last on standard error.
-    static func status(_ line: String) { write("\r\u{1B}[2K" + line, to: .standardError) }
-
-    /// Names of files and lines of lists are from strangers: what would steer the terminal is written out (`\u{1B}`).
-    static func visible(_ text: String) -> String {
-        func steers(_ scalar: Unicode.Scalar) -> Bool {
-            scalar.properties.generalCategory == .control && scalar != "\n" && scalar != "\t"
-        }
-        guard text.unicodeScalars.contains(where: steers) else { return text }
-        return text.unicodeScalars.map { steers($0) ? $0.escaped(asASCII: true) : String($0) }.joined()
+    ///
+    /// - Returns: false if nobody reads it any more.
+    @discardableResult static func output(_ line: String) -> Bool {
+        write(visible(line) + "\n", to: .standardOutput)
     }
 
-    private static func write(_ text: String, to handle: FileHandle) {
+    /// Replaces the line that was shown last on standard error; nothing removes it.
+    static func status(_ line: String) {
+        if isQuiet { return }
+        writeError(TextColumns.oneLine(line), isStatus: true)
+    }
+
+    /// Names of files and lines of lists are from strangers: what would steer the terminal, or reverse the text that
+    /// follows, is written out (`\u{1B}`).
+    static func visible(_ text: String) -> String {
+        escaped(text) { $0.properties.generalCategory == .control && $0 != "\n" && $0 != "\t" }
+    }
+
+    /// Escapes the scalars that the closure names, and those that change direction or line.
+    static func escaped(_ text: String, where steers: (Unicode.Scalar) -> Bool) -> String {
+        func isEscaped(_ scalar: Unicode.Scalar) -> Bool {
+            switch scalar.value {
+            case 0x2028...0x202E, 0x2066...0x2069: true
+            default: steers(scalar)
+            }
+        }
+        guard text.unicodeScalars.contains(where: isEscaped) else { return text }
+        return text.unicodeScalars.map { isEscaped($0) ? $0.escaped(asASCII: true) : String($0) }.joined()
+    }
+
+    private static func writeError(_ text: String, isStatus: Bool) {
+        // Locked while it is written, so that a status line is never left in front of an error.
+        state.withLock { state in
+            let start = state.hasStatus || isStatus ? "\r\u{1B}[2K" : ""
+            state.hasStatus = isStatus && !text.isEmpty
+            write(start + text, to: .standardError)
+        }
+    }
+
+    @discardableResult private static func write(_ text: String, to handle: FileHandle) -> Bool {
         // Nobody may be there to read it (a closed pipe); that ends nothing.
-        try? handle.write(contentsOf: Data(text.utf8))
+        (try? handle.write(contentsOf: Data(text.utf8))) != nil
     }
 }

@@ -44,8 +44,9 @@ public struct NegativePolicy: Sendable {
             600
         case .renderTimedOut: 60
         // Rules and outputs are the asker's, not the source's; the rest says nothing about the source at all.
-        case .invalidURL, .forbidden, .credentialMissing, .renderFailed, .outputFailed, .diskFull, .waitTimedOut,
-            .cancelled, .outputTooLarge, .tooCostly, .dataLoadingFailed, .dataMissingInCache, .decoderNotRegistered,
+        case .invalidURL, .forbidden, .credentialMissing, .renderFailed, .outputFailed, .outputExists, .diskFull,
+            .waitTimedOut, .cancelled, .outputTooLarge, .tooCostly, .dataLoadingFailed, .dataMissingInCache,
+            .decoderNotRegistered,
             .processingFailed, .encodingFailed, .pipelineInvalidated:
             nil
         }

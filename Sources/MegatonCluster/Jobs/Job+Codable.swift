@@ -7,6 +7,7 @@ extension Job: Codable {
         case id, kind, source, renditions, preset, output, batch, priority, attempts, credential, labels, requeuedFrom
         case failOn
         case ignoresRememberedFailures = "ignore_remembered_failures"
+        case replace, reload, refused
     }
 
     /// - Throws: `DecodingError` with a sentence that names the field, its value and what is allowed.
@@ -48,6 +49,9 @@ extension Job: Codable {
             requeuedFrom: try text(.requeuedFrom, Self.allowedNames),
             failOn: try fields.decodeIfPresent(Rendition.FailOn.self, forKey: .failOn)
         )
+        replace = try fields.decodeIfPresent(Replacement.self, forKey: .replace)
+        reload = try fields.read(Bool.self, .reload, allowed: "are true and false")
+        refused = try text(.refused, "are reasons of the client that submits the job")
         if !isChecked, let problem { throw problem.error(at: decoder.codingPath) }
     }
 
@@ -68,6 +72,9 @@ extension Job: Codable {
         try fields.encodeIfPresent(labels, forKey: .labels)
         try fields.encodeIfPresent(requeuedFrom, forKey: .requeuedFrom)
         try fields.encodeIfPresent(failOn, forKey: .failOn)
+        try fields.encodeIfPresent(replace, forKey: .replace)
+        try fields.encodeIfPresent(reload, forKey: .reload)
+        try fields.encodeIfPresent(refused, forKey: .refused)
     }
 
     /// Says what is wrong with the values, or nil.
@@ -75,6 +82,7 @@ extension Job: Codable {
 
     /// The first field whose value cannot be used, or nil.
     var problem: FieldProblem? {
+        if let refused { return FieldProblem("", "is refused: \(refused)") }
         if let id, !Self.isName(id) {
             return FieldProblem("id", "is \(FieldProblem.quoted(id)); allowed \(JobID.allowed)")
         }

@@ -34,11 +34,11 @@ extension Job {
         case .requeuedFrom:
             requeuedFrom = reader.string()
             return requeuedFrom != nil
-        case .kind, .source, .preset, .output, .batch, .priority, .credential, .failOn:
+        case .kind, .source, .preset, .output, .batch, .priority, .credential, .failOn, .replace:
             guard let text = reader.string() else { return false }
             return set(key, text)
-        // Rare: `init(from:)` reads it.
-        case .ignoresRememberedFailures: return false
+        // Rare: `init(from:)` reads them.
+        case .ignoresRememberedFailures, .reload, .refused: return false
         }
     }
 
@@ -58,7 +58,11 @@ extension Job {
         case .failOn:
             guard let failOn = Rendition.FailOn(rawValue: text) else { return false }
             self.failOn = failOn
-        case .id, .renditions, .attempts, .labels, .requeuedFrom, .ignoresRememberedFailures: return false
+        case .replace:
+            guard let replace = Replacement(word: text) else { return false }
+            self.replace = replace
+        case .id, .renditions, .attempts, .labels, .requeuedFrom, .ignoresRememberedFailures, .reload, .refused:
+            return false
         }
         return true
     }

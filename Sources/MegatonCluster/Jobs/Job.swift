@@ -15,6 +15,16 @@ public struct Job: Sendable, Hashable {
         case high, normal, bulk
     }
 
+    /// Files that an output may replace. The job's own source is never replaced.
+    public enum Replacement: String, WordChoice {
+        /// None whose content differs.
+        case nothing = "none"
+        /// Images of the output's format.
+        case images
+        /// Any file.
+        case all
+    }
+
     /// `[A-Za-z0-9._:-]{1,128}`, or a whole number in JSON; given by the coordinator if nil. It belongs to the batch: other
     /// batches may use the same.
     public var id: String?
@@ -42,6 +52,13 @@ public struct Job: Sendable, Hashable {
     public var requeuedFrom: String?
     /// Which damage of the source is an error, for renditions that do not say so themselves; nil is what the worker says.
     public var failOn: Rendition.FailOn?
+    /// Files that the outputs may replace; ``Replacement/images`` if nil.
+    public var replace: Replacement?
+    /// Fetches and renders again, whatever the caches have.
+    public var reload: Bool?
+    /// Why the client that submits the job refuses it: it fails as `invalid_job` with this message, and is counted in its
+    /// batch.
+    public var refused: String?
 
     public init(
         id: String? = nil,

@@ -16,18 +16,32 @@ public struct FileOutput: Sendable {
         self.threads = threads
     }
 
-    /// Writes each of the files.
+    /// Writes each of the files, or none if one of them would replace a file that it must not.
     ///
-    /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`, or `.cancelled`.
-    func write(_ files: [(path: String, data: Data)]) async throws(ImagePipeline.Error) {
+    /// - Parameters:
+    ///   - replacement: files that may be replaced.
+    ///   - source: path of the file that they were made of; it is never replaced.
+    /// - Throws: `.forbidden`, `.outputExists`, `.diskFull` or `.outputFailed`, or `.cancelled`.
+    func write(
+        _ files: [(path: String, data: Data)],
+        replacing replacement: Job.Replacement = .all,
+        source: String? = nil
+    ) async throws(ImagePipeline.Error) {
         do {
             try await threads.run { [access] in
+                let rule = ReplacementRule(replacement, source: source)
+                var open: [(place: FileAccess.OutputDirectory, data: Data)] = []
+                defer { for output in open { close(output.place.descriptor) } }
                 for file in files {
                     let place = try access.openOutput(at: file.path)
-                    defer { close(place.descriptor) }
-                    if Self.isThere(file.data, place) { continue }
-                    try Self.write(file.data, place)
+                    if Self.isThere(file.data, place) {
+                        close(place.descriptor)
+                    } else {
+                        open.append((place, file.data))
+                        try rule.check(place, for: file.data)
+                    }
                 }
+                for output in open { try Self.write(output.data, output.place, rule) }
             }
         } catch let error as ImagePipeline.Error {
             throw error
@@ -64,13 +78,25 @@ public struct FileOutput: Sendable {
     /// O_TMPFILE of open(2), which is a macro that Swift cannot read.
     private static let unnamedFile = O_DIRECTORY | 0o20000000
 
-    private static func write(_ data: Data, _ place: FileAccess.OutputDirectory) throws(ImagePipeline.Error) {
+    private static func write(
+        _ data: Data,
+        _ place: FileAccess.OutputDirectory,
+        _ rule: ReplacementRule
+    ) throws(ImagePipeline.Error) {
         // Where no name is needed none is given; EOPNOTSUPP and EISDIR say that the file system cannot do that.
         let unnamed = openat(place.descriptor, ".", O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
         if unnamed >= 0 {
             defer { close(unnamed) }
             try fill(unnamed, data, place)
-            try link(unnamed, place)
+            let source = "/proc/self/fd/\(unnamed)"
+            if linkat(AT_FDCWD, source, place.descriptor, place.name, AT_SYMLINK_FOLLOW) == 0 { return }
+            // A link cannot replace: a file that is there is replaced by way of a second name.
+            guard errno == EEXIST else { throw error("cannot be put in its place", place) }
+            let temporary = temporaryName()
+            guard linkat(AT_FDCWD, source, place.descriptor, temporary, AT_SYMLINK_FOLLOW) == 0 else {
+                throw error("cannot be put in its place", place)
+            }
+            try rename(temporary, data, place, rule)
             return
         }
         guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else { throw error("cannot be written", place) }
@@ -84,18 +110,61 @@ public struct FileOutput: Sendable {
             unlinkat(place.descriptor, temporary, 0)
             throw error
         }
-        try rename(temporary, place)
+        try rename(temporary, data, place, rule)
     }
 
     private static func temporaryName() -> String { ".megaton-\(UInt64.random(in: .min ... .max)).tmp" }
 
-    private static func rename(_ temporary: String, _ place: FileAccess.OutputDirectory) throws(ImagePipeline.Error) {
+    /// Puts the file in its place. The rule was asked before; the file that is replaced is looked at once more as soon as
+    /// it has no other name than the temporary one, as another process may have put it there since, and goes back to its
+    /// place if it must stay.
+    private static func rename(
+        _ temporary: String,
+        _ data: Data,
+        _ place: FileAccess.OutputDirectory,
+        _ rule: ReplacementRule
+    ) throws(ImagePipeline.Error) {
+        if exchange(temporary, place) {
+            do throws(ImagePipeline.Error) {
+                try rule.check(place, named: temporary, for: data)
+            } catch {
+                _ = exchange(temporary, place)
+                unlinkat(place.descriptor, temporary, 0)
+                throw error
+            }
+            unlinkat(place.descriptor, temporary, 0)
+            return
+        }
+        // Nothing is there to be exchanged, or the file system cannot do that.
         guard renameat(place.descriptor, temporary, place.descriptor, place.name) == 0 else {
             let failure = error("cannot be put in its place", place)
             unlinkat(place.descriptor, temporary, 0)
             throw failure
         }
     }
+
+    /// Lets two files change names in one step.
+    ///
+    /// - Returns: false if that cannot be done, as one of them is not there, or the file system or the C library has no
+    ///   such operation.
+    private static func exchange(_ temporary: String, _ place: FileAccess.OutputDirectory) -> Bool {
+        renameat2?(place.descriptor, temporary, place.descriptor, place.name, renameExchange) == 0
+    }
+
+    /// RENAME_EXCHANGE of rename(2).
+    private static let renameExchange: UInt32 = 2
+
+    /// Looked up by name, as Swift's module of the C library does not declare it.
+    private static let renameat2:
+        (@convention(c) @Sendable (Int32, UnsafePointer<CChar>, Int32, UnsafePointer<CChar>, UInt32) -> Int32)? =
+            dlsym(nil, "renameat2").map { symbol in
+                unsafeBitCast(
+                    symbol,
+                    to: (@convention(c) @Sendable (
+                        Int32, UnsafePointer<CChar>, Int32, UnsafePointer<CChar>, UInt32
+                    ) -> Int32).self
+                )
+            }
 
     private static func fill(
         _ descriptor: Int32,
@@ -113,19 +182,6 @@ public struct FileOutput: Sendable {
             return true
         }
         guard isComplete else { throw error("cannot be written", place) }
-    }
-
-    /// Gives the complete file its name. A file that is there already is replaced by way of a second name, as a link
-    /// cannot replace.
-    private static func link(_ file: Int32, _ place: FileAccess.OutputDirectory) throws(ImagePipeline.Error) {
-        let source = "/proc/self/fd/\(file)"
-        if linkat(AT_FDCWD, source, place.descriptor, place.name, AT_SYMLINK_FOLLOW) == 0 { return }
-        guard errno == EEXIST else { throw error("cannot be put in its place", place) }
-        let temporary = temporaryName()
-        guard linkat(AT_FDCWD, source, place.descriptor, temporary, AT_SYMLINK_FOLLOW) == 0 else {
-            throw error("cannot be put in its place", place)
-        }
-        try rename(temporary, place)
     }
 
     /// A disk that is full stays so for longer than a job waits, and each try has made the pictures before it meets it: what

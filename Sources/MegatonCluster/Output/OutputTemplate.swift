@@ -1,6 +1,6 @@
 internal import Crypto
 public import Foundation
-internal import MegatonPipeline
+public import MegatonPipeline
 
 /// Where a job's results go: a `file:` URL with placeholders.
 ///
@@ -56,9 +56,18 @@ public struct OutputTemplate: Sendable, Hashable {
         return decoded
     }
 
+    /// The part of the path above the first placeholder: the outputs of all sources lie beneath this directory.
+    public var directory: String {
+        guard case .text(let text)? = parts.first else { return "/" }
+        return String(text[...(text.lastIndex(of: "/") ?? text.startIndex)])
+    }
+
+    /// Whether the path depends on the size of the result.
+    public var usesSize: Bool { parts.contains(.placeholder("width")) || parts.contains(.placeholder("height")) }
+
     /// The absolute path for one rendition. What comes from the source cannot lead out of where the template points:
     /// its components lose `..`, slashes and control characters.
-    func path(source: String, rendition: Rendition, size: PixelSize) -> String {
+    public func path(source: String, rendition: Rendition, size: PixelSize) -> String {
         let url = URL(string: source)
         let components = (url.map(Self.components) ?? []).map(Self.plain)
         let file = url?.scheme == "data" ? "data" : components.last ?? "index"

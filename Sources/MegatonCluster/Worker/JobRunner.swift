@@ -45,6 +45,12 @@ struct JobRunner: JobRunning {
     }
 
     private func imageRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {
+        var request = try credentialedRequest(for: job, at: url)
+        if job.reload == true { request.options.insert(.reloadIgnoringCachedData) }
+        return request
+    }
+
+    private func credentialedRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {
         guard let name = job.credential else { return ImageRequest(url: url) }
         // Before the caches are asked: whether a worker may have a source does not hang on what they have.
         try credentials.check(name, for: url)
@@ -76,8 +82,13 @@ struct JobRunner: JobRunning {
                     "Two renditions have the same output path; {name} in the template tells them apart."
                 )
             }
+            let source = URL(string: job.source).flatMap { $0.isFileURL ? $0.path(percentEncoded: false) : nil }
             try await metrics.timing(\.storing) { () async throws(ImagePipeline.Error) in
-                try await output.write(zip(paths, responses).map { ($0 ?? "", $1.data) })
+                try await output.write(
+                    zip(paths, responses).map { ($0 ?? "", $1.data) },
+                    replacing: job.replace ?? .images,
+                    source: source
+                )
             }
         }
         return zip(paths, responses).map { path, response in

@@ -37,6 +37,8 @@ extension Worker {
         public var flightLease: Duration = .seconds(10)
         /// Directories beneath which `file:` sources are read and outputs written.
         public var roots: [String] = []
+        /// Directories beneath which `file:` sources are read too, and no output is written.
+        public var readRoots: [String] = []
         public var cachePolicy = ImagePipeline.DataCachePolicy.storeAll
         /// How long a response is fresh that names no lifetime: see `ImagePipeline.Configuration.heuristicLifetime`.
         public var heuristicLifetime: Duration = .seconds(24 * 3600)
@@ -73,6 +75,8 @@ extension Worker {
             self.control = control
             cache = control
         }
+
+        var fileAccess: FileAccess { FileAccess(roots: roots + readRoots, outputRoots: roots) }
     }
 
     /// How a process for suspects ended.

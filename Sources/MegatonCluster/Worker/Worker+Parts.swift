@@ -55,7 +55,7 @@ extension Worker {
             pipeline.resumableDataCache = flights.cache.forPartials()
         }
         pipeline.dataCache = configuration.dataCache
-        pipeline.fileAccess = FileAccess(roots: configuration.roots)
+        pipeline.fileAccess = configuration.fileAccess
         pipeline.urlPolicy = urlPolicy
         pipeline.types = configuration.types
         pipeline.renderLimits = configuration.renderLimits

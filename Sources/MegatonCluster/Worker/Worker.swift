@@ -75,7 +75,7 @@ public final class Worker: Sendable {
             runner: JobRunner(
                 pipeline: pipeline,
                 credentials: configuration.credentials,
-                output: FileOutput(access: FileAccess(roots: configuration.roots), threads: files),
+                output: FileOutput(access: configuration.fileAccess, threads: files),
                 statistics: statistics,
                 failOn: configuration.failOn
             ),

@@ -20,10 +20,14 @@ public struct FileAccess: Sendable {
     }
 
     private let roots: [[String]]
+    private let outputRoots: [[String]]
 
-    /// - Parameter roots: absolute paths of directories; resolved now, so that a root may itself be a link.
-    public init(roots: [String]) {
+    /// - Parameters:
+    ///   - roots: absolute paths of directories that are read from; resolved now, so that a root may itself be a link.
+    ///   - outputRoots: those that outputs may go to; `roots` if nil.
+    public init(roots: [String], outputRoots: [String]? = nil) {
         self.roots = roots.map { Self.components(Self.realPath($0) ?? $0) }
+        self.outputRoots = outputRoots?.map { Self.components(Self.realPath($0) ?? $0) } ?? self.roots
     }
 
     /// Roots beneath which no pictures are kept, but what a system and its processes keep to themselves.
@@ -99,7 +103,7 @@ public struct FileAccess: Sendable {
         // What exists of the path is resolved and checked before anything is made beneath it.
         let (base, missing) = Self.existing(parts.dropLast())
         let directory = ([base == "/" ? "" : base] + missing).joined(separator: "/")
-        try requireRoot(of: directory.isEmpty ? "/" : directory, asked: path)
+        try requireOutputRoot(of: directory.isEmpty ? "/" : directory, asked: path)
         if !missing.isEmpty {
             do {
                 try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
@@ -149,7 +153,7 @@ public struct FileAccess: Sendable {
         }
         do throws(ImagePipeline.Error) {
             guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(directory) }
-            try requireRoot(of: opened, asked: path)
+            try requireOutputRoot(of: opened, asked: path)
         } catch {
             close(descriptor)
             throw error
@@ -176,6 +180,16 @@ public struct FileAccess: Sendable {
         throw ImagePipeline.Error(
             .forbidden,
             "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); --allow-root adds one."
+        )
+    }
+
+    private func requireOutputRoot(of resolved: String, asked: String) throws(ImagePipeline.Error) {
+        let parts = Self.components(resolved)
+        if outputRoots.contains(where: { parts.starts(with: $0) }) { return }
+        let known = outputRoots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
+        throw ImagePipeline.Error(
+            .forbidden,
+            "\(asked) is not beneath a directory that outputs may go to (\(known.isEmpty ? "none" : known))."
         )
     }
 

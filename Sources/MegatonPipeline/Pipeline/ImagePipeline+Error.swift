@@ -133,6 +133,8 @@ extension ImagePipeline {
             case pipelineInvalidated = "pipeline_invalidated"
             /// The result could not be written.
             case outputFailed = "output_failed"
+            /// A file is in the result's place that it must not replace.
+            case outputExists = "output_exists"
             /// The disk, or the quota on it, has no room for the result.
             case diskFull = "disk_full"
             /// The host must not be asked now: its limits are used up, or it wanted to be left alone.

@@ -68,16 +68,26 @@ extension OriginalLoader {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let pass = try await configuration.originGate.enter(url)
-        load.metrics.update { $0.originFetches += 1 }
         let outcome = await load.metrics.timing(\.fetching) {
             await loader.attempt(download, as: request, limit: limit, watch: watch(keeping, load))
         }
+        if !isRefused(outcome, load) { load.metrics.update { $0.originFetches += 1 } }
         if case .failed(let error, _) = outcome {
             await configuration.originGate.leave(pass, OriginOutcome(error))
         } else {
             await configuration.originGate.leave(pass, .answered)
         }
         return outcome
+    }
+
+    /// Whether no origin was asked, as a rule of our own forbids the address or the source.
+    private func isRefused(_ outcome: ResumableDownload.Outcome, _ load: Load) -> Bool {
+        guard case .failed(let error, _) = outcome, error.status == nil,
+            [.forbidden, .credentialMissing, .invalidURL].contains(error.code)
+        else { return false }
+        // A redirect that leads to a forbidden address has cost a fetch.
+        guard let timings = load.metrics.timings else { return true }
+        return timings.connects == 0 && timings.redirects == 0
     }
 
     private func watch(_ keeping: PartialKeeping?, _ load: Load) -> BodyWatch {

@@ -22,7 +22,7 @@ struct BenchImages: Sendable {
     /// - Parameter arguments: files, directories and lists of them, as of `megaton run`.
     /// - Throws: `Failure` where one cannot be read, or is no local file.
     init(_ arguments: [String]) throws {
-        var reader = try InputReader(arguments, excluding: nil)
+        var reader = try InputReader(InputSelection(arguments: arguments))
         var size = 0
         while !reader.isAtEnd {
             for input in try reader.next(1) {

@@ -22,10 +22,10 @@ struct QueueDrainCommand: AsyncParsableCommand {
                 try await queue.set(.drain, true)
                 var alive = try await queue.alive()
                 guard wait else {
-                    Terminal.output("draining: \(alive) jobs are on their way")
+                    Terminal.output("draining: \(Counted.jobs(alive)) on the way")
                     return
                 }
-                try await patience.wait(orElse: { "\(alive) jobs have not ended" }) {
+                try await patience.wait(orElse: { "\(Counted.jobs(alive)) \(alive == 1 ? "has" : "have") not ended" }) {
                     alive = try await queue.alive()
                     return alive == 0 ? () : nil
                 }

@@ -1,0 +1,108 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+
+/// `--dry-run`: prints the outputs that a run would make, and makes none.
+struct DryRun: Sendable {
+    private let options: BatchOptions
+    private let selection: InputSelection
+    private let roots: [String]?
+    private let files: [String]
+
+    /// The object of `--json`.
+    private struct Summary: Codable {
+        var jobs = 0
+        var outputs = 0
+        /// Outputs whose place has a file now.
+        var existing = 0
+        /// Lines that are no jobs, or are refused.
+        var invalid = 0
+    }
+
+    private static let readAtOnce = 500
+
+    /// - Parameters:
+    ///   - output: the output directory, absolute.
+    ///   - endings: file extensions that are taken from directories.
+    ///   - roots: directories that outputs may go to; nil leaves that to the workers.
+    ///   - files: files beside the inputs that no output may replace.
+    init(
+        _ options: BatchOptions,
+        output: String?,
+        endings: Set<String> = InputReader.usualEndings,
+        roots: [String]? = nil,
+        files: [String] = []
+    ) {
+        self.options = options
+        selection = options.selection(output: output, endings: endings)
+        self.roots = roots
+        self.files = files
+    }
+
+    /// - Throws: `Failure` if an input cannot be read; `ExitCode` 2 if a line is no job.
+    func run() async throws {
+        let maker = try options.jobMaker(batch: "dry-run", selection, roots: roots, files: files)
+        let thread = ThreadPool(name: "megaton-input", count: 1)
+        defer { thread.stop() }
+        let (summary, leftOut) = try await thread.run {
+            var (summary, maker) = (Summary(), maker)
+            var reader = try InputReader(selection)
+            while !reader.isAtEnd {
+                for made in maker.make(try reader.next(Self.readAtOnce)) {
+                    guard try report(made, &summary) else { return (summary, reader.excluded) }
+                }
+            }
+            maker.complaints.end()
+            return (summary, reader.excluded)
+        }
+        if options.json { Terminal.output(try JSONText.pretty(summary)) }
+        if leftOut > 0 { Terminal.note("megaton: \(Counted.of(leftOut, "input")) left out by --exclude.") }
+        Terminal.note(
+            "megaton: \(Counted.of(summary.outputs, "output")) of \(Counted.jobs(summary.jobs)) would be made, "
+                + "\(summary.existing) of them in the place of a file that is there; nothing was fetched or written."
+        )
+        if summary.invalid > 0 { throw ExitCode(2) }
+    }
+
+    /// - Returns: false if nobody reads the lines any more.
+    private func report(_ made: JobMaker.Made, _ summary: inout Summary) throws -> Bool {
+        guard let job = made.job, job.refused == nil else {
+            summary.invalid += 1
+            return true
+        }
+        summary.jobs += 1
+        for output in try outputs(of: job) {
+            summary.outputs += 1
+            var info = stat()
+            let exists = lstat(output, &info) == 0
+            if exists { summary.existing += 1 }
+            if options.json { continue }
+            let note = !exists ? "" : job.replace == .nothing ? " (an input is there)" : " (a file is there)"
+            let line = "\(TextColumns.oneLine(Self.name(job.source))) -> \(TextColumns.oneLine(output))\(note)"
+            if !Terminal.output(line) { return false }
+        }
+        return true
+    }
+
+    private func outputs(of job: Job) throws -> [String] {
+        let renditions = job.renditions ?? Job.defaultRenditions
+        guard job.kind == .process else { return ["the cache, as it was fetched"] }
+        guard let output = job.output else {
+            return renditions.map { "the cache, \($0.name).\($0.format.fileExtension)" }
+        }
+        let template: OutputTemplate
+        do throws(JobError) { template = try OutputTemplate(output) } catch {
+            throw Failure.usage("\(output): \(error.message).")
+        }
+        // The size of the result, or a preset of the coordinator, is not known here.
+        if template.usesSize || job.preset != nil { return [output] }
+        let size = PixelSize(width: 0, height: 0)
+        return renditions.map { template.path(source: job.source, rendition: $0, size: size) }
+    }
+
+    /// A path as a path, and a URL as it is.
+    private static func name(_ source: String) -> String {
+        source.count > 500 ? "\(source.prefix(499))…" : FileNames.localPath(source)
+    }
+}

@@ -1,0 +1,78 @@
+import Foundation
+import MegatonCluster
+
+/// Failures by code and cause, as `run` and `submit` report them at the end.
+///
+/// Two messages have one cause if they differ only in names, paths, URLs, quotations and numbers.
+struct FailureCauses {
+    private struct Cause: Hashable {
+        let code: String
+        let words: String
+    }
+
+    private var found: [Cause: (count: Int, example: String)] = [:]
+    /// Failures of causes beyond the limit, by code.
+    private var others: [String: Int] = [:]
+
+    static let title = "failures by code and cause, each with its first message:"
+
+    /// Causes that are told apart.
+    private static let limit = 500
+    /// Causes that are shown.
+    private static let shown = 20
+    /// Characters of a message that are shown; the ledger has all.
+    private static let messageLimit = 240
+
+    mutating func add(_ error: JobOutcome.Failure, source: String) {
+        let cause = Cause(code: error.code, words: Self.words(error.message, source))
+        if found[cause] == nil && found.count >= Self.limit {
+            others[error.code, default: 0] += 1
+        } else {
+            found[cause, default: (0, error.message)].count += 1
+        }
+    }
+
+    /// A message without the parts that differ from job to job.
+    private static func words(_ message: String, _ source: String) -> String {
+        var text = message
+        // A file's message may have its path, with spaces that would be taken for the ends of words.
+        let path = source.hasPrefix("file://") ? String(source.dropFirst(7)).removingPercentEncoding ?? "" : ""
+        for name in [source, path] where name.utf8.count > 1 { text = text.replacingOccurrences(of: name, with: "…") }
+        var isQuoted = false
+        return text.split(separator: " ").map { word in
+            let quotes = word.count { $0 == "\"" }
+            defer { if !quotes.isMultiple(of: 2) { isQuoted.toggle() } }
+            if isQuoted || quotes > 0 { return "…" }
+            if word.contains("/") || word.dropFirst().dropLast().contains(where: { ":=%@\\".contains($0) }) {
+                return "…"
+            }
+            return word.contains(where: \.isNumber) ? "#" : String(word)
+        }.reduce(into: []) { (words: inout [String], word) in
+            // Names of several words count as one.
+            if word != "…" || words.last != "…" { words.append(word) }
+        }.joined(separator: " ")
+    }
+
+    /// One line each, the most frequent first.
+    var rows: [String] {
+        let sorted = found.sorted {
+            ($0.value.count, $1.key.code, $1.value.example) > ($1.value.count, $0.key.code, $0.value.example)
+        }
+        let top = sorted.prefix(Self.shown)
+        let width = top.map(\.key.code.count).max() ?? 0
+        var rows = top.map { cause, entry in
+            let code = cause.code.padding(toLength: width, withPad: " ", startingAt: 0)
+            let number = String(entry.count)
+            let indent = String(repeating: " ", count: max(0, 6 - number.count))
+            return "  \(indent)\(number)  \(code)  \(Self.shortened(entry.example))"
+        }
+        let rest = sorted.dropFirst(Self.shown).reduce(0) { $0 + $1.value.count } + others.values.reduce(0, +)
+        if rest > 0 { rows.append("  \(Counted.of(rest, "failure")) more, of other causes; the ledger has them") }
+        return rows
+    }
+
+    private static func shortened(_ message: String) -> String {
+        let line = TextColumns.oneLine(message)
+        return line.count > messageLimit ? "\(line.prefix(messageLimit - 1))…" : line
+    }
+}

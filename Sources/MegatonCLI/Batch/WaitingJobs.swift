@@ -1,0 +1,34 @@
+import MegatonCluster
+import MegatonRedis
+
+/// The jobs of a batch that wait for another try, or for their host, for the progress line.
+struct WaitingJobs {
+    private var delayed = JobQueue.Delayed(count: 0, next: nil)
+    private var host: JobQueue.WaitedFor?
+    private var last = ContinuousClock.now
+
+    private static let interval: Duration = .seconds(1)
+
+    /// Asks Redis, at most once a second: jobs may be large, and a line that people read need not be newer.
+    mutating func look(in queue: JobQueue, for batch: String) async {
+        guard last.duration(to: .now) >= Self.interval else { return }
+        last = .now
+        do {
+            delayed = try await queue.delayed()
+            host = delayed.count > 0 ? try await queue.waitedFor(by: batch) : nil
+        } catch {
+            // Redis is away: the reader of outcomes meets the same error and reports it.
+        }
+    }
+
+    /// - Parameter open: jobs of the batch that have not ended.
+    /// - Returns: nil if nothing waits, and whether all of the jobs do.
+    func text(of open: Int) -> (text: String?, isAll: Bool) {
+        guard delayed.count > 0, open > 0 else { return (nil, false) }
+        let isAll = delayed.count >= open
+        if let host { return ("waiting for \(host.host), next try in \(BatchProgress.time(host.seconds))", isAll) }
+        let count = min(delayed.count, open)
+        let text = "\(count) \(count == 1 ? "waits" : "wait") for another try"
+        return (text + (delayed.next.map { ", next in \(BatchProgress.time($0))" } ?? ""), isAll)
+    }
+}

@@ -1,0 +1,165 @@
+import Foundation
+import MegatonCluster
+import MegatonPipeline
+
+/// Decides for each job of a run where its outputs may go and which files they may replace.
+///
+/// An input of the run is never replaced. The inputs are looked up when the first output is found in its place: a run
+/// that makes all of its outputs for the first time reads its lists once. Lines of a pipe count as inputs once they
+/// have been read. Asks the file system, and blocks.
+struct OutputGuard: Sendable {
+    /// A file by any of its names.
+    private struct FileID: Hashable, Sendable {
+        let device: UInt64
+        let inode: UInt64
+
+        init(_ info: stat) {
+            device = UInt64(info.st_dev)
+            inode = UInt64(info.st_ino)
+        }
+
+        /// The file, and the link if the path is one.
+        static func all(_ path: String) -> [FileID] {
+            var info = stat()
+            var found: [FileID] = []
+            if lstat(path, &info) == 0 { found.append(FileID(info)) }
+            if info.st_mode & S_IFMT == S_IFLNK, stat(path, &info) == 0 { found.append(FileID(info)) }
+            return found
+        }
+    }
+
+    private let selection: InputSelection
+    private let replacesAll: Bool
+    /// Directories that outputs may go to, links resolved; nil if only the workers know them.
+    private let roots: [[Substring]]?
+    /// Lists, ledgers and the like.
+    private let own: Set<FileID>
+    /// Nil until they are needed.
+    private var inputs: Set<FileID>?
+    private var streamed: Set<FileID> = []
+    private let isStreamed: Bool
+    /// More inputs than are remembered: nothing is replaced then.
+    private var isOverfull = false
+    /// Directories that were resolved last.
+    private var resolved: [String: [Substring]] = [:]
+
+    /// Files that are remembered: 16 bytes each, and as much for the table.
+    private static let limit = 5_000_000
+    private static let resolvedLimit = 1000
+
+    /// - Parameters:
+    ///   - overwrites: whether outputs may replace files of any type.
+    ///   - roots: directories that outputs may go to; nil leaves that to the workers.
+    ///   - files: files beside the inputs that no output may replace.
+    init(_ selection: InputSelection, overwrites: Bool, roots: [String]?, files: [String]) {
+        self.selection = selection
+        replacesAll = overwrites
+        self.roots = roots.map { roots in roots.map(Self.resolve) }
+        own = Set((selection.lists + files).flatMap(FileID.all))
+        isStreamed = !selection.isRepeatable
+    }
+
+    /// Notes the sources of jobs that come from a pipe.
+    mutating func note(_ sources: some Sequence<String>) {
+        guard isStreamed, !isOverfull else { return }
+        for source in sources { streamed.formUnion(Self.path(ofSource: source).map(FileID.all) ?? []) }
+        if streamed.count > Self.limit { isOverfull = true }
+    }
+
+    /// Sets what the outputs of a job may replace, whatever the job itself says, or refuses the job.
+    ///
+    /// - Parameter isOwn: whether the output is the job's own, not one that was made for it.
+    mutating func admit(_ job: inout Job, isOwn: Bool) {
+        job.replace = replacesAll ? .all : nil
+        guard job.kind == .process, let output = job.output else { return }
+        let template: OutputTemplate
+        do {
+            template = try OutputTemplate(output)
+        } catch {
+            return  // The coordinator refuses the job with this error.
+        }
+        if isOwn, let reason = refusal(template, output) {
+            job.refused = reason
+            return
+        }
+        if mayReplaceInput(job, template) { job.replace = Job.Replacement.nothing }
+    }
+
+    private mutating func refusal(_ template: OutputTemplate, _ output: String) -> String? {
+        guard let roots else { return nil }
+        let directory = template.directory
+        let parts = resolved[directory] ?? Self.resolve(directory)
+        if resolved.count >= Self.resolvedLimit { resolved = [:] }
+        resolved[directory] = parts
+        if roots.contains(where: { parts.starts(with: $0) }) { return nil }
+        let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
+        return "the output \(output) is outside of the directories that this run may write to (\(known)); "
+            + "--allow-root DIR adds one"
+    }
+
+    // MARK: - Inputs
+
+    private mutating func mayReplaceInput(_ job: Job, _ template: OutputTemplate) -> Bool {
+        // Names that only the coordinator or the result's size will tell: no input is risked for them.
+        if template.usesSize || job.preset != nil { return !knownInputs().isEmpty || !streamed.isEmpty || isOverfull }
+        for rendition in job.renditions ?? Job.defaultRenditions {
+            let path = template.path(source: job.source, rendition: rendition, size: PixelSize(width: 0, height: 0))
+            let found = FileID.all(path)
+            if found.isEmpty { continue }
+            let inputs = knownInputs()
+            if isOverfull { return true }
+            for file in found where own.contains(file) || inputs.contains(file) || streamed.contains(file) {
+                return true
+            }
+        }
+        return false
+    }
+
+    private mutating func knownInputs() -> Set<FileID> {
+        if let inputs { return inputs }
+        var found: Set<FileID> = []
+        do {
+            var reader = try InputReader(selection.repeatable, isReporting: false)
+            while !reader.isAtEnd && !isOverfull {
+                for case let source? in try reader.next(1000).map(Self.source) {
+                    found.formUnion(Self.path(ofSource: source).map(FileID.all) ?? [])
+                }
+                if found.count > Self.limit { isOverfull = true }
+            }
+        } catch {
+            // The reader of the run meets the same error and ends the run with it.
+            isOverfull = true
+        }
+        inputs = found
+        return found
+    }
+
+    static func source(of input: Input) -> String? {
+        switch input {
+        case .source(let url, _): url
+        case .job(let line, _): try? Job(json: line).source  // Not a job: the coordinator says why.
+        case .refused: nil
+        }
+    }
+
+    private static func path(ofSource source: String) -> String? {
+        guard source.prefix(5).lowercased() == "file:", let url = URL(string: source), url.isFileURL else { return nil }
+        return url.path(percentEncoded: false)
+    }
+
+    // MARK: - Directories
+
+    /// The components of a path, with the links resolved of as much of it as is there.
+    private static func resolve(_ path: String) -> [Substring] {
+        var existing = path.split(separator: "/").filter { $0 != "." }
+        var missing: [Substring] = []
+        while true {
+            if let real = realpath("/" + existing.joined(separator: "/"), nil) {
+                defer { free(real) }
+                return String(cString: real).split(separator: "/") + missing
+            }
+            guard let last = existing.popLast() else { return missing }
+            missing.insert(last, at: 0)
+        }
+    }
+}

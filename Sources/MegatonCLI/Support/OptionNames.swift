@@ -1,0 +1,80 @@
+import ArgumentParser
+import Foundation
+import MegatonPipeline
+
+/// The options that a command line has and its command does not: the parser looks at values first, and would answer
+/// `-z` with a complaint about an output that is missing.
+enum OptionNames {
+    /// The definition of a command, as ArgumentParser writes it for tools that make manuals.
+    private struct Tool: Decodable {
+        let command: Command
+    }
+
+    private struct Command: Decodable {
+        let commandName: String
+        let subcommands: [Command]?
+        let arguments: [Argument]?
+    }
+
+    private struct Argument: Decodable {
+        struct Name: Decodable {
+            let kind: String
+            let name: String
+
+            var text: String { kind == "long" ? "--\(name)" : "-\(name)" }
+        }
+
+        let kind: String
+        let names: [Name]?
+    }
+
+    /// The first argument that looks like an option and is none, and the name of its command; nil if there is none.
+    ///
+    /// - Parameter definition: JSON of the whole tool.
+    static func unknown(in arguments: [String], definition: String) -> (option: String, command: String, like: String?)?
+    {
+        guard let tool = try? JSONDecoder().decode(Tool.self, from: Data(definition.utf8)) else { return nil }
+        var (command, path, rest) = (tool.command, [tool.command.commandName], arguments[...])
+        while let name = rest.first, let next = command.subcommands?.first(where: { $0.commandName == name }) {
+            (command, rest) = (next, rest.dropFirst())
+            path.append(name)
+        }
+        let options = (command.arguments ?? []).flatMap { argument in
+            (argument.names ?? []).map { (name: $0.text, takesValue: argument.kind == "option") }
+        }
+        let known = Dictionary(options.map { ($0.name, $0.takesValue) }) { first, _ in first }
+        while let argument = rest.popFirst(), argument != "--" {
+            guard argument.hasPrefix("-"), argument.count > 1 else { continue }
+            let name = String(argument.prefix { $0 != "=" })
+            if let takesValue = known[name] ?? joined(argument, known) {
+                if takesValue && name == argument { rest = rest.dropFirst() }
+                continue
+            }
+            if joinedValue(argument, known) || ["--help", "-h", "--version", "--help-hidden"].contains(name) {
+                continue
+            }
+            return (name, path.joined(separator: " "), closest(to: name, among: known.keys))
+        }
+        return nil
+    }
+
+    /// Flags in one word, `-qv`, of which the last may take a value.
+    private static func joined(_ argument: String, _ known: [String: Bool]) -> Bool? {
+        guard !argument.hasPrefix("--"), argument.count > 2 else { return nil }
+        let letters = argument.dropFirst().map { known["-\($0)"] }
+        guard letters.allSatisfy({ $0 != nil }), !letters.dropLast().contains(true) else { return nil }
+        return letters.last ?? nil
+    }
+
+    /// `-j4`.
+    private static func joinedValue(_ argument: String, _ known: [String: Bool]) -> Bool {
+        !argument.hasPrefix("--") && known[String(argument.prefix(2))] == true
+    }
+
+    /// The option that was probably meant.
+    private static func closest(to name: String, among known: some Sequence<String>) -> String? {
+        guard name.hasPrefix("--") else { return nil }
+        let names = known.filter { $0.hasPrefix("--") }.map { String($0.dropFirst(2)) }.sorted()
+        return Spelling.nearest(to: String(name.dropFirst(2)), among: names).map { "--\($0)" }
+    }
+}

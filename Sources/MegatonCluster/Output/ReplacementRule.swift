@@ -1,0 +1,98 @@
+internal import Foundation
+internal import MegatonPipeline
+
+/// Decides whether an output may take the place of a file that is there.
+struct ReplacementRule {
+    private let replacement: Job.Replacement
+    private let source: String?
+
+    /// - Parameter source: path of the file that the outputs are made of; it is never replaced, by whatever name.
+    init(_ replacement: Job.Replacement, source: String?) {
+        self.replacement = replacement
+        self.source = source
+    }
+
+    /// Asks for the file in an output's place, if there is one.
+    ///
+    /// - Parameters:
+    ///   - name: of the file, if it is not the output's.
+    ///   - data: the output.
+    /// - Throws: `.outputExists`, with the path of the file and the reason.
+    func check(
+        _ place: FileAccess.OutputDirectory,
+        named name: String? = nil,
+        for data: Data
+    ) throws(ImagePipeline.Error) {
+        let name = name ?? place.name
+        var info = stat()
+        // A directory fails later, with the kernel's word for it.
+        guard fstatat(place.descriptor, name, &info, AT_SYMLINK_NOFOLLOW) == 0, info.st_mode & S_IFMT != S_IFDIR
+        else { return }
+        if isSource(place, name) {
+            throw refusal(place, "is the source of the job, and a source is never replaced")
+        }
+        switch replacement {
+        case .all: return
+        case .nothing:
+            throw refusal(
+                place,
+                "has other content, and the job may not replace it (\"replace\": \"none\", which megaton run and submit "
+                    + "set if the file is one of their inputs)"
+            )
+        case .images:
+            guard let obstacle = obstacle(place, name, info, AssetType(data)) else { return }
+            throw refusal(
+                place,
+                "\(obstacle), and is not replaced. Name another output, or replace it with --overwrite "
+                    + "(\"replace\": \"all\" in a job)"
+            )
+        }
+    }
+
+    private func refusal(_ place: FileAccess.OutputDirectory, _ reason: String) -> ImagePipeline.Error {
+        ImagePipeline.Error(.outputExists, "\(place.path)/\(place.name) \(reason).")
+    }
+
+    /// Whether the file is the job's source. The comparison is by device and inode, so that neither links, nor another
+    /// spelling of the path, nor a file system without upper and lower case, hides it.
+    private func isSource(_ place: FileAccess.OutputDirectory, _ name: String) -> Bool {
+        guard let source else { return false }
+        var (read, written) = (stat(), stat())
+        guard stat(source, &read) == 0 else { return false }
+        for flags in [0, AT_SYMLINK_NOFOLLOW] where fstatat(place.descriptor, name, &written, flags) == 0 {
+            if read.st_dev == written.st_dev && read.st_ino == written.st_ino { return true }
+        }
+        // The source itself may be a link.
+        guard lstat(source, &read) == 0, fstatat(place.descriptor, name, &written, AT_SYMLINK_NOFOLLOW) == 0 else {
+            return false
+        }
+        return read.st_dev == written.st_dev && read.st_ino == written.st_ino
+    }
+
+    /// Says why the file is no image of the output's type; nil if it is one.
+    private func obstacle(
+        _ place: FileAccess.OutputDirectory,
+        _ name: String,
+        _ info: stat,
+        _ type: AssetType?
+    ) -> String? {
+        let wanted = type.map(\.description) ?? "image"
+        if info.st_mode & S_IFMT == S_IFLNK { return "is a symbolic link, not a file of type \(wanted)" }
+        guard info.st_mode & S_IFMT == S_IFREG else { return "is no regular file" }
+        // Not waited for: a pipe may have taken its place.
+        let descriptor = openat(place.descriptor, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
+        guard descriptor >= 0 else {
+            return "cannot be read (\(String(cString: strerror(errno)))), so that its type is unknown"
+        }
+        defer { close(descriptor) }
+        var head = [UInt8](repeating: 0, count: Self.headSize)
+        let count = read(descriptor, &head, head.count)
+        if count <= 0 { return "is there, empty and no file of type \(wanted)" }
+        guard let found = AssetType(Data(head.prefix(count))) else { return "is there and no file of type \(wanted)" }
+        if found == type { return nil }
+        return "is there and a file of type \(found), not \(wanted)"
+    }
+
+    /// Bytes by which a type is known.
+    private static let headSize = 512
+}

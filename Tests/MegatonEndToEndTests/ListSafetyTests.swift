@@ -1,0 +1,146 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import Testing
+
+/// Lists of strangers read and never write; files that are no thumbnails stay.
+@Suite(.timeLimit(.minutes(3))) struct ListSafetyTests {
+    private static let thesis = Data("my thesis".utf8)
+
+    /// Runs in the home's directory, with standard input.
+    private func piped(_ home: RunTests.Home, _ input: String, _ arguments: [String]) async throws
+        -> ProgramUnderTest.Ending
+    {
+        let file = try home.directory.write(Data(input.utf8), to: "stdin")
+        let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
+        let run = try ProgramUnderTest(
+            program: "/bin/sh",
+            arguments: ["-c", #"f=$1; shift; exec "$@" < "$f""#, "sh", file, program] + arguments,
+            environment: home.environment,
+            directory: home.directory.path
+        )
+        return await run.ending()
+    }
+
+    /// Fault: a list from a stranger replaced a text by a JPEG and reported "done".
+    @Test func aJobInATextListWritesNothing() async throws {
+        let home = try RunTests.Home()
+        let text = try home.directory.write(Self.thesis, to: "thesis.txt")
+        let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        let job = #"{"source":"file://\#(image)","output":"file://\#(text)"}"#
+        // With the byte-order mark and the line ends of Windows, too.
+        let list = try home.directory.write(Data("\u{FEFF}\(job)\r\n  \(job)\r\nin/a.png\r\n".utf8), to: "list.txt")
+        let ending = try await home.run([list, "--workers", "1", "--overwrite"])
+        #expect(ending.code == 2, "\(ending.errors)")
+        #expect(ending.errors.contains("list.txt, line 1 is refused") && ending.errors.contains("--jobs-from"))
+        let failed = try home.ledger().compactMap(\.error)
+        #expect(failed.count == 2 && failed.allSatisfy { $0.code == "invalid_job" && $0.message.contains(".jsonl") })
+        #expect(home.outputs == ["in/a-256x256.jpg"])
+        let arguments = ["run", "-", "--output", home.output, "--workers", "1", "--json"]
+        let second = try await piped(home, "\(job)\n", arguments)
+        #expect(second.code == 2 && second.errors.contains("line 1 is refused"), "\(second.errors)")
+        #expect(FileManager.default.contents(atPath: text) == Self.thesis)
+    }
+
+    @Test func jobsOfStandardInputAreAskedFor() async throws {
+        let home = try RunTests.Home()
+        let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        let job = #"{"source":"file://\#(image)","renditions":[{"name":"s","width":8}]}"#
+        let arguments = ["run", "--jobs-from", "-", "-o", home.output, "-j1", "--allow-read", "in", "-q"]
+        let ending = try await piped(home, job, arguments)
+        #expect(ending.code == 0 && ending.errors.isEmpty && ending.output.isEmpty, "\(ending.errors)")
+        #expect(home.outputs.count == 1 && home.outputs[0].hasSuffix("a-s.jpg"), "\(home.outputs)")
+        let twice = try await piped(home, job, ["run", "-", "--jobs-from", "-", "-o", home.output])
+        #expect(twice.code == 64 && twice.errors.contains("once"), "\(twice.errors)")
+    }
+
+    /// The current directory and those of lists are for reading.
+    @Test func jobsWriteBeneathTheOutputOnly() async throws {
+        let home = try RunTests.Home()
+        let folder = home.directory.path
+        let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        try home.directory.write(Data(), to: "more/placeholder")
+        try home.directory.write(Data(), to: "out/placeholder")
+        try #require(symlink(folder, home.output + "/up") == 0)
+        func line(_ output: String) -> String { #"{"source":"file://\#(image)","output":"file://\#(output)"}"# }
+        let lines = [
+            line("\(folder)/own-{name}.{ext}"), line("\(folder)/in/own.jpg"), line("\(home.output)/up/own.jpg"),
+            line("\(folder)/outside/{stem}.jpg"), line("\(home.output)/in.jpg"), line("\(folder)/more/{host}/b.jpg"),
+        ]
+        let list = try home.directory.write(Data(lines.joined(separator: "\n").utf8), to: "jobs.JSONL")
+        let ending = try await home.run([list, "--workers", "1", "--allow-root", folder + "/more"])
+        #expect(ending.code == 2, "\(ending.errors)")
+        let outcomes = try home.ledger()
+        #expect(outcomes.count { $0.status == .done } == 2, "\(outcomes)")
+        for message in outcomes.compactMap(\.error?.message) {
+            #expect(message.contains("outside of the directories") && message.contains("--allow-root"), "\(message)")
+            #expect(message.contains("file://\(folder)") || message.contains("file://\(home.output)/up"), "\(message)")
+        }
+        let images = home.directory.files.filter { $0.hasSuffix(".jpg") }.sorted()
+        #expect(images == ["more/local/b.jpg", "out/in.jpg"])
+    }
+
+    @Test func anInputIsNeverReplaced() async throws {
+        let home = try RunTests.Home()
+        var images: [String: Data] = [:]
+        for (index, name) in ["a", "b", "c"].enumerated() {
+            images[name] = try TestImage.jpeg(width: 64 + index * 8, height: 64)
+            try home.directory.write(images[name] ?? Data(), to: "out/\(name).jpg")
+        }
+        try #require(symlink(home.output, home.directory.path + "/link") == 0)
+        func line(_ source: String, _ output: String) -> String {
+            #"{"source":"file://\#(source).jpg","output":"file://\#(home.output)/\#(output).jpg","replace":"all"}"#
+        }
+        // In place, over a later input and over an earlier one, by other names.
+        let lines = [
+            line("\(home.output)/a", "a"), line("\(home.directory.path)/link/b", "c"), line("\(home.output)/c", "./b"),
+        ]
+        let list = try home.directory.write(Data(lines.joined(separator: "\n").utf8), to: "jobs.jsonl")
+        for options in [[], ["--overwrite"]] {
+            let ending = try await home.run([list, "--workers", "1", "--allow-read", home.directory.path] + options)
+            #expect(ending.code == 2, "\(ending.errors)")
+            let errors = try home.ledger().compactMap(\.error)
+            #expect(errors.map(\.code) == ["output_exists", "output_exists", "output_exists"])
+            #expect(errors.allSatisfy { $0.message.contains(home.output) }, "\(errors)")
+            for (name, data) in images {
+                #expect(FileManager.default.contents(atPath: "\(home.output)/\(name).jpg") == data)
+            }
+        }
+    }
+
+    @Test func aFileThatIsNoImageNeedsOverwrite() async throws {
+        let home = try RunTests.Home()
+        for name in ["a", "b"] {
+            try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/\(name).png")
+        }
+        let path = try home.directory.write(Self.thesis, to: "out/a-256x256.jpg")
+        let refused = try await home.run(["in", "--workers", "1"])
+        #expect(refused.code == 2, "\(refused.errors)")
+        #expect(refused.errors.contains(path) && refused.errors.contains("--overwrite"), "\(refused.errors)")
+        #expect(FileManager.default.contents(atPath: path) == Self.thesis)
+        #expect(try await home.run(["in", "--workers", "1", "--overwrite"]).code == 0)
+        // Its own images are replaced as ever: the same size, made otherwise.
+        let first = FileManager.default.contents(atPath: path)
+        #expect(try await home.run(["in", "--workers", "1", "--quality", "20"]).code == 0)
+        #expect(first != Self.thesis && FileManager.default.contents(atPath: path) != first)
+        #expect(home.outputs == ["a-256x256.jpg", "b-256x256.jpg"])
+    }
+
+    /// A retried ledger repeats what lists of strangers said.
+    @Test func aRetriedLedgerWritesBesideItselfOnly() async throws {
+        let home = try RunTests.Home()
+        let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        try home.directory.write(Data(), to: "elsewhere/placeholder")
+        var outcome = JobOutcome(source: "file://\(image)", status: .failed)
+        outcome.error = .init(code: "timed_out", message: "late", retryable: true)
+        outcome.job = Job(source: outcome.source, output: "file://\(home.directory.path)/elsewhere/a.jpg")
+        let ledger = try home.directory.write(outcome.json() + Data("\n".utf8), to: "ledgers/old.jsonl")
+        let run = ["run", "--retry-failed", ledger, "--workers", "1"]
+        let refused = await (try home.megaton(run)).ending()
+        #expect(refused.code == 2 && refused.errors.contains("--allow-root"), "\(refused.errors)")
+        #expect(!home.directory.files.contains("elsewhere/a.jpg"))
+        let allowed = await (try home.megaton(run + ["--allow-root", "elsewhere"])).ending()
+        #expect(allowed.code == 0, "\(allowed.errors)")
+        #expect(home.directory.files.contains("elsewhere/a.jpg"))
+    }
+}

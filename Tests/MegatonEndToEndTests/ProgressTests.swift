@@ -1,0 +1,121 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCLI
+
+/// The line that says how far a run is, on terminals of any width.
+@Suite(.timeLimit(.minutes(3))) struct ProgressTests {
+    /// A pseudo-terminal, read while a program writes to it.
+    private final class PseudoTerminal {
+        struct CannotOpen: Error {}
+
+        let path: String
+        private let master: Int32
+        private(set) var text = ""
+
+        init(columns: UInt16) throws {
+            let master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
+            var (lock, number): (Int32, Int32) = (0, 0)
+            // What unlockpt(3) and ptsname(3) do: TIOCSPTLCK and TIOCGPTN.
+            guard master >= 0, ioctl(master, 0x4004_5431, &lock) == 0, ioctl(master, 0x8004_5430, &number) == 0 else {
+                throw CannotOpen()
+            }
+            self.master = master
+            path = "/dev/pts/\(number)"
+            resize(columns)
+        }
+
+        deinit { close(master) }
+
+        func resize(_ columns: UInt16) {
+            var size = winsize(ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
+            _ = ioctl(master, UInt(TIOCSWINSZ), &size)
+        }
+
+        /// Reads until the text that has come since satisfies the condition, or the program has closed its side.
+        @discardableResult func read(until isEnough: (String) -> Bool) -> String {
+            let start = text.endIndex
+            var bytes = [UInt8](repeating: 0, count: 4096)
+            while !isEnough(String(text[start...])) {
+                var look = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
+                guard poll(&look, 1, 20_000) > 0 else { break }
+                let count = Foundation.read(master, &bytes, bytes.count)
+                if count <= 0 { break }
+                text += String(decoding: bytes.prefix(count), as: UTF8.self)
+            }
+            return String(text[start...])
+        }
+    }
+
+    /// The lines that were shown, one in the place of the other.
+    private func lines(_ text: String) -> [String] {
+        text.components(separatedBy: "\r\u{1B}[2K").dropFirst().map { $0.components(separatedBy: "\r\n")[0] }
+    }
+
+    @Test func theLineFitsTheWindowAlsoAfterItWasResized() async throws {
+        let home = try RunTests.Home()
+        let image = TestImage.quarters(width: 32, height: 32)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            origin.hold()
+            let terminal = try PseudoTerminal(columns: 61)
+            let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
+            let urls = (0..<3).map { origin.url("/\($0).png").absoluteString }
+            let run = try ProgramUnderTest(
+                program: "/bin/sh",
+                arguments: [
+                    "-c", #"t=$1; shift; exec "$@" 2> "$t""#, "sh", terminal.path, program, "run", "-o", home.output,
+                    "-j", "1", "--allow-private",
+                ] + urls,
+                environment: home.environment.merging(["TERM": "xterm"]) { $1 }
+            )
+            let wide = terminal.read { $0.contains("of 3") }
+            terminal.resize(24)
+            let narrow = terminal.read { lines($0).contains { $0.hasPrefix("0 of 3") && $0.count <= 23 } }
+            terminal.resize(9)
+            let tiny = terminal.read { lines($0).contains { $0.hasPrefix("0 of 3") && $0.count <= 8 } }
+            origin.release()
+            let ending = await run.ending()
+            terminal.read { $0.contains("the ledger is") }
+            #expect(ending.code == 0, "\(terminal.text)")
+            #expect(lines(wide).allSatisfy { $0.count <= 60 } && wide.contains("["), "\(wide)")
+            #expect(lines(narrow).contains { $0.hasPrefix("0 of 3") && $0.count <= 23 }, "\(narrow)")
+            #expect(lines(tiny).contains { $0.count <= 8 }, "\(tiny)")
+            #expect(terminal.text.contains("\r\u{1B}[2Kmegaton: 3 of 3 done"), "the summary has a line of its own")
+        }
+    }
+
+    @Test func narrowLinesLoseTheBarFirst() {
+        var progress = BatchProgress(ended: 1234, submitted: 5678, failed: 9, isComplete: true, seconds: 10)
+        progress.waiting = "3 wait for 画像.example, next in 8 s"
+        for columns in 0...200 {
+            let line = progress.line(columns: columns)
+            #expect(TextColumns.count(line) <= max(0, columns - 1), "\(columns): \(line)")
+            if columns > 20 { #expect(line.contains("1234 of 5678")) }
+        }
+        #expect(progress.line(columns: 200).hasPrefix("[#####..."))
+        #expect(progress.line(columns: 30).hasSuffix("…"))
+        progress.onlyWaits = true
+        #expect(!progress.text().contains("left"))
+    }
+
+    @Test func columnsOfTexts() {
+        let texts = [
+            ("abc", 3), ("画像", 4), ("e\u{301}", 1), ("👍", 2), ("한글", 4), ("ｆ", 2), ("", 0), ("שלום", 4),
+        ]
+        for (text, count) in texts { #expect(TextColumns.count(text) == count, "\(text)") }
+        #expect(TextColumns.fitted("画像画像", 6) == "画像…")
+        #expect(TextColumns.oneLine("a\nb\u{202E}c\t") == "a\\nb\\u{202E}c\\t")
+    }
+
+    @Test func aFewJobsWaitAndTheRestGoesOn() {
+        #expect(BatchProgress(ended: 1, submitted: 2, isComplete: true, seconds: 1).text().hasSuffix("1 s left"))
+        #expect(BatchProgress(ended: 1, submitted: 2, seconds: 1).text() == "1 of 2+, 1.0 a second")
+    }
+
+    @Test(arguments: [(1, "1 fetch"), (0, "0 fetches"), (2, "2 fetches")])
+    func numbersHaveTheirNouns(_ count: Int, _ text: String) {
+        #expect(Counted.fetches(count) == text)
+        #expect(Counted.lines(1, "more") == "1 more line" && Counted.jobs(3) == "3 jobs")
+    }
+}

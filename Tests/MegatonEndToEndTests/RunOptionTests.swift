@@ -1,0 +1,124 @@
+import Foundation
+import MegatonCluster
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCLI
+
+/// The options of `megaton run` that people type first.
+@Suite(.timeLimit(.minutes(3))) struct RunOptionTests {
+    @Test func shortNamesAndSizesAreUnderstood() async throws {
+        let home = try RunTests.Home()
+        let path = try home.directory.write(TestImage.quarters(width: 80, height: 40), to: "in/a b.png")
+        let url = "FILE://" + path.replacingOccurrences(of: " ", with: "%20")
+        let run = try home.megaton([
+            "run", url, "-o", home.output, "-j", "1", "--size", "16", "--size", "32x", "--size", "x10", "--format",
+            "jpg",
+            "--fit", "cover", "--gravity", "smart", "--rendition", "name=c,width=8,height=8,gravity=center",
+        ])
+        let ending = await run.ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        #expect(ending.errors.contains("0 fetches, 4 renders") && ending.output.isEmpty, "\(ending.errors)")
+        #expect(home.outputs == ["a b-16x16.jpg", "a b-32x.jpg", "a b-c.jpg", "a b-x10.jpg"])
+        let sizes = try home.ledger().flatMap(\.outputs).map { "\($0.name) \($0.width)x\($0.height)" }.sorted()
+        #expect(sizes == ["16x16 16x16", "32x 32x16", "c 8x8", "x10 20x10"])
+    }
+
+    @Test(arguments: [
+        (["run", "-z"], "megaton run has no option -z."), (["run", "x.jpg", "--quite"], "Did you mean --quiet?"),
+        (["run", "/no/such", "--workers", "0", "--silent"], "megaton run has no option --silent."),
+        (["run", "--size", "big", "--verbos=1", "x"], "Did you mean --verbose?"),
+        (["--frist"], "megaton has no option"),
+        (
+            ["batch", "wait", "b", "--timout", "x"],
+            "megaton batch wait has no option --timout. Did you mean --timeout?"
+        ),
+        (["submit", "-j", "4"], "megaton submit has no option -j."),
+    ])
+    func anUnknownOptionIsReportedFirst(_ arguments: [String], _ words: String) async throws {
+        let ending = await (try ProgramUnderTest.megaton(arguments)).ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+        #expect(!ending.errors.contains("--fit"), "no option is named that has nothing to do with it")
+    }
+
+    @Test(arguments: [
+        (["--rendition", "width=256,width=300"], "width is given twice"), (["--size", "x"], "not \"x\""),
+        (["--size", ""], "--size"), (["--size", "1x2x3"], "--size"), (["--size", "0"], "width"),
+        (["--log-level", "loud"], "--log-level"), (["--exclude", ""], "--exclude"),
+        (["--jobs-from", ""], "--jobs-from"),
+        (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),
+    ])
+    func whatMakesNoSenseIsWrongUsage(_ options: [String], _ words: String) async throws {
+        let ending = await (try ProgramUnderTest.megaton(["run", "/tmp", "-o", "/tmp/x"] + options)).ending()
+        #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
+    }
+
+    @Test func aDryRunMakesNothing() async throws {
+        let home = try RunTests.Home()
+        let image = TestImage.quarters(width: 32, height: 32)
+        for name in ["a.png", "b.png", "old/c.png", "d.gif"] { try home.directory.write(image, to: "in/\(name)") }
+        let list = try home.directory.write(Data("https://example.org/e\u{1B}.jpg\n{}\n".utf8), to: "list.txt")
+        let run = ["run", "in", list, "-o", home.output, "--exclude", "old", "--exclude", "*.gif", "--dry-run"]
+        let ending = await (try home.megaton(run)).ending()
+        #expect(ending.code == 2, "a line is refused: \(ending.errors)")
+        #expect(ending.errors.contains("3 outputs of 3 jobs") && ending.errors.contains("2 inputs left out"))
+        let lines = ending.output.split(separator: "\n").map(String.init)
+        #expect(lines.count == 3 && !ending.output.contains("\u{1B}"), "\(lines)")
+        #expect(lines[0] == "\(home.directory.path)/in/a.png -> \(home.output)/a-256x256.jpg")
+        #expect(!FileManager.default.fileExists(atPath: home.output))
+        #expect(!FileManager.default.fileExists(atPath: home.directory.path + "/cache"), "no Redis was started")
+    }
+
+    @Test func forceRendersAgain() async throws {
+        let home = try RunTests.Home()
+        let image = TestImage.quarters(width: 32, height: 32)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            let arguments = [origin.url("/a.png").absoluteString, "--workers", "1", "--allow-private"]
+            #expect(try await home.run(arguments).code == 0)
+            let path = "\(home.output)/\(try #require(home.outputs.first))"
+            try TestImage.jpeg(width: 8, height: 8).write(to: URL(fileURLWithPath: path))
+            let ending = try await home.run(arguments + ["--force"])
+            let summary = try home.summary(ending)
+            #expect(summary["renders"] as? Int == 1 && summary["cache_hits"] as? Int == 0, "\(ending.errors)")
+            #expect(origin.total == 2)
+            let thesis = Data("my thesis".utf8)
+            try thesis.write(to: URL(fileURLWithPath: path))
+            #expect(try await home.run(arguments + ["--force"]).code == 2, "it is no --overwrite")
+            #expect(FileManager.default.contents(atPath: path) == thesis)
+        }
+    }
+
+    /// The causes are told apart, and an address that is refused is no fetch.
+    @Test func failuresAreGroupedByCause() async throws {
+        let home = try RunTests.Home()
+        for name in ["a", "b", "c d"] { try home.directory.write(Data("text".utf8), to: "in/\(name).png") }
+        let ending = await
+            (try home.megaton([
+                "run", "in", "http://127.0.0.1/x.png", "http://127.0.0.2/y.png", "-o", home.output, "-j", "1",
+                "--log-level", "error",
+            ])).ending()
+        #expect(ending.code == 2)
+        #expect(ending.errors.contains("; 0 fetches, 0 renders"), "\(ending.errors)")
+        let rows = ending.errors.split(separator: "\n").filter { $0.hasPrefix("       ") }
+        #expect(rows.count { $0.contains("unsupported_format") } == 1, "\(rows)")
+        #expect(rows.first?.hasPrefix("       3  unsupported_format") == true, "\(rows)")
+        #expect(rows.count { $0.contains("forbidden") } >= 1, "\(rows)")
+    }
+
+    @Test func causesAreMessagesWithoutTheirNames() {
+        var causes = FailureCauses()
+        func add(_ code: String, _ message: String, _ source: String = "") {
+            causes.add(.init(code: code, message: message, retryable: false), source: source)
+        }
+        add("forbidden", "/a/b c.png is not beneath a root (/x).", "file:///a/b%20c.png")
+        add("forbidden", "/d.png is not beneath a root (/y).", "file:///d.png")
+        add("forbidden", "https://a.example/x: 10.0.0.1 is a private address.", "https://a.example/x")
+        add("http_status", "https://a.example/x answered 500.")
+        add("http_status", "https://b.example/y answered 503.")
+        for index in 0..<1000 { add("other", "cause \(String(repeating: "x", count: index + 1))") }
+        let rows = causes.rows
+        #expect(rows[0].hasPrefix("       2  forbidden    /a/b c.png is not"), "\(rows)")
+        #expect(rows[1] == "       2  http_status  https://a.example/x answered 500.", "\(rows)")
+        #expect(rows.count == 21 && rows[20].contains("983 failures more"), "\(rows[20])")
+    }
+}
