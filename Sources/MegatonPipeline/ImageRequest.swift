@@ -41,6 +41,8 @@ public struct ImageRequest: Sendable {
     private var customID: String?
     /// Of a local file, once a pipeline has looked at it: part of its names.
     var revision: String?
+    /// The delegate's name for the original, once a pipeline has asked for it; it takes the place of `imageID`.
+    var originalName: String?
 
     /// - Parameter url: `http:`, `https:`, `file:` or `data:`; nil is refused with `.invalidURL` when it is loaded.
     public init(

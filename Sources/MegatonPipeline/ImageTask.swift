@@ -24,6 +24,7 @@ public final class ImageTask: Sendable, Identifiable {
 
     /// What happens to a task, in this order: `started`, any progress and previews, `finished`.
     public enum Event: Sendable {
+        /// For the delegate alone: a stream of events begins when there is news, as in Nuke.
         case started
         case progress(Progress)
         /// A picture of what has come so far.
@@ -51,7 +52,6 @@ public final class ImageTask: Sendable, Identifiable {
     private struct State {
         var status: Status
         var control: Control?
-        var hasStarted = false
         var streams: [Int: AsyncStream<Event>.Continuation] = [:]
         var nextStream = 0
         /// Resumed when the observer has been told the end.
@@ -163,7 +163,6 @@ public final class ImageTask: Sendable, Identifiable {
             bufferingPolicy: .bufferingNewest(Self.buffer)
         )
         state.withLock { state in
-            if state.hasStarted { continuation.yield(.started) }
             if state.status.progress.completed > 0 { continuation.yield(.progress(state.status.progress)) }
             if let result = state.status.result {
                 continuation.yield(.finished(result))
@@ -217,7 +216,7 @@ public final class ImageTask: Sendable, Identifiable {
         if isOver { control.cancel() }
     }
 
-    func start() { tell(.started) { $0.hasStarted = true } }
+    func start() { tell(.started, streams: false) { _ in } }
 
     func send(_ progress: Progress) { tell(.progress(progress)) { $0.status.progress = progress } }
 
@@ -244,11 +243,11 @@ public final class ImageTask: Sendable, Identifiable {
         if ended.mustTell { tellObserver() }
     }
 
-    private func tell(_ event: Event, _ change: (inout State) -> Void) {
+    private func tell(_ event: Event, streams: Bool = true, _ change: (inout State) -> Void) {
         let mustTell = state.withLock { state in
             guard state.status.result == nil else { return false }
             change(&state)
-            for stream in state.streams.values { stream.yield(event) }
+            if streams { for stream in state.streams.values { stream.yield(event) } }
             return state.note(event)
         }
         if mustTell { tellObserver() }
@@ -266,6 +265,21 @@ public final class ImageTask: Sendable, Identifiable {
             }
             for continuation in waiting { continuation.resume(returning: result) }
         }
+    }
+}
+
+extension ImageTask: CustomStringConvertible {
+    /// As in Nuke, for logs.
+    public var description: String {
+        let status = status
+        let state =
+            switch status.result {
+            case nil: "running"
+            case .success: "success"
+            case .failure(let error): error.code == .cancelled ? "cancelled" : "failure(\(error))"
+            }
+        let progress = "\(status.progress.completed) / \(status.progress.total)"
+        return "ImageTask(id: \(id), priority: \(status.priority), progress: \(progress), state: \(state))"
     }
 }
 

@@ -2,7 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
-/// The tests that the article Behaviours names exist.
+/// The tests that the article Behaviours names exist, and check something.
 @Suite struct BehavioursTests {
     /// A row of the table.
     struct Row: Sendable, CustomTestStringConvertible {
@@ -26,16 +26,39 @@ import Testing
         return Row(number: cells[0], tests: tests)
     }
 
-    /// What any file beneath Tests has as a function.
-    private static let functions: Set<String> = Repository.swiftFiles("Tests").reduce(into: []) { names, file in
-        let text = (try? Repository.text(file)) ?? ""
-        names.formUnion(text.matches(of: /func ([A-Za-z0-9_]+)/).map { String($0.output.1) })
+    /// The tests beneath Tests that can fail: functions with `@Test` that are not disabled and that check something by
+    /// themselves, or by a function of the same file.
+    private static let tests: Set<String> = Repository.swiftFiles("Tests").reduce(into: []) { names, file in
+        let functions = functions((try? Repository.text(file)) ?? "")
+        var checking = Set(functions.filter { $0.body.contains(/#expect|#require|Issue\.record|\btry\b/) }.map(\.name))
+        for _ in 0..<3 {
+            checking.formUnion(
+                functions.filter { function in
+                    function.body.matches(of: /([A-Za-z0-9_]+)\(/).contains { checking.contains(String($0.output.1)) }
+                }.map(\.name)
+            )
+        }
+        names.formUnion(functions.filter { $0.isTest && checking.contains($0.name) }.map(\.name))
+    }
+
+    /// The functions of a file: a body ends with the brace that stands beneath the line's beginning.
+    private static func functions(_ text: String) -> [(name: String, isTest: Bool, body: String)] {
+        text.matches(of: /(?m)^( *)(?:[^\n]*\W)?func ([A-Za-z0-9_]+)/).map { match in
+            let rest = text[match.range.upperBound...]
+            let end = rest.firstRange(of: "\n\(match.output.1)}\n")?.lowerBound ?? rest.endIndex
+            // Attributes stand between the end of what comes before and the name.
+            let before = text[..<match.range.upperBound].suffix(2000)
+            let attributes = before.components(separatedBy: "\n    }\n").last ?? ""
+            let isTest = attributes.contains("@Test") && !attributes.contains(".disabled")
+            return (String(match.output.2), isTest, String(rest[..<end]))
+        }
     }
 
     @Test(arguments: rows) func itsTestsExist(_ row: Row) {
         #expect(!row.tests.isEmpty, "\(row.number) names no test.")
         for test in row.tests {
-            #expect(Self.functions.contains(test), "\(row.number) names \(test), which no file beneath Tests has.")
+            let isKnown = Self.tests.contains(test)
+            #expect(isKnown, "\(row.number) names \(test), which is no test that checks anything.")
         }
     }
 

@@ -17,6 +17,8 @@ final class CountingDataCache: DataCaching {
     var entries: [String: Data] { state.value.entries }
     /// The keys of each lookup, but for those that look for an interrupted download before the origin is asked.
     var lookups: [[String]] { state.value.lookups.filter { !$0.allSatisfy(Self.isPartial) } }
+    /// The keys of each lookup.
+    var allLookups: [[String]] { state.value.lookups }
     var writes: [String] { state.value.writes }
     /// What interrupted downloads have left.
     var partials: [Data] { entries.filter { Self.isPartial($0.key) }.map(\.value) }

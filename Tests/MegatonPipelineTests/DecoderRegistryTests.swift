@@ -35,8 +35,16 @@ import Testing
         registry.unregister(token)
         registry.unregister(token)
         #expect(name(registry) == "first")
+    }
+
+    // N7: as in Nuke, where the default decoder is a registration like the others.
+    @Test func aClearedRegistryHasNoDecoder() {
+        let registry = ImageDecoderRegistry()
+        registry.register { _ in Named(name: "first") }
         registry.clear()
-        #expect(name(registry) == "Default")
+        #expect(name(registry) == nil)
+        registry.register { _ in Named(name: "second") }
+        #expect(name(registry) == "second")
     }
 
     @Test func nobodyMayWantIt() {

@@ -42,6 +42,22 @@ import Testing
         #expect(TestPipeline.thrownCode { _ = try FileAccess(roots: []).file(at: secret) } == .forbidden)
     }
 
+    // N9: roots are URLs too, and messages name the library's setting.
+    @Test func rootsMayBeURLs() throws {
+        let directory = try TestDirectory()
+        let path = try directory.write(Data([1]), to: "a b.png")
+        let access = FileAccess(roots: [URL(fileURLWithPath: directory.path)])
+        #expect(try access.read(access.file(at: path), limit: 1) == Data([1]))
+        for roots in [[URL(string: "https://example.org\(directory.path)")!], []] {
+            #expect {
+                _ = try FileAccess(roots: roots).file(at: path)
+            } throws: {
+                let message = ($0 as? ImagePipeline.Error)?.message ?? ""
+                return message.contains("Configuration.fileAccess") && !message.contains("--")
+            }
+        }
+    }
+
     @Test func aRootMayBeALink() throws {
         let directory = try TestDirectory()
         let path = try directory.write(Data("x".utf8), to: "real/a.jpg")

@@ -19,25 +19,71 @@ import Testing
             await probe.keepOriginal(image, of: request)
             _ = try await probe.pipeline.image(for: request)
             let keys = [["1", "2"], ["1"], []].map { probe.image(probe.request(origin.url("/a"), $0)) }
-            #expect(probe.cache.lookups == [keys + [probe.original(request)]])
+            let partial = CacheKey.partial(of: .original(of: request)).description
+            #expect(probe.cache.lookups == [keys + [partial]] && keys[2] == probe.original(request))
             #expect(probe.memory.reads == 3)
             #expect(probe.memory.writes == [ImageCacheKey(request: request)])
             #expect(origin.total == 0 && probe.decodes == 1 && probe.cache.writes.isEmpty)
         }
     }
 
-    // B 55, K 4: a miss is one look for all, and one more where the right to fetch is taken.
+    // B 55, K 4, N3: a miss is one look for all: steps, the original and the beginning of its download.
     @Test func aMissIsOneLookForAll() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
             let request = probe.request(origin.url("/a"), ["1", "2"])
             _ = try await probe.pipeline.image(for: request)
             await probe.settle()
-            #expect(probe.cache.lookups.map(\.count) == [4, 1])
+            #expect(probe.cache.allLookups.map(\.count) == [4])
             #expect(probe.memory.reads == 3 && probe.memory.writes.count == 1)
             #expect(probe.cache.writes == [probe.original(request)])
             #expect(origin.total == 1)
         }
+    }
+
+    // N3: also of bytes, with and without processors, and where only what is kept is wanted.
+    @Test func aMissOfBytesIsOneLook() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe()
+            for steps in [[], ["1"]] {
+                probe.cache.forgetCounts()
+                _ = try await probe.pipeline.data(for: probe.request(origin.url("/\(steps.count)"), steps))
+                #expect(probe.cache.allLookups.map(\.count) == [2 + steps.count])
+            }
+            probe.cache.forgetCounts()
+            let silent = probe.request(origin.url("/b"), ["1"], options: .returnCacheDataDontLoad)
+            _ = await TestPipeline.failure { try await probe.pipeline.data(for: silent) }
+            #expect(probe.cache.allLookups.map(\.count) == [3] && origin.total == 2)
+        }
+    }
+
+    // N3: a look that began before the bytes came is not the last word.
+    @Test func aLookThatIsTooOldIsRepeated() async throws {
+        try await run { (origin) async throws in
+            let probe = PipelineProbe { $0.imageCache = nil }
+            let (first, late) = (probe.request(origin.url("/a")), probe.request(origin.url("/a"), ["1"]))
+            probe.cache.hold([probe.image(late)])
+            async let image = probe.pipeline.image(for: late)
+            while probe.cache.allLookups.isEmpty, !Task.isCancelled { await Task.yield() }
+            _ = try await probe.pipeline.data(for: first)
+            probe.cache.release()
+            _ = try await image
+            #expect(origin.total == 1)
+        }
+    }
+
+    // N3: what earlier loads have noted, in a bounded place.
+    @Test func endsAreRememberedForAWhile() {
+        let ends = RecentEnds(limit: 2)
+        let keys = (0..<4).map { CacheKey(.original, ["\($0)"]) }
+        let mark = ends.mark
+        #expect(!ends.hasEnded(keys[0], since: mark))
+        ends.note(keys[0])
+        #expect(ends.hasEnded(keys[0], since: mark) && !ends.hasEnded(keys[1], since: mark))
+        #expect(!ends.hasEnded(keys[0], since: ends.mark))
+        for key in keys[1...] { ends.note(key) }
+        #expect(ends.hasEnded(keys[0], since: mark), "forgotten: a look of that time is too old")
+        #expect(!ends.hasEnded(keys[3], since: ends.mark))
     }
 
     // B 55: what is in memory is not looked for anywhere else.

@@ -40,6 +40,37 @@ import Testing
         #expect(events == ["1 created", "1 started"] + shown + ["1 finished"])
     }
 
+    /// Does something on each preview that a task is sent.
+    private final class Reaction: ImagePipeline.Delegate {
+        let action = TaskTestBox<@Sendable () -> Void>({})
+
+        func imageTask(_ task: ImageTask, didReceiveEvent event: ImageTask.Event, pipeline: ImagePipeline) {
+            if case .preview = event { action.value() }
+        }
+    }
+
+    // N6: a chunk that comes in answer to a preview is shown too, also behind a processor.
+    @Test(arguments: [false, true]) func aChunkInAnswerToAPreviewIsShown(_ isProcessed: Bool) async throws {
+        let delegate = Reaction()
+        let probe = PreviewProbe(scans, delegate: delegate)
+        let (count, sent) = (scans.count - 1, TaskTestBox(1))
+        delegate.action.withLock { [loader = probe.loader, scans] action in
+            action = {
+                let index = sent.withLock { index in
+                    defer { index += 1 }
+                    return index
+                }
+                if index < count { loader.send(scans[index]) }
+            }
+        }
+        let processors = isProcessed ? [TestProcessor(identifier: "same")] : []
+        let task = await probe.begin(ImageRequest(url: TestPipeline.url, processors: processors))
+        let events = task.events
+        await probe.send(0)
+        probe.finish(from: count)
+        #expect(try await task.countPreviews(in: events) == count)
+    }
+
     @Test func thereAreNoneByDefault() async throws {
         let configuration = ImagePipeline.Configuration()
         #expect(!configuration.isProgressiveDecodingEnabled && configuration.isStoringPreviewsInMemoryCache)

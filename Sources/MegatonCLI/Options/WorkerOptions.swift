@@ -241,6 +241,10 @@ struct WorkerOptions: ParsableArguments {
     func apply(to configuration: inout Worker.Configuration, logger: Logger) throws {
         configuration.roots = roots
         configuration.readRoots = allowRead.map(RunPlaces.absolute)
+        configuration.optionNames = [
+            "Configuration.fileAccess": "--allow-root", "AddressPolicy.allowsPrivate": "--allow-private",
+            "AddressPolicy.ports": "--allow-port", "Configuration.renderEngine": "--engine",
+        ]
         configuration.addressPolicy = addressPolicy
         configuration.cachePolicy = policy
         configuration.heuristicLifetime = .seconds(heuristicLifetime)

@@ -11,6 +11,8 @@ struct JobRunner: JobRunning {
     let statistics: StatisticsRecorder
     /// Which damage of a source is an error, if neither the rendition nor the job says so.
     var failOn = Rendition.FailOn.truncated
+    /// The program's options by the library's settings, for messages.
+    var optionNames: [String: String] = [:]
 
     /// How an attempt ended.
     enum Result: Sendable {
@@ -40,8 +42,17 @@ struct JobRunner: JobRunning {
             for response in responses { metrics.add(notes: response.notes) }
             return .done(try await deliver(responses, job, metrics))
         } catch {
-            return .failed(error)
+            return .failed(named(error))
         }
+    }
+
+    /// The error with the program's options beside the library's settings.
+    private func named(_ error: ImagePipeline.Error) -> ImagePipeline.Error {
+        var error = error
+        for (setting, option) in optionNames where error.message.contains(setting) {
+            error.message = error.message.replacingOccurrences(of: setting, with: "\(setting) (\(option))")
+        }
+        return error
     }
 
     private func imageRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {

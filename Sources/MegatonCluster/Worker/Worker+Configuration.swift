@@ -35,6 +35,9 @@ extension Worker {
         /// After so long without a leader the worker admits jobs by itself, until a coordinator is there; nil never.
         public var selfAdmitAfter: Duration? = .seconds(5)
         public var flightLease: Duration = .seconds(10)
+        /// The program's options by the library's settings, such as `--allow-root` by `Configuration.fileAccess`: messages
+        /// of failed jobs that name the setting name the option too. None by default.
+        public var optionNames: [String: String] = [:]
         /// Directories beneath which `file:` sources are read and outputs written.
         public var roots: [String] = []
         /// Directories beneath which `file:` sources are read too, and no output is written.

@@ -77,7 +77,8 @@ public final class Worker: Sendable {
                 credentials: configuration.credentials,
                 output: FileOutput(access: configuration.fileAccess, threads: files),
                 statistics: statistics,
-                failOn: configuration.failOn
+                failOn: configuration.failOn,
+                optionNames: configuration.optionNames
             ),
             running: running,
             statistics: statistics,

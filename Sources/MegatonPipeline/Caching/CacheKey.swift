@@ -70,14 +70,17 @@ extension CacheKey {
         let body = urlRequest?.httpBody.map { " " + SHA256.hash(data: $0).hexDigits } ?? ""
         return CacheKey(
             .original,
-            [(urlRequest?.httpMethod ?? "GET") + body, request.imageID ?? "", request.credentialScope ?? "", revision]
-                + lines
+            [
+                (urlRequest?.httpMethod ?? "GET") + body, request.originalName ?? request.imageID ?? "",
+                request.credentialScope ?? "", revision,
+            ] + lines
         )
     }
 
-    /// The key of what a request's processors make of it.
+    /// The key of a request's image. A request that changes nothing has one name only: the original's.
     static func image(of request: ImageRequest) -> CacheKey {
-        CacheKey(
+        guard request.changesOriginal else { return original(of: request) }
+        return CacheKey(
             .image,
             [original(of: request).digest, request.thumbnail?.identifier ?? ""] + request.processors.map(\.identifier)
         )

@@ -142,6 +142,7 @@ extension CachedData.Metadata {
         guard var refreshed else { return nil }
         // What it varied by holds until the origin says otherwise.
         if headers["vary"] == nil { refreshed.vary = vary }
+        (refreshed.width, refreshed.height) = (width, height)
         if self.headers == nil, headers["cache-control"] == nil, headers["expires"] == nil {
             // What was said before is known by its outcome only.
             refreshed.lifetime = lifetime

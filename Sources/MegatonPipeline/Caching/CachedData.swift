@@ -58,6 +58,7 @@ public struct CachedData: Sendable, Equatable {
         }
     }
 
+    /// The bytes.
     public var data: Data
     public var metadata: Metadata
     /// What the cache that gave the data has just verified it by, hex: of a rendition its SHA-256, of an original what that
@@ -87,6 +88,12 @@ public struct CachedData: Sendable, Equatable {
         guard let staleness else { return true }
         return staleness < window ?? 0
     }
+}
+
+extension CachedData.Metadata {
+    /// Whether the bytes are an image that was encoded here, and not those that an origin has sent: only of the first the
+    /// size is noted.
+    var isOfEncodedImage: Bool { width != nil }
 }
 
 extension CachedData {

@@ -5,27 +5,52 @@ internal import Foundation
 /// Within the process the pipeline coalesces by itself.
 public struct LocalFlights: FlightCoordinating {
     private let cache: (any DataCaching)?
+    /// Whether the beginnings of interrupted downloads are in the same cache, so that one look finds both.
+    private let keepsPartials: Bool
 
     /// - Parameter cache: where results are kept; nil keeps nothing.
-    public init(cache: (any DataCaching)? = nil) { self.cache = cache }
+    public init(cache: (any DataCaching)? = nil) { self.init(cache: cache, keepsPartials: false) }
 
-    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
-        let hits = await cache?.hits(for: keys.map(\.description)) ?? Array(repeating: nil, count: keys.count)
+    init(cache: (any DataCaching)?, keepsPartials: Bool) {
+        self.cache = cache
+        self.keepsPartials = keepsPartials && cache != nil
+    }
+
+    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, partialOf: nil).entries }
+
+    /// Looks up entries and the beginning of an original's download at once.
+    ///
+    /// - Returns: the entries, fresh or stale, in the order of the keys; whether there is a beginning, nil if this cache
+    ///   has none.
+    func look(_ keys: [CacheKey], partialOf original: CacheKey?) async -> (entries: [CachedData?], hasPartial: Bool?) {
+        guard let cache else { return (Array(repeating: nil, count: keys.count), nil) }
+        let partial = keepsPartials ? original.map(CacheKey.partial) : nil
+        let hits = await cache.hits(for: (keys + [partial].compactMap { $0 }).map(\.description))
         let now = Date().timeIntervalSince1970
-        return hits.map { hit in
-            guard let hit, var entry = CachedData(encoded: hit.data)?.asOf(now) else { return nil }
+        let entries = zip(keys, hits).map { key, hit -> CachedData? in
+            guard let hit else { return nil }
+            // Bytes of an image without an envelope are a program's own, put there by hand.
+            var found = CachedData(encoded: hit.data)
+            if found == nil, key.kind != .rendition { found = CachedData(image: hit.data, now) }
+            guard var entry = found?.asOf(now) else { return nil }
             entry.layer = hit.layer
             return entry
         }
+        return (entries, partial.map { _ in hits.count > keys.count && hits[keys.count] != nil })
     }
 
     public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
-        zip(keys, await lookUp(keys)).map { key, entry in
-            guard let entry else { return .lead(FlightLead(key: key, token: nil)) }
-            if entry.staleness == nil { return .hit(entry) }
-            let lead = FlightLead(key: key, token: nil, stale: entry)
-            return entry.mayServeWhileRevalidating ? .stale(entry, lead) : .lead(lead)
-        }
+        let original = keys.count == 1 && keys[0].kind == .original ? keys[0] : nil
+        let (entries, hasPartial) = await look(keys, partialOf: original)
+        return zip(keys, entries).map { decision($0, $1, hasPartial: hasPartial) }
+    }
+
+    /// The decision about a key after a look.
+    func decision(_ key: CacheKey, _ entry: CachedData?, hasPartial: Bool?) -> FlightDecision {
+        guard let entry else { return .lead(FlightLead(key: key, token: nil, hasPartial: hasPartial)) }
+        if entry.staleness == nil { return .hit(entry) }
+        let lead = FlightLead(key: key, token: nil, stale: entry, hasPartial: hasPartial)
+        return entry.mayServeWhileRevalidating ? .stale(entry, lead) : .lead(lead)
     }
 
     public func wait(for flight: FlightWait) async {}
@@ -66,6 +91,16 @@ public struct LocalFlights: FlightCoordinating {
 }
 
 extension CachedData {
+    /// An image that was put into the cache without an envelope: fresh for as long as anything can be.
+    ///
+    /// - Returns: nil if the bytes are of no known image type.
+    fileprivate init?(image data: Data, _ now: Double) {
+        guard let type = AssetType(data) else { return nil }
+        var metadata = Metadata(type: type.mediaType, lifetime: CacheControl.longest)
+        metadata.stored = now
+        self.init(data: data, metadata: metadata)
+    }
+
     /// With what is left of its lifetime, or with how long it has been stale.
     fileprivate func asOf(_ now: Double) -> CachedData {
         var entry = self

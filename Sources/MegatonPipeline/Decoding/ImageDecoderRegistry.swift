@@ -16,10 +16,11 @@ public final class ImageDecoderRegistry: Sendable {
     private struct State {
         var lastID = 0
         var factories: [(id: Int, make: Factory)] = []
+        /// Asked last.
+        var fallback: Factory?
     }
 
-    private let state = Mutex(State())
-    private let fallback: Factory
+    private let state: Mutex<State>
 
     /// A registry whose last decoder is `ImageDecoders.Default`.
     ///
@@ -38,7 +39,7 @@ public final class ImageDecoderRegistry: Sendable {
     }
 
     /// - Parameter fallback: asked last.
-    public init(fallback: @escaping Factory) { self.fallback = fallback }
+    public init(fallback: @escaping Factory) { state = Mutex(State(fallback: fallback)) }
 
     /// Puts a decoder before all others.
     ///
@@ -57,15 +58,21 @@ public final class ImageDecoderRegistry: Sendable {
         state.withLock { $0.factories.removeAll { $0.id == token.id } }
     }
 
-    /// Takes all registrations back; the default decoder stays.
-    public func clear() { state.withLock { $0.factories = [] } }
+    /// Takes all registrations back, the default decoder's too, as in Nuke: nothing is decoded until one is registered.
+    public func clear() {
+        state.withLock { state in
+            state.factories = []
+            state.fallback = nil
+        }
+    }
 
     /// The decoder for a picture; nil if nobody wants it.
     public func decoder(for context: ImageDecodingContext) -> (any ImageDecoding)? {
         // Asked without the lock: a closure may take its time, or register something.
-        for factory in state.withLock({ $0.factories }).reversed() {
+        let (factories, fallback) = state.withLock { ($0.factories, $0.fallback) }
+        for factory in factories.reversed() {
             if let decoder = factory.make(context) { return decoder }
         }
-        return fallback(context)
+        return fallback?(context)
     }
 }

@@ -24,11 +24,11 @@ public struct AddressPolicy: Sendable, Equatable {
     public func complaint(address: IPAddress, port: Int) -> String? {
         if let special = address.specialPurpose {
             return allowsPrivate || exceptions.contains(address)
-                ? nil : "\(address) is \(special); --allow-private lets such addresses be fetched"
+                ? nil : "\(address) is \(special); AddressPolicy.allowsPrivate permits such addresses"
         }
         if !ports.contains(port) {
             let allowed = ports.sorted().map(String.init).joined(separator: ", ")
-            return "port \(port) is not among those allowed (\(allowed)); --allow-port \(port) adds it"
+            return "port \(port) is not among those allowed (\(allowed)); add it to AddressPolicy.ports"
         }
         return nil
     }

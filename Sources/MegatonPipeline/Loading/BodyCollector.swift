@@ -75,7 +75,7 @@ final class BodyCollector: Sendable {
     @Sendable func complete(_ error: (any Error)?) {
         if let error {
             let known = error as? ImagePipeline.Error
-            fail(known ?? ImagePipeline.Error(.dataLoadingFailed, "The loader failed: \(error)"))
+            fail(known ?? ImagePipeline.Error(.dataLoadingFailed, "The loader failed: \(error)", underlying: error))
         } else {
             answer { $0.end(nil) }
         }

@@ -30,6 +30,12 @@ public struct FileAccess: Sendable {
         self.outputRoots = outputRoots?.map { Self.components(Self.realPath($0) ?? $0) } ?? self.roots
     }
 
+    /// - Parameter roots: `file:` URLs of directories, as of `init(roots:)` with paths. A URL that is no file's allows
+    ///   nothing.
+    @_disfavoredOverload public init(roots: [URL]) {
+        self.init(roots: roots.filter(\.isFileURL).map { $0.path(percentEncoded: false) })
+    }
+
     /// Roots beneath which no pictures are kept, but what a system and its processes keep to themselves.
     private static let revealing: Set<[String]> = [[], ["dev"], ["etc"], ["proc"], ["root"], ["run"], ["sys"], ["var"]]
 
@@ -179,7 +185,7 @@ public struct FileAccess: Sendable {
         let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
         throw ImagePipeline.Error(
             .forbidden,
-            "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); --allow-root adds one."
+            "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); add one to Configuration.fileAccess."
         )
     }
 

@@ -98,7 +98,9 @@ extension ImagePipeline {
             if request.options.contains(.disableDiskCacheReads) { return nil }
             let request = await revised(request)
             let found = await pipeline.flights(for: request).lookUp(keys(request))
-            return found.lazy.compactMap { $0 }.first { $0.staleness == nil }?.data
+            return found.lazy.compactMap { $0 }.first {
+                $0.staleness == nil && $0.metadata.matches(request: request.sentFields)
+            }?.data
         }
 
         public func containsData(for request: ImageRequest) async -> Bool { await cachedData(for: request) != nil }
@@ -108,7 +110,7 @@ extension ImagePipeline {
             let request = await revised(request)
             let metadata = CachedData.Metadata(lifetime: pipeline.configuration.localLifetime.inSeconds)
             let entry = CachedData(data: data, metadata: metadata)
-            await pipeline.flights(for: request).store(entry, for: keys(request).last ?? makeDataCacheKey(for: request))
+            await pipeline.flights(for: request).store(entry, for: pipeline.dataCacheKey(for: request))
         }
 
         public func removeCachedData(for request: ImageRequest) async {
@@ -125,11 +127,11 @@ extension ImagePipeline {
             }
         }
 
-        /// The image's own name, and where nothing is done to it the original's, which comes last.
+        /// The request's own name, and where nothing is done to the original the one that it shares with requests of other
+        /// header fields.
         private func keys(_ request: ImageRequest) -> [CacheKey] {
-            let isPlain = request.processors.isEmpty && request.thumbnail == nil
-            let originals = [.original(of: request), CacheKey.sharedOriginal(of: request)].compactMap { $0 }
-            return [pipeline.dataCacheKey(for: request)] + (isPlain ? originals : [])
+            let shared = request.changesOriginal ? nil : CacheKey.sharedOriginal(of: pipeline.named(request))
+            return [pipeline.dataCacheKey(for: request), shared].compactMap { $0 }
         }
 
         // MARK: Keys
@@ -138,6 +140,8 @@ extension ImagePipeline {
             pipeline.imageCacheKey(for: request)
         }
 
+        /// The name of a request's bytes in the data caches, whoever has stored them: `storeCachedData`, `storeCachedImage`
+        /// or a load. The article Caching says what is stored under its `description`.
         public func makeDataCacheKey(for request: ImageRequest) -> CacheKey { pipeline.dataCacheKey(for: request) }
     }
 }

@@ -30,7 +30,9 @@ extension ImagePipeline {
         private(set) var coordinator: any FlightCoordinating = LocalFlights()
         /// Where the beginnings of interrupted downloads are kept: where another worker finds them, if it is shared. `dataCache`
         /// if it is not set; nowhere if that is not set either.
-        public var resumableDataCache: (any DataCaching)?
+        public var resumableDataCache: (any DataCaching)? {
+            didSet { coordinate() }
+        }
         /// Which local files may be read; none by default.
         public var fileAccess = FileAccess(roots: [])
         public var logger = Logger(label: "megaton.pipeline")
@@ -73,7 +75,9 @@ extension ImagePipeline {
         /// Whether what several want at the same time is done once.
         public var isTaskCoalescingEnabled = true
         /// Whether interrupted downloads go on where they were cut off (RFC 9110 section 14), where the origin says that it can.
-        public var isResumableDataEnabled = true
+        public var isResumableDataEnabled = true {
+            didSet { coordinate() }
+        }
         /// How often the beginning of a download that takes long is kept while it comes, in case that the process is killed.
         public var resumableDataInterval: Duration = .seconds(5)
         /// Whether tasks are sent previews while a download is under way. Off, as on a server hardly anybody looks on.
@@ -83,7 +87,9 @@ extension ImagePipeline {
         /// Whether the last preview is in memory until the picture takes its place. No data cache ever has one.
         public var isStoringPreviewsInMemoryCache = true
         /// Which results are kept.
-        public var dataCachePolicy = DataCachePolicy.storeAll
+        public var dataCachePolicy = DataCachePolicy.storeAll {
+            didSet { coordinate() }
+        }
         /// How long a request waits for what somebody else is making.
         public var waitBudget: Duration = .seconds(30)
         /// How long a rendition made from a local file is kept; those of fetched sources follow the origin's headers.
@@ -96,10 +102,15 @@ extension ImagePipeline {
 
         public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
 
+        /// Whether the beginnings of interrupted downloads are in `dataCache`.
+        private var keepsPartialsInDataCache: Bool {
+            isResumableDataEnabled && dataCachePolicy != .storeNothing && resumableDataCache == nil
+        }
+
         private mutating func coordinate() {
             coordinator =
                 switch (flights, dataCache) {
-                case (nil, let cache): LocalFlights(cache: cache)
+                case (nil, let cache): LocalFlights(cache: cache, keepsPartials: keepsPartialsInDataCache)
                 case (let flights?, nil): flights
                 case (let flights?, let cache?): LayeredFlights(cache, over: flights, trust: dataCacheTrust)
                 }

@@ -36,7 +36,7 @@ extension ImagePipeline {
             } catch let error as Error {
                 throw error
             } catch {
-                throw Error(.corruptImage, "\(request): \(error)")
+                throw Error(.corruptImage, "\(request): \(error)", underlying: error)
             }
         } catch {
             throw error.at(.decode, of: request).with(decoding.urlResponse, data)

@@ -36,7 +36,9 @@ extension ImagePipeline {
 
         // MARK: Caching
 
-        /// The name in memory and in the data caches; nil for the pipeline's own.
+        /// The name in memory and in the data caches; nil for the pipeline's own. Of a request without processors and
+        /// thumbnail it names the original too, in the place of its `imageID`: requests of one name, method, credential
+        /// scope and header fields are one download.
         func cacheKey(for request: ImageRequest, pipeline: ImagePipeline) -> String?
         /// What is kept in the data caches in the place of these bytes; nil keeps nothing. Asked once for what has come or
         /// was encoded, not for renditions, nor again where an origin confirms what is kept. Whoever waits for the same
@@ -49,6 +51,24 @@ extension ImagePipeline {
             for request: ImageRequest,
             pipeline: ImagePipeline
         ) async -> Data?
+        /// Nuke 12's form of the method above, whose default passes the question on to this one. A delegate has one of the
+        /// two. Only the first answer counts.
+        func willCache(
+            data: Data,
+            image: ImageContainer?,
+            for request: ImageRequest,
+            pipeline: ImagePipeline,
+            completion: @escaping @Sendable (Data?) -> Void
+        )
+
+        // MARK: Decompression
+
+        /// Whether ``decompress(response:request:pipeline:)`` is called; true by default.
+        func shouldDecompress(response: ImageResponse, for request: ImageRequest, pipeline: ImagePipeline) -> Bool
+        /// The last say about an image that was decoded, before it is processed, stored or returned: on a render thread,
+        /// not for previews and renditions. Pixels are in memory by then, so that the default returns the response as it
+        /// is. Of the result only the container counts.
+        func decompress(response: ImageResponse, request: ImageRequest, pipeline: ImagePipeline) -> ImageResponse
 
         // MARK: Events
 
@@ -85,6 +105,23 @@ extension ImagePipeline {
 }
 
 extension ImagePipeline {
+    /// An image that was decoded, as the delegate wants it to be.
+    func decompressed(_ response: ImageResponse) async throws(Error) -> ImageResponse {
+        guard let delegate else { return response }
+        let request = response.request
+        guard delegate.shouldDecompress(response: response, for: request, pipeline: self) else { return response }
+        do throws(Error) {
+            let changed = try await renderer.run("\(request)") { [self] _ in
+                delegate.decompress(response: response, request: request, pipeline: self)
+            }
+            var response = response
+            response.container = changed.container.made(of: response.container.provenance)
+            return response
+        } catch {
+            throw error.at(.decode, of: request)
+        }
+    }
+
     /// What a delegate lets be kept; nothing where it takes longer than those who want the same would wait.
     func willCache(
         _ data: Data,
@@ -162,7 +199,35 @@ extension ImagePipeline.Delegate {
         for request: ImageRequest,
         pipeline: ImagePipeline
     ) async -> Data? {
-        data
+        let answer = OneShot<Data?>()
+        willCache(data: data, image: image, for: request, pipeline: pipeline) { answer.resolve($0) }
+        return await answer.value
+    }
+
+    public func willCache(
+        data: Data,
+        image: ImageContainer?,
+        for request: ImageRequest,
+        pipeline: ImagePipeline,
+        completion: @escaping @Sendable (Data?) -> Void
+    ) {
+        completion(data)
+    }
+
+    public func shouldDecompress(
+        response: ImageResponse,
+        for request: ImageRequest,
+        pipeline: ImagePipeline
+    ) -> Bool {
+        true
+    }
+
+    public func decompress(
+        response: ImageResponse,
+        request: ImageRequest,
+        pipeline: ImagePipeline
+    ) -> ImageResponse {
+        response
     }
 
     public func imageTaskCreated(_ task: ImageTask, pipeline: ImagePipeline) {}

@@ -31,6 +31,9 @@ extension ImagePipeline {
         /// The first bytes of what came, as text without queries or as hex: of bytes that are no good, of error pages, and
         /// of bodies that broke off.
         public var excerpt: String?
+        /// The error of a loader, closure, decoder, processor or encoder of one's own that led to this one. It does not
+        /// cross processes: it is not encoded.
+        public var underlying: (any Swift.Error)?
 
         public init(
             _ code: Code,
@@ -38,7 +41,8 @@ extension ImagePipeline {
             isRetryable: Bool? = nil,
             retryAfter: Double? = nil,
             status: Int? = nil,
-            stage: Stage? = nil
+            stage: Stage? = nil,
+            underlying: (any Swift.Error)? = nil
         ) {
             self.code = code
             self.message = Self.presentable(message)
@@ -46,7 +50,13 @@ extension ImagePipeline {
             self.retryAfter = retryAfter
             self.status = status
             self.stage = stage
+            self.underlying = underlying
         }
+
+        /// Errors are equal if their codes are: messages are for people.
+        public static func == (left: Self, right: Self) -> Bool { left.code == right.code }
+
+        public func hash(into hasher: inout Hasher) { hasher.combine(code) }
 
         /// Characters of a message: an origin may have a say in it (its header fields, a place that it redirects to).
         public static let maximumMessage = 4096
@@ -61,6 +71,7 @@ extension ImagePipeline {
 
         public var description: String { "\(code.rawValue): \(message)" }
 
+        /// Without `underlying`, which need not be `Codable`.
         enum CodingKeys: String, CodingKey {
             case code, message, status, url, stage, excerpt
             case contentType = "content_type"
@@ -153,6 +164,17 @@ extension ImagePipeline {
             }
         }
     }
+}
+
+// Names of Nuke's cases without a payload, for comparisons: `error == .cancelled`, `catch .cancelled`.
+extension ImagePipeline.Error {
+    public static let cancelled = Self(.cancelled, "The request was cancelled.")
+    public static let dataMissingInCache = Self(.dataMissingInCache, "The image is in no cache.")
+    public static let dataIsEmpty = Self(.dataIsEmpty, "There were no bytes.")
+    public static let pipelineInvalidated = Self(.pipelineInvalidated, "The pipeline has been ended.")
+    /// Of a request without a URL.
+    public static let imageRequestMissing = Self(.invalidURL, "The request has no URL to load bytes from.")
+    public static let dataDownloadExceededMaximumSize = Self(.dataTooLarge, "The body is larger than the limit.")
 }
 
 extension ImagePipeline.Error {

@@ -21,14 +21,16 @@ extension ImagePipeline {
 
     func imageCacheKey(for request: ImageRequest) -> ImageCacheKey {
         delegate?.cacheKey(for: request, pipeline: self).map(ImageCacheKey.init(key:))
-            ?? ImageCacheKey(request: lastSeen(request))
+            ?? ImageCacheKey(request: named(lastSeen(request)))
     }
 
-    /// The name of an image's bytes in the data caches. Apart from the original's, also where nothing is done to it:
-    /// an encoded image is not what the origin sent.
+    /// The name of an image's bytes in the data caches: the original's if nothing is done to it, so that bytes and images
+    /// of a request have one name, as in Nuke.
     func dataCacheKey(for request: ImageRequest) -> CacheKey {
-        if let key = delegate?.cacheKey(for: request, pipeline: self) { return CacheKey(.image, [key]) }
-        return .image(of: lastSeen(request))
+        if request.changesOriginal, let key = delegate?.cacheKey(for: request, pipeline: self) {
+            return CacheKey(.image, [key])
+        }
+        return .image(of: named(lastSeen(request)))
     }
 
     /// Keeps an image that somebody asked for, once for all who have the same one; what was only a step on the way is
@@ -53,10 +55,9 @@ extension ImagePipeline {
             return false
         }
         if let provenance = response.container.provenance, !provenance.allowsEncoding { return false }
-        let isMade = !request.processors.isEmpty || request.thumbnail != nil
         return switch configuration.dataCachePolicy {
-        case .automatic, .storeAll: isMade
-        case .storeEncodedImages: isMade || response.cacheType == nil
+        case .automatic, .storeAll: request.changesOriginal
+        case .storeEncodedImages: request.changesOriginal || response.cacheType == nil
         case .storeOriginalData, .storeNothing: false
         }
     }
@@ -93,7 +94,7 @@ extension ImagePipeline {
                 } catch let error as Error {
                     throw error
                 } catch {
-                    throw Error(.encodingFailed, "the encoder failed: \(error)")
+                    throw Error(.encodingFailed, "the encoder failed: \(error)", underlying: error)
                 }
                 guard let data, !data.isEmpty else { throw Error(.encodingFailed, "the encoder gave no bytes.") }
                 return data

@@ -15,7 +15,7 @@ extension ImagePipeline {
 
     /// Does a task's work, and keeps what it brings.
     func load(_ task: ImageTask) {
-        let request = task.request
+        let request = named(task.request)
         let metrics = task.recorder
         let key = OriginalLoadKey(request)
         let claims = [
@@ -60,7 +60,7 @@ extension ImagePipeline {
     /// - Parameter found: what the data caches had of this image and of what comes before it; nil if nobody has looked.
     private func job(
         for request: ImageRequest,
-        _ found: [CacheKey: CachedData]?,
+        _ found: CacheLook?,
         _ metrics: TaskRecorder
     ) -> WorkJob<ImageResponse> {
         .starting { [self] context in
@@ -89,11 +89,11 @@ extension ImagePipeline {
 
     private func load(
         _ request: ImageRequest,
-        _ known: [CacheKey: CachedData]?,
+        _ known: CacheLook?,
         _ metrics: TaskRecorder,
         _ context: LoadContext
     ) async throws(Error) -> ImageResponse {
-        let found: [CacheKey: CachedData]
+        let found: CacheLook
         if let known { found = known } else { found = await lookUp(request) }
         if let response = try await cached(request, found, metrics, context) { return response }
         if let last = request.processors.last {
@@ -112,43 +112,19 @@ extension ImagePipeline {
         return try await fetch(request, found, metrics, context)
     }
 
-    /// One look for all that could save work: the image, what its first processors have made, and the original.
-    private func lookUp(_ request: ImageRequest) async -> [CacheKey: CachedData] {
-        let policy = request.cachePolicy
-        // What is made of an original cannot be asked about: that is done with the original.
-        if request.options.contains(.disableDiskCacheReads) || !policy.takesUnasked { return [:] }
-        var keys: [CacheKey] = []
-        var part = request
-        while true {
-            keys.append(dataCacheKey(for: part))
-            if part.processors.isEmpty { break }
-            part.processors.removeLast()
-        }
-        if request.hasOriginal {
-            keys.append(.original(of: request))
-            if let shared = CacheKey.sharedOriginal(of: request) { keys.append(shared) }
-        }
-        var found: [CacheKey: CachedData] = [:]
-        let (entries, now) = (await flights(for: request).lookUp(keys), Date())
-        for (key, entry) in zip(keys, entries) {
-            if let entry, policy.isContent(with: entry, at: now) { found[key] = entry }
-        }
-        return found
-    }
-
     /// An image that a data cache had. One whose bytes cannot be decoded is none.
     private func cached(
         _ request: ImageRequest,
-        _ found: [CacheKey: CachedData],
+        _ found: CacheLook,
         _ metrics: TaskRecorder,
         _ context: LoadContext
     ) async throws(Error) -> ImageResponse? {
         let key = dataCacheKey(for: request)
-        guard let entry = found[key] else { return nil }
-        // What was kept is the image itself: it must not be scaled down once more.
+        guard let entry = found.entries[key], entry.metadata.matches(request: request.sentFields) else { return nil }
+        // The entry is the image itself: it must not be scaled down once more.
         var plain = request
         plain.thumbnail = nil
-        return try await decode(entry, key, as: plain, isReencoded: true, request, metrics, context)
+        return try await decode(entry, key, as: plain, request, metrics, context)
     }
 
     /// What a data cache had, decoded; nil, and forgotten, where its bytes are no good.
@@ -158,7 +134,6 @@ extension ImagePipeline {
         _ entry: CachedData,
         _ key: CacheKey,
         as decoded: ImageRequest,
-        isReencoded: Bool,
         _ request: ImageRequest,
         _ metrics: TaskRecorder,
         _ context: LoadContext
@@ -166,13 +141,19 @@ extension ImagePipeline {
         do throws(Error) {
             let decoding = ImageDecodingContext(request: decoded, data: entry.data, cacheType: .disk)
             let container = try await decode(decoding, metrics, context)
-                .made(of: ImageProvenance(entry.metadata, isReencoded: isReencoded))
-            return ImageResponse(
+                .made(
+                    of: ImageProvenance(
+                        entry.metadata,
+                        isReencoded: key.kind == .image || entry.metadata.isOfEncodedImage
+                    )
+                )
+            let response = ImageResponse(
                 container: container,
                 request: request,
                 cacheType: .disk,
                 cacheLayer: entry.layer
-            ).toKeep()
+            )
+            return try await decompressed(response).toKeep()
         } catch {
             guard error.isOfTheBytes else { throw error }
             configuration.logger.debug(
@@ -228,7 +209,7 @@ extension ImagePipeline {
                 } catch let error as Error {
                     throw error
                 } catch {
-                    throw Error(.processingFailed, "\(processor.identifier) failed: \(error)")
+                    throw Error(.processingFailed, "\(processor.identifier) failed: \(error)", underlying: error)
                 }
             }
         } catch {
@@ -240,7 +221,7 @@ extension ImagePipeline {
 
     private func fetch(
         _ request: ImageRequest,
-        _ found: [CacheKey: CachedData],
+        _ found: CacheLook,
         _ metrics: TaskRecorder,
         _ context: LoadContext
     ) async throws(Error) -> ImageResponse {
@@ -250,17 +231,20 @@ extension ImagePipeline {
             }
             return ImageResponse(container: try await container(id, make, metrics), request: request).toKeep()
         }
-        for case let key? in [.original(of: request), CacheKey.sharedOriginal(of: request)] {
-            if let entry = found[key], entry.metadata.matches(request: request.sentFields),
-                let kept = try await decode(entry, key, as: request, isReencoded: false, request, metrics, context)
-            {
-                return kept
-            }
+        let own = CacheKey.original(of: request)
+        // If its bytes were no good, it is forgotten by now.
+        let look = found.entries[own] == nil ? found.original : nil
+        for case let key? in [own, CacheKey.sharedOriginal(of: request)] {
+            // Without changes the original is the image, and has been tried already.
+            guard let entry = found.entries[key], request.changesOriginal || key != own,
+                entry.metadata.matches(request: request.sentFields)
+            else { continue }
+            if let kept = try await decode(entry, key, as: request, request, metrics, context) { return kept }
         }
         let previews = PreviewDecoding()
         defer { previews.gate.end() }  // As above.
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
-            try await self.original(for: request, metrics.counts, context) { [self] partial in
+            try await self.original(for: request, metrics.counts, context, look) { [self] partial in
                 preview(of: partial, request, previews, context)
             }
         }
@@ -277,13 +261,19 @@ extension ImagePipeline {
         } catch {
             throw error.with(original.response, type: original.metadata?.type)
         }
-        return ImageResponse(
-            container: container.made(of: ImageProvenance(original.metadata)),
+        let response = ImageResponse(
+            container: container.made(
+                of: ImageProvenance(
+                    original.metadata,
+                    isReencoded: original.metadata?.isOfEncodedImage == true
+                )
+            ),
             request: request,
             urlResponse: original.response,
             cacheType: decoding.cacheType,
             cacheLayer: original.layer
-        ).toKeep()
+        )
+        return try await decompressed(response).toKeep()
     }
 
     private func container(
@@ -296,7 +286,7 @@ extension ImagePipeline {
         } catch let error as Error {
             throw error
         } catch {
-            throw Error(.dataLoadingFailed, "\(id): \(error)", stage: .load)
+            throw Error(.dataLoadingFailed, "\(id): \(error)", stage: .load, underlying: error)
         }
     }
 
@@ -304,12 +294,14 @@ extension ImagePipeline {
     ///
     /// - Parameters:
     ///   - context: work that needs them; the tasks behind it say whether they are kept. Progress goes to it.
+    ///   - look: at the caches, a moment ago.
     ///   - wantsAnswer: as of `OriginalWish`.
     ///   - onPartial: is told what has come so far, now and then, where some task wants previews.
     func original(
         for request: ImageRequest,
         _ metrics: PipelineMetrics,
         _ context: LoadContext? = nil,
+        _ look: OriginalLook? = nil,
         wantsAnswer: Bool = false,
         onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
@@ -320,7 +312,7 @@ extension ImagePipeline {
         let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
         var wish = OriginalWish(request, keeps: keeps)
         wish.wantsAnswer = wantsAnswer
-        return try await originals.original(source, wish, metrics, for: context, onPartial: onPartial)
+        return try await originals.original(source, wish, metrics, look: look, for: context, onPartial: onPartial)
     }
 }
 
@@ -330,9 +322,15 @@ extension ImageRequest {
     /// Whether its bytes are at hand: they are never kept as originals.
     var isLocal: Bool { ["file", "data"].contains(url?.scheme?.lowercased()) }
 
+    /// Whether its image is made of the original, by processors or a thumbnail, and is not the original itself.
+    var changesOriginal: Bool { !processors.isEmpty || thumbnail != nil }
+
+    /// Whether it has an original at all: an image that a closure makes has none.
+    var hasBytes: Bool { if case .image = resource { false } else { true } }
+
     /// Whether a cache may have its original.
     var hasOriginal: Bool {
-        if case .image = resource { false } else { !isLocal }
+        hasBytes && !isLocal
     }
 }
 
@@ -343,6 +341,7 @@ extension ImageResponse {
         response.request = request
         // Of which revision of a file it is, whatever the other one was told.
         response.request.revision = self.request.revision
+        response.request.originalName = request.originalName
         return response
     }
 }

@@ -12,7 +12,7 @@ extension ImagePipeline {
     ) {
         guard previews.gate.enter() else { return }
         context.enqueue(on: renders) { [self] in
-            defer { previews.gate.leave() }
+            var response: ImageResponse?
             do throws(Error) {
                 let container = try await renderer.preview(
                     of: partial.data,
@@ -21,13 +21,15 @@ extension ImagePipeline {
                 ) { [self] in
                     decoder(for: partial, request, previews)
                 }
-                let response = container.map {
+                response = container.map {
                     ImageResponse(container: $0, request: request, urlResponse: partial.response)
                 }
-                if let response { show(response, context) }
             } catch {
                 note(error, request)
             }
+            // First, as a chunk that comes in answer to this preview must find the gate open.
+            previews.gate.leave()
+            if let response { show(response, context) }
         }
     }
 
@@ -61,21 +63,23 @@ extension ImagePipeline {
     ) {
         guard gate.enter() else { return }
         context.enqueue(on: renders) { [self] in
-            defer { gate.leave() }
+            var response: ImageResponse?
             do throws(Error) {
-                var response = input
-                response.request = request
-                response.container = try await apply(
+                let container = try await apply(
                     processor,
                     to: input,
                     request,
                     isCompleted: false,
                     until: gate.cancellation
                 )
-                show(response, context)
+                response = input
+                response?.request = request
+                response?.container = container
             } catch {
                 note(error, request)
             }
+            gate.leave()  // First, as above.
+            if let response { show(response, context) }
         }
     }
 

@@ -53,22 +53,17 @@ extension ImagePipeline {
     ///   origin has answered.
     public func data(for request: ImageRequest) async throws(Error) -> (data: Data, response: URLResponse?) {
         try await whileOpen(for: request) { [self] () async throws(Error) in
-            let request = try await revised(request)
-            if !request.processors.isEmpty || request.thumbnail != nil, let cached = await kept(request) {
-                return (cached.data, nil)
+            let request = named(try await revised(request))
+            var look: OriginalLook?
+            if request.changesOriginal || !request.hasBytes {
+                let found = await lookUp(request, steps: false)
+                if let cached = found.entries[dataCacheKey(for: request)] { return (cached.data, nil) }
+                look = found.original
             }
-            let original = try await original(for: request, PipelineMetrics(), wantsAnswer: true)
+            let original = try await original(for: request, PipelineMetrics(), nil, look, wantsAnswer: true)
             await original.isStored()
             return (original.data, original.answer(for: request.url))
         }
-    }
-
-    /// What a data cache has of the image itself, if that is good enough.
-    private func kept(_ request: ImageRequest) async -> CachedData? {
-        let policy = request.cachePolicy
-        guard !request.options.contains(.disableDiskCacheReads), policy.takesUnasked else { return nil }
-        let found = await flights(for: request).lookUp([dataCacheKey(for: request)]).first ?? nil
-        return found.flatMap { policy.isContent(with: $0, at: Date()) ? $0 : nil }
     }
 
     /// The bytes of a URL.

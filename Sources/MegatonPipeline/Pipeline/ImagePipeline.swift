@@ -83,7 +83,7 @@ public final class ImagePipeline: Sendable {
         metrics: PipelineMetrics = PipelineMetrics()
     ) async throws(Error) -> [RenditionResponse] {
         try await whileOpen(for: request) { [self] () async throws(Error) in
-            try await make(renditions, of: source(of: request), metrics)
+            try await make(renditions, of: source(of: named(request)), metrics)
         }
     }
 
@@ -142,7 +142,7 @@ extension ImagePipeline {
     /// - Throws: what went wrong with the fetch.
     public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
         try await whileOpen(for: request) { [self] () async throws(Error) in
-            let original = try await original(for: request, metrics)
+            let original = try await original(for: named(request), metrics)
             await original.isStored()
         }
     }

@@ -36,6 +36,7 @@ extension Source {
         for name in URLRequest.exclusiveFields { urlRequest.setValue(nil, forHTTPHeaderField: name) }
         var plain = ImageRequest(urlRequest: urlRequest)
         plain.imageID = self.request.imageID
+        plain.originalName = self.request.originalName
         plain.credentialScope = self.request.credentialScope
         var source = Source(
             place: .remote(urlRequest),

@@ -118,7 +118,7 @@ extension OriginalLoader {
         } catch is CancellationError {
             throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load)
         } catch {
-            throw Error(.dataLoadingFailed, "willLoadData for \(source): \(error)", stage: .load)
+            throw Error(.dataLoadingFailed, "willLoadData for \(source): \(error)", stage: .load, underlying: error)
         }
         // Asked of the work too: it ends at once where the last one leaves, and its tasks hear of that in turn.
         if Task.isCancelled || !load.context.isOpen {

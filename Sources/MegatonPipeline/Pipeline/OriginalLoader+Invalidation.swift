@@ -21,7 +21,7 @@ extension OriginalLoader {
                 }
             }
         }
-        if let name = source.request.imageID, name != url.absoluteString {
+        if let name = source.request.originalName ?? source.request.imageID, name != url.absoluteString {
             var request = ImageRequest(url: url)
             request.imageID = name
             request.credentialScope = source.request.credentialScope

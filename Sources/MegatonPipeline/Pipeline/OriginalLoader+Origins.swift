@@ -71,7 +71,7 @@ extension OriginalLoader {
         } catch is CancellationError {
             throw Error(.cancelled, "The request for \(source) was cancelled.")
         } catch {
-            throw Error(.dataLoadingFailed, "\(source): \(error)")
+            throw Error(.dataLoadingFailed, "\(source): \(error)", underlying: error)
         }
         if data.isEmpty { throw Error(.dataIsEmpty, "\(source) gave no bytes.") }
         if data.count > limit { throw Error(.dataTooLarge, "\(source) gave \(data.count) bytes, more than \(limit).") }

@@ -15,6 +15,8 @@ final class OriginalLoader: Sendable {
     let demand = OriginalDemand()
     /// What previews are wanted of.
     let previews = OriginalDemand()
+    /// Loads that ended a short time ago.
+    let ends = RecentEnds()
 
     /// Threads that read local files.
     private static let fileThreads = 4
@@ -36,17 +38,19 @@ final class OriginalLoader: Sendable {
     /// The bytes of a source.
     ///
     /// - Parameters:
+    ///   - look: at the caches, a moment ago.
     ///   - parent: work that needs them: it is told the progress, and gives its priority in place of the wish's.
     ///   - onPartial: is told of unfinished ones while somebody wants previews of them, and there is a parent.
     func original(
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
+        look: OriginalLook? = nil,
         for parent: (any WorkParent)? = nil,
         onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
         do throws(Error) {
-            return try await found(source, wish, metrics, parent, onPartial)
+            return try await found(source, wish, metrics, look, parent, onPartial)
         } catch {
             // Whoever has failed: a loader of somebody else knows nothing of stages, and a limit nothing of URLs.
             throw error.about(source.request, at: .load)
@@ -57,10 +61,11 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
+        _ look: OriginalLook?,
         _ parent: (any WorkParent)?,
         _ onPartial: @escaping @Sendable (Original) -> Void
     ) async throws(Error) -> Original {
-        guard wish.asksOrigin else { return try await kept(source, wish, metrics) }
+        guard wish.asksOrigin else { return try await kept(source, wish, metrics, look) }
         switch source.place {
         case .file(let file):
             let data: Data = try await metrics.timing(\.fetching) { () async throws(Error) in
@@ -73,7 +78,7 @@ final class OriginalLoader: Sendable {
         case .inline(let data): return Original(data: data, metadata: localMetadata)
         case .closure, .remote:
             if source.cachePolicy.isExclusive, let stored = await storedAnswer(source, wish, metrics) { return stored }
-            return try await shared(source, wish, metrics, parent, onPartial)
+            return try await shared(source, wish, metrics, look, parent, onPartial)
         }
     }
 
@@ -84,10 +89,11 @@ final class OriginalLoader: Sendable {
     private func kept(
         _ source: Source,
         _ wish: OriginalWish,
-        _ metrics: PipelineMetrics
+        _ metrics: PipelineMetrics,
+        _ look: OriginalLook?
     ) async throws(Error) -> Original {
         if wish.readsCaches, source.isKept {
-            let own = await source.flights.lookUp([source.key]).first ?? nil
+            let own = await entry(source, look)
             for case let entry? in [await shared(source)?.entry, own]
             where entry.metadata.matches(request: source.sentFields)
                 && source.cachePolicy.isContent(with: entry, at: Date())
@@ -98,27 +104,33 @@ final class OriginalLoader: Sendable {
         throw Error(.dataMissingInCache, "\(source) is in no cache, and the origin is not to be asked.", stage: .load)
     }
 
+    private func entry(_ source: Source, _ look: OriginalLook?) async -> CachedData? {
+        if let look, !ends.hasEnded(source.key, since: look.mark) { return look.entry }
+        return await source.flights.lookUp([source.key]).first ?? nil
+    }
+
     // MARK: - Flights
 
     private func shared(
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
+        _ look: OriginalLook?,
         _ parent: (any WorkParent)?,
         _ onPartial: @escaping @Sendable (Original) -> Void
     ) async throws(Error) -> Original {
         var key = OriginalLoadKey(source)
         let claim = demand.claim(key, if: wish.keeps)
         defer { claim?.end() }
-        var outcome = await outcome(key, source, wish, metrics, parent, onPartial)
+        var outcome = await outcome(key, source, wish, metrics, look, parent, onPartial)
         if !wish.readsCaches, case .success(let found) = outcome.result, found.isFromCache {
             // What was joined had only been looking yet, and has found something.
             key.isReload = true
-            outcome = await self.outcome(key, source, wish, metrics, parent, onPartial)
+            outcome = await self.outcome(key, source, wish, metrics, nil, parent, onPartial)
         } else if !wish.wantsAnswer, outcome.wasCoalesced, case .success(let found) = outcome.result, found.isStale {
             // What was joined was content with a stale entry, which this caller may be here to refresh.
             key.isRefresh = true
-            outcome = await self.outcome(key, source, wish, metrics, parent, onPartial)
+            outcome = await self.outcome(key, source, wish, metrics, nil, parent, onPartial)
         }
         let original = try outcome.result.get()
         if outcome.wasCoalesced {
@@ -136,11 +148,13 @@ final class OriginalLoader: Sendable {
         _ source: Source,
         _ wish: OriginalWish,
         _ metrics: PipelineMetrics,
+        _ look: OriginalLook?,
         _ parent: (any WorkParent)?,
         _ onPartial: @escaping @Sendable (Original) -> Void
     ) async -> WorkOutcome<Original> {
         let job = WorkJob<Original>.running { [self] context throws(Error) in
-            let load = Load(source: source, wish: wish, metrics: metrics, context: context)
+            defer { ends.note(source.key) }
+            let load = Load(source: source, wish: wish, metrics: metrics, look: look, context: context)
             return try await metrics.notingWaits(for: .load) { () async throws(Error) in
                 try await wish.readsCaches ? lead(load).get() : fetch(nil, load).get()
             }
@@ -154,6 +168,7 @@ final class OriginalLoader: Sendable {
         let source: Source
         let wish: OriginalWish
         let metrics: PipelineMetrics
+        let look: OriginalLook?
         let context: WorkContext<Original>
         /// What was found beneath the source's `sharedKey`.
         var shared: Shared?
@@ -168,11 +183,7 @@ final class OriginalLoader: Sendable {
         for _ in 0..<ImagePipeline.roundLimit {
             load.shared = await shared(source)
             if let answer = answer(load.shared, load) { return .success(answer) }
-            let decision = await source.flights.begin(
-                [source.key],
-                after: awaited,
-                maximumFailureAge: source.request.failureAge
-            ).first
+            let decision = await decision(load, after: awaited)
             // What has been waited for is newer than the request.
             if awaited.isEmpty, let answer = await steered(decision, load) { return answer }
             switch decision {
@@ -203,6 +214,21 @@ final class OriginalLoader: Sendable {
             }
         }
         return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere, again and again."))
+    }
+
+    /// Of the look that the asker has had, unless a load of the same original has ended since.
+    private func decision(_ load: Load, after awaited: [FlightWait]) async -> FlightDecision? {
+        let source = load.source
+        if awaited.isEmpty, let look = load.look, let flights = source.flights as? LocalFlights,
+            !ends.hasEnded(source.key, since: look.mark)
+        {
+            return flights.decision(source.key, look.entry, hasPartial: look.hasPartial)
+        }
+        return await source.flights.begin(
+            [source.key],
+            after: awaited,
+            maximumFailureAge: source.request.failureAge
+        ).first
     }
 
     private func isAllowed(_ cached: CachedData, _ load: Load) -> Bool {

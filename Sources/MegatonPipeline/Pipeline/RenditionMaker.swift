@@ -100,8 +100,7 @@ final class RenditionMaker: Sendable {
         let source = order.source
         do throws(Error) {
             let keeps = configuration.dataCachePolicy.keepsOriginals && order.wish.keeps
-            let wish = OriginalWish(source.request, keeps: keeps)
-            let original = try await originals.original(source, wish, order.metrics, for: order.context)
+            let original = try await original(OriginalWish(source.request, keeps: keeps), order)
             let new = led.filter { !original.isSource(of: $0.lead.stale) }
             let images: [EncodedImage]
             do throws(Error) {
@@ -122,6 +121,15 @@ final class RenditionMaker: Sendable {
         } catch {
             return await fail(led, error, order)
         }
+    }
+
+    /// The bytes of the origin. An image that was encoded under the same name is no source of renditions.
+    private func original(_ wish: OriginalWish, _ order: Order) async throws(Error) -> Original {
+        let found = try await originals.original(order.source, wish, order.metrics, for: order.context)
+        guard found.metadata?.isOfEncodedImage == true else { return found }
+        var anew = wish
+        (anew.readsCaches, anew.keeps) = (false, false)
+        return try await originals.original(order.source, anew, order.metrics, for: order.context)
     }
 
     /// Counts who made what. A picture that planes could not decode was decoded twice, which is told once for each.

@@ -6,10 +6,12 @@ public enum ImageProcessingOptions {
     /// What a length is counted in.
     ///
     /// Nuke's default is `.points`, of which the device's screen knows how many pixels each is. A server has no screen.
-    public enum Unit: Sendable, Hashable {
+    public enum Unit: Sendable, Hashable, CustomStringConvertible {
         case pixels
         /// So many pixels each, the client's device pixel ratio.
         case points(scale: Double)
+
+        public var description: String { if case .pixels = self { "pixels" } else { "points" } }
 
         func pixels(_ length: Double) -> Double {
             switch self {
@@ -20,7 +22,7 @@ public enum ImageProcessingOptions {
     }
 
     /// A line along the inner side of a shape's edge.
-    public struct Border: Sendable, Hashable {
+    public struct Border: Sendable, Hashable, CustomStringConvertible {
         public let color: Color
         /// Pixels.
         public let width: Double
@@ -29,6 +31,10 @@ public enum ImageProcessingOptions {
         public init(color: Color, width: Double = 1, unit: Unit = .pixels) {
             self.color = color
             self.width = unit.pixels(width)
+        }
+
+        public var description: String {
+            "Border(color: \(color.description.uppercased()), width: \(width) pixels)"
         }
     }
 }

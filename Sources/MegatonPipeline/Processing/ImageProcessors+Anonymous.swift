@@ -15,7 +15,7 @@ extension ImageProcessors {
 
         public var identifier: String { ImageProcessors.identifier("anonymous", ["id": ImageProcessors.text(id)]) }
 
-        public var description: String { "Anonymous(\(id))" }
+        public var description: String { "AnonymousProcessor(identifier: \(id))" }
 
         public func process(_ image: PlatformImage) -> PlatformImage? { closure(image) }
     }

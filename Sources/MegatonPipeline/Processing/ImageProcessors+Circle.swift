@@ -1,11 +1,13 @@
 extension ImageProcessors {
     /// Cuts the largest circle out of a picture's middle. What is outside of it is transparent.
-    public struct Circle: ImageProcessing, Hashable {
+    public struct Circle: ImageProcessing, Hashable, CustomStringConvertible {
         private let border: ImageProcessingOptions.Border?
 
         public init(border: ImageProcessingOptions.Border? = nil) { self.border = border }
 
         public var identifier: String { ImageProcessors.identifier("circle", ["border": border.name]) }
+
+        public var description: String { "Circle(border: \(border?.description ?? "nil"))" }
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? circle(image, ProcessingBounds()) }
 

@@ -13,7 +13,7 @@ extension ImageProcessors {
             "megaton/composition?" + processors.map { ImageProcessors.text($0.identifier) }.joined(separator: ",")
         }
 
-        public var description: String { "Composition(\(processors.map(\.identifier)))" }
+        public var description: String { "Composition(processors: \(processors))" }
 
         public func process(_ image: PlatformImage) -> PlatformImage? {
             processors.reduce(image as PlatformImage?) { image, processor in image.flatMap(processor.process) }

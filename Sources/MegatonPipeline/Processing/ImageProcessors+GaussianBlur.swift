@@ -1,7 +1,7 @@
 extension ImageProcessors {
     /// Blurs a picture. Its size stays, and what is opaque stays so: beyond the edges the pixels are those of the
     /// edges.
-    public struct GaussianBlur: ImageProcessing, Hashable {
+    public struct GaussianBlur: ImageProcessing, Hashable, CustomStringConvertible {
         /// The largest radius, in pixels: the work grows with it.
         static let most = 250
 
@@ -12,6 +12,8 @@ extension ImageProcessors {
         public init(radius: Int = 8) { self.radius = max(0, radius) }
 
         public var identifier: String { ImageProcessors.identifier("gaussian_blur", ["radius": "\(radius)"]) }
+
+        public var description: String { "GaussianBlur(radius: \(radius))" }
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? blurred(image, ProcessingBounds()) }
 

@@ -5,7 +5,7 @@ extension ImageProcessors {
     ///
     /// A side may be given as very large, like Nuke's 9999, to leave it to the other; what comes out has the limits of
     /// `RenderLimits`.
-    public struct Resize: ImageProcessing, Hashable {
+    public struct Resize: ImageProcessing, Hashable, CustomStringConvertible {
         /// Pixels.
         private let width: Double
         private let height: Double
@@ -62,6 +62,10 @@ extension ImageProcessors {
                     "s": "\(width)x\(height)", "cm": contentMode.rawValue, "crop": "\(crop)", "upscale": "\(upscale)",
                 ]
             )
+        }
+
+        public var description: String {
+            "Resize(size: (\(width), \(height)) pixels, contentMode: \(contentMode), crop: \(crop), upscale: \(upscale))"
         }
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? resized(image, ProcessingBounds()) }

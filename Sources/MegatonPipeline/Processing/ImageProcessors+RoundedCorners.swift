@@ -1,6 +1,6 @@
 extension ImageProcessors {
     /// Rounds a picture's corners. What is outside of them is transparent; the size stays.
-    public struct RoundedCorners: ImageProcessing, Hashable {
+    public struct RoundedCorners: ImageProcessing, Hashable, CustomStringConvertible {
         /// Pixels.
         private let radius: Double
         private let border: ImageProcessingOptions.Border?
@@ -17,6 +17,10 @@ extension ImageProcessors {
 
         public var identifier: String {
             ImageProcessors.identifier("rounded_corners", ["radius": "\(radius)", "border": border.name])
+        }
+
+        public var description: String {
+            "RoundedCorners(radius: \(radius) pixels, border: \(border?.description ?? "nil"))"
         }
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? rounded(image, ProcessingBounds()) }

@@ -94,6 +94,6 @@ package struct RenderStages: Sendable {
     private var deadline: RenderDeadline { RenderDeadline(.now + limits.time) }
 
     private static var failure: ImagePipeline.Error {
-        ImagePipeline.Error(.renderFailed, "planes cannot be made into that: --engine vips can.")
+        ImagePipeline.Error(.renderFailed, "planes cannot be made into that: Configuration.renderEngine .vips can.")
     }
 }

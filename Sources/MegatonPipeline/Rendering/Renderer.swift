@@ -73,7 +73,11 @@ final class Renderer: Sendable {
                 } catch let error as Error {
                     throw error
                 } catch {
-                    throw Error(.corruptImage, "\(type(of: decoder)) cannot decode it: \(error)")
+                    throw Error(
+                        .corruptImage,
+                        "\(type(of: decoder)) cannot decode it: \(error)",
+                        underlying: error
+                    )
                 }
             }
         }
@@ -209,7 +213,7 @@ final class Renderer: Sendable {
         } catch is CancellationError {
             throw Error(.cancelled, "The rendering of \(context) was cancelled.")
         } catch {
-            throw Error(.renderFailed, "\(context): \(error)")
+            throw Error(.renderFailed, "\(context): \(error)", underlying: error)
         }
     }
 
