@@ -82,7 +82,8 @@ struct WorkerOptions: ParsableArguments {
         name: .long,
         help: ArgumentHelp(
             "MiB that pictures may take at a time while they are made, by an estimate from their headers; for all workers of a "
-                + "run together. Half of what the machine or the control group has unless given.",
+                + "run together. Half of what the machine or the control group has unless given. Downloads above 4 MiB are in "
+                + "temporary files (TMPDIR); a worker takes at most 256 MiB more than this.",
             valueName: "mib"
         )
     )

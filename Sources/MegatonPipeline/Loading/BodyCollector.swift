@@ -20,6 +20,8 @@ final class BodyCollector: Sendable {
         case isTooLarge
         /// The load is to be given up: what it sends does not continue what is here.
         case isUseless
+        /// The bytes cannot be held.
+        case failed(ImagePipeline.Error)
         case progress(Int64, Int64, part: ResumableDownload?)
     }
 
@@ -56,8 +58,10 @@ final class BodyCollector: Sendable {
     @Sendable func append(_ data: Data, _ response: URLResponse) {
         let step = state.withLock { state -> Step in
             if state.isAnswered { return .late }
-            guard state.download.receive(data, response) else { return .isUseless }
-            if state.download.body.count > limit { return .isTooLarge }
+            guard state.download.receive(data, response) else {
+                return state.download.failure.map { .failed($0) } ?? .isUseless
+            }
+            if state.download.count > limit { return .isTooLarge }
             let (completed, total) = state.download.progress
             let wantsPart = completed != total && watch.wantsPart()
             return .progress(Int64(completed), Int64(total ?? 0), part: wantsPart ? state.download : nil)
@@ -65,6 +69,7 @@ final class BodyCollector: Sendable {
         switch step {
         case .late: break
         case .isUseless: answer { _ in .again }
+        case .failed(let error): answer { _ in .failed(error, kept: nil) }
         case .isTooLarge: fail(ImagePipeline.Error(.dataTooLarge, "The body is larger than \(limit) bytes."))
         case .progress(let completed, let total, let part):
             watch.onProgress(completed, total)

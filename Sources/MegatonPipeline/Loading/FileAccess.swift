@@ -65,6 +65,12 @@ public struct FileAccess: Sendable {
     /// - Parameter limit: bytes.
     /// - Throws: `.dataTooLarge`, `.incompleteBody` where it changed while it was read, `.accessDenied`.
     public func read(_ file: File, limit: Int) throws(ImagePipeline.Error) -> Data {
+        try read(file, limit: limit, BodySpool())
+    }
+
+    /// Reads a file whole: into another file without a name if it is large. It is not mapped itself, as it may be cut short
+    /// by others.
+    func read(_ file: File, limit: Int, _ spool: BodySpool) throws(ImagePipeline.Error) -> Data {
         guard file.size <= limit else {
             throw ImagePipeline.Error(
                 .dataTooLarge,
@@ -79,6 +85,25 @@ public struct FileAccess: Sendable {
         guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(file.path) }
         try requireRoot(of: opened, asked: file.path)
         try Self.requireUnchanged(file, descriptor)
+        let data: Data
+        if file.size > spool.threshold, let copy = try spool.makeFile() {
+            let bytes: Data?
+            do throws(SpoolFile.Fault) {
+                bytes = try copy.fill(from: descriptor, file.size) ? copy.bytes(file.size) : nil
+            } catch {
+                throw BodySpool.full(error)
+            }
+            guard let bytes else { throw Self.changed(file) }
+            data = bytes
+        } else {
+            data = try Self.bytes(file, descriptor)
+        }
+        // Bytes of two revisions, or of another one than the names will say.
+        try Self.requireUnchanged(file, descriptor)
+        return data
+    }
+
+    private static func bytes(_ file: File, _ descriptor: Int32) throws(ImagePipeline.Error) -> Data {
         var data = Data(count: file.size)
         let count = data.withUnsafeMutableBytes { buffer in
             var filled = 0
@@ -90,9 +115,7 @@ public struct FileAccess: Sendable {
             }
             return filled
         }
-        guard count == file.size else { throw Self.changed(file) }
-        // Bytes of two revisions, or of another one than the names will say.
-        try Self.requireUnchanged(file, descriptor)
+        guard count == file.size else { throw changed(file) }
         return data
     }
 

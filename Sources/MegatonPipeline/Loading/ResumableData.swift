@@ -46,10 +46,31 @@ struct ResumableData: Sendable, Equatable {
     /// Of what was stored for somebody else: afterwards it is left alone, seconds.
     static let longestStorage: Double = 24 * 3600
 
+    /// As below, of bytes that are at hand.
+    init?(
+        request: URLRequest,
+        response: URLResponse?,
+        data: Data,
+        continuing previous: ResumableData? = nil,
+        hidden: HiddenFields? = nil,
+        limits: Limits = Limits()
+    ) {
+        self.init(
+            request: request,
+            response: response,
+            count: data.count,
+            data: { data },
+            continuing: previous,
+            hidden: hidden,
+            limits: limits
+        )
+    }
+
     /// What is to be kept of a load that was cut off after its response.
     ///
     /// - Parameters:
-    ///   - data: all bytes from the first one on: those that were kept before, too, where the answer has continued
+    ///   - count: of the bytes.
+    ///   - data: all bytes from the first one on, asked for where they are worth it: those that were kept before, too, where the answer has continued
     ///     them.
     ///   - previous: what the request was to resume; it counts where the answer continues it.
     ///   - hidden: nothing unless it is said; what the request shows itself is seen.
@@ -57,7 +78,8 @@ struct ResumableData: Sendable, Equatable {
     init?(
         request: URLRequest,
         response: URLResponse?,
-        data: Data,
+        count: Int,
+        data: () -> Data,
         continuing previous: ResumableData? = nil,
         hidden: HiddenFields? = nil,
         limits: Limits = Limits()
@@ -72,8 +94,10 @@ struct ResumableData: Sendable, Equatable {
         guard HTTPFreshness.mayKeep(merged, status: 200, isAuthorized: hidden.isAuthorized),
             hidden.areIrrelevant(to: merged),
             let validator = previous?.validator ?? Self.strongValidator(headers),
-            data.count >= max(1, limits.least), data.count < total, total <= limits.most
+            count >= max(1, limits.least), count < total, total <= limits.most
         else { return nil }
+        let data = data()
+        guard data.count == count else { return nil }
         self.url = url
         self.validator = validator
         self.total = total
@@ -201,6 +225,19 @@ struct ResumableData: Sendable, Equatable {
 // MARK: - In a cache
 
 extension ResumableData {
+    /// The same with its bytes in a file, if they are many.
+    func spooled(_ spool: BodySpool) -> ResumableData {
+        ResumableData(url, validator, total, spool.spooled(data), headers)
+    }
+
+    private init(_ url: URL, _ validator: String, _ total: Int, _ data: Data, _ headers: [String: String]) {
+        self.url = url
+        self.validator = validator
+        self.total = total
+        self.data = data
+        self.headers = headers
+    }
+
     /// What travels before the bytes.
     private struct Header: Codable {
         let url: URL

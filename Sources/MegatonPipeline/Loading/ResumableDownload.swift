@@ -17,7 +17,10 @@ struct ResumableDownload {
     /// What is to be sent.
     private(set) var request: URLRequest
     /// From the first byte on.
-    private(set) var body = Data()
+    private var buffer: BodyBuffer
+    private let spool: BodySpool
+    /// What keeps the bytes from being held. The load is to be given up.
+    private(set) var failure: ImagePipeline.Error?
     private let plain: URLRequest
     /// What the request that is sent shows beyond this one. To be set before anything comes.
     var hidden: HiddenFields
@@ -32,12 +35,16 @@ struct ResumableDownload {
     ///   - request: without a range.
     ///   - partial: what an earlier attempt has left.
     ///   - hidden: nothing unless it is said; what the request shows itself is seen.
+    ///   - spool: where the body is while it comes; in memory by default.
     init(
         _ request: URLRequest,
         resuming partial: ResumableData?,
         hidden: HiddenFields? = nil,
-        limits: ResumableData.Limits = ResumableData.Limits()
+        limits: ResumableData.Limits = ResumableData.Limits(),
+        spool: BodySpool = BodySpool()
     ) {
+        self.spool = spool
+        buffer = BodyBuffer(spool)
         plain = request
         self.request = request
         self.hidden = hidden ?? HiddenFields(sent: request, known: request, scope: nil)
@@ -45,20 +52,34 @@ struct ResumableDownload {
         if let partial, partial.total <= limits.most, partial.resume(&self.request) { self.partial = partial }
     }
 
+    /// What has come so far. Of a large body these are the bytes of a file.
+    var body: Data { buffer.snapshot }
+    /// Bytes of what has come so far.
+    var count: Int { buffer.count }
+
     /// Bytes of the whole body, with those that were kept; the total is nil where it is not known.
     var progress: (completed: Int, total: Int?) {
-        if let partial { return (max(body.count, partial.data.count), partial.total) }
+        if let partial { return (max(count, partial.data.count), partial.total) }
         let expected = response?.expectedContentLength ?? -1
-        return (body.count, expected > 0 ? Int(clamping: expected) : nil)
+        return (count, expected > 0 ? Int(clamping: expected) : nil)
     }
 
     /// Takes what has come.
     ///
-    /// - Returns: false where the load is to be cancelled and `request` to be sent once more.
+    /// - Returns: false where the load is to be cancelled: `request` is to be sent once more, unless there is a `failure`.
     mutating func receive(_ chunk: Data, _ response: URLResponse) -> Bool {
+        do throws(ImagePipeline.Error) {
+            return try take(chunk, response)
+        } catch {
+            failure = error
+            return false
+        }
+    }
+
+    private mutating func take(_ chunk: Data, _ response: URLResponse) throws(ImagePipeline.Error) -> Bool {
         if self.response == nil, let partial {
             switch partial.splice(with: response as? HTTPURLResponse) {
-            case .append: body = partial.data
+            case .append: try buffer.append(partial.data, total: partial.total)
             case .restart: self.partial = nil
             case .forget(let retries):
                 forget()
@@ -66,30 +87,23 @@ struct ResumableDownload {
             case .keep: (self.partial, untouched) = (nil, partial)
             }
         }
-        let isFirst = self.response == nil
         self.response = response
-        if isFirst, body.isEmpty, chunk.count == progress.total {
-            // All of it: nothing is copied.
-            body = chunk
-            return true
-        }
-        if isFirst, let total = progress.total { body.reserveCapacity(min(total, limits.most)) }
-        body.append(chunk)
+        try buffer.append(chunk, total: progress.total.map { min($0, limits.most) })
         return true
     }
 
     /// - Parameter error: nil where all has come.
     mutating func end(_ error: ImagePipeline.Error?) -> Outcome {
         guard let error else {
-            guard let partial, let rest = response as? HTTPURLResponse else { return .done(body, response) }
-            if partial.isWhole(body) { return .done(body, partial.whole(with: rest) ?? rest) }
+            guard let partial, let rest = response as? HTTPURLResponse else { return done(response) }
+            if count == partial.total { return done(partial.whole(with: rest) ?? rest) }
             let missing = ImagePipeline.Error(
                 .incompleteBody,
-                "\(plain.url?.redacted ?? "") gave \(body.count) of \(partial.total) bytes: try again."
+                "\(plain.url?.redacted ?? "") gave \(count) of \(partial.total) bytes: try again."
             )
             return end(missing)
         }
-        guard response == nil else { return .failed(error.with(response, body), kept: kept) }
+        guard response == nil else { return .failed(error.with(response, buffer.prefix(Excerpt.bytes)), kept: kept) }
         guard let partial else { return .failed(error, kept: nil) }
         switch partial.splice(after: error) {
         case .keep, .append: return .failed(error, kept: partial)
@@ -100,13 +114,22 @@ struct ResumableDownload {
         }
     }
 
+    private func done(_ response: URLResponse?) -> Outcome {
+        do throws(ImagePipeline.Error) {
+            return .done(try buffer.data(), response)
+        } catch {
+            return .failed(error, kept: nil)
+        }
+    }
+
     /// What is worth being kept if the load ends here.
     var kept: ResumableData? {
         if let untouched { return untouched }
         return ResumableData(
             request: plain,
             response: response,
-            data: body,
+            count: count,
+            data: { buffer.snapshot },
             continuing: partial,
             hidden: hidden,
             limits: limits
@@ -115,7 +138,7 @@ struct ResumableDownload {
 
     /// Lets go of the bytes once the outcome is known.
     mutating func clear() {
-        body = Data()
+        buffer = BodyBuffer(spool)
         (partial, untouched) = (nil, nil)
     }
 

@@ -63,6 +63,12 @@ extension ImagePipeline {
         public var types = AssetType.supported
         /// Bytes of a source.
         public var maximumDataSize = 64 * 1024 * 1024
+        /// Bytes: larger bodies of downloads, and larger local files, are in temporary files without a name until they are
+        /// rendered, and no longer in this process's memory. 4 MiB by default.
+        public var maximumBodyInMemory = 4 * 1024 * 1024
+        /// The directory of these files: `TMPDIR` if it is not set, else `/var/tmp` or `/tmp`. Where no file can be made
+        /// there, bodies are held in memory, and the log says so once.
+        public var temporaryDirectory: URL?
         /// Sources fetched at a time.
         public var fetchConcurrency = 32
         /// Sources rendered at a time: threads. The number of processors by default.

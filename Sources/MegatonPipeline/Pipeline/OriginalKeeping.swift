@@ -16,6 +16,7 @@ final class OriginalKeeping: Sendable {
     /// Nil where the bytes must not be kept.
     private let entry: CachedData?
     private let willCache: (@Sendable (Data) async -> Data?)?
+    private let copies: CopyGate?
     private let state: Mutex<State>
 
     /// Ends the flight at once, whoever is cancelled meanwhile: others wait for it.
@@ -26,6 +27,7 @@ final class OriginalKeeping: Sendable {
     ///   - isReplacing: whether the first of `shared` has an entry, which must not outlive this answer.
     ///   - isWanted: whether somebody wants the entry kept.
     ///   - willCache: what is kept in the place of the bytes; nil for these.
+    ///   - copies: admits what is stored; nil admits all.
     init(
         _ flights: any FlightCoordinating,
         _ key: CacheKey,
@@ -34,8 +36,10 @@ final class OriginalKeeping: Sendable {
         shared: [CacheKey]? = nil,
         isReplacing: Bool = false,
         isWanted: Bool,
-        willCache: (@Sendable (Data) async -> Data?)? = nil
+        willCache: (@Sendable (Data) async -> Data?)? = nil,
+        copies: CopyGate? = nil
     ) {
+        self.copies = copies
         self.flights = flights
         self.willCache = willCache
         let (places, isShared) = (shared ?? [key], shared != nil)
@@ -48,14 +52,18 @@ final class OriginalKeeping: Sendable {
         // cache's own time-outs and the limit that `willCache` has.
         let task = Task {
             let kept = await kept?.replaced(willCache)
-            if let lead, !isShared || kept == nil {
-                await flights.finish([(lead, kept)])
-                if isReplacing { for place in places { await flights.discard(place) } }
-            } else if let kept {
-                for place in places { await flights.keep(kept, for: place) }
-                // The entry is elsewhere: those who wait look there first.
-                if let lead { await flights.fail([lead], error: .init(.cancelled, "The entry is under a shared key.")) }
+            let isDone = await copies.perform(kept) {
+                if let lead, !isShared || kept == nil {
+                    await flights.finish([(lead, kept)])
+                    if isReplacing { for place in places { await flights.discard(place) } }
+                } else if let kept {
+                    for place in places { await flights.keep(kept, for: place) }
+                    // The entry is elsewhere: those who wait look there first.
+                    guard let lead else { return }
+                    await flights.fail([lead], error: .init(.cancelled, "The entry is under a shared key."))
+                }
             }
+            if let lead, !isDone { await flights.finish([(lead, nil)]) }
         }
         state = Mutex(State(isKept: kept != nil, task: task))
     }
@@ -67,14 +75,16 @@ final class OriginalKeeping: Sendable {
             if state.isKept { return }
             state.isKept = true
             // Unstructured, as the one before, which it follows: that may forget what was there.
-            state.task = Task { [flights, places, isShared, lead, willCache, before = state.task] in
+            state.task = Task { [flights, places, isShared, lead, willCache, copies, before = state.task] in
                 await before.value
                 guard let entry = await entry.replaced(willCache) else { return }
-                for place in places {
-                    if lead == nil || isShared {
-                        await flights.keep(entry, for: place)
-                    } else {
-                        await flights.store(entry, for: place)
+                await copies.perform(entry) {
+                    for place in places {
+                        if lead == nil || isShared {
+                            await flights.keep(entry, for: place)
+                        } else {
+                            await flights.store(entry, for: place)
+                        }
                     }
                 }
             }
@@ -83,6 +93,16 @@ final class OriginalKeeping: Sendable {
 
     /// Returns when everything that was wanted so far is kept.
     func ended() async { await state.withLock { $0.task }.value }
+}
+
+extension CopyGate? {
+    /// Does what stores an entry, if it is not too many bytes at once.
+    @discardableResult
+    fileprivate func perform(_ entry: CachedData?, _ work: () async -> Void) async -> Bool {
+        if let self, let entry { return await self.perform(entry.data, work) }
+        await work()
+        return true
+    }
 }
 
 extension CachedData {

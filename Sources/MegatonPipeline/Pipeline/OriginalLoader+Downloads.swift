@@ -22,6 +22,7 @@ extension OriginalLoader {
             cache,
             load.source.key,
             interval: configuration.resumableDataInterval,
+            copies: copies,
             logger: configuration.logger
         )
     }
@@ -29,7 +30,7 @@ extension OriginalLoader {
     /// What an earlier download has left. Who asks whether something else has changed asks for no part.
     func partial(for request: URLRequest, _ keeping: PartialKeeping?, _ load: Load) async -> ResumableData? {
         guard load.wish.readsCaches, !request.isConditional else { return nil }
-        return await keeping?.find()
+        return await keeping?.find()?.spooled(spool)
     }
 
     /// Loads all, or the rest, in which case the answer is as one to all would have been.
@@ -40,7 +41,7 @@ extension OriginalLoader {
         _ load: Load
     ) async throws(Error) -> Loaded {
         let limits = ResumableData.Limits(most: limit)
-        var download = ResumableDownload(request, resuming: partial, limits: limits)
+        var download = ResumableDownload(request, resuming: partial, limits: limits, spool: spool)
         let sent = try await prepared(download.request, load)
         // RFC 9111 section 3.5: what the delegate has just added counts too.
         download.hidden = HiddenFields(sent: sent, known: download.request, scope: load.source.request.credentialScope)

@@ -186,7 +186,8 @@ extension OriginalLoader {
             isReplacing: load.shared?.entry != nil,
             isWanted: demand.contains(OriginalLoadKey(load.source)),
             // What is kept already was looked at when it came.
-            willCache: stale == nil ? load.source.hooks?.willCache : nil
+            willCache: stale == nil ? load.source.hooks?.willCache : nil,
+            copies: copies
         )
         return Original(data: data, metadata: metadata, response: response, keeping: keeping)
     }

@@ -68,9 +68,10 @@ final class OriginalLoader: Sendable {
         guard wish.asksOrigin else { return try await kept(source, wish, metrics, look) }
         switch source.place {
         case .file(let file):
+            let access = configuration.fileAccess
             let data: Data = try await metrics.timing(\.fetching) { () async throws(Error) in
-                try await onFileThread { [access = configuration.fileAccess, limit] () throws(Error) in
-                    try access.read(file, limit: limit)
+                try await onFileThread { [limit, spool] () throws(Error) in
+                    try access.read(file, limit: limit, spool)
                 }
             }
             metrics.update { $0.bytesIn += data.count }
@@ -84,6 +85,17 @@ final class OriginalLoader: Sendable {
 
     var localMetadata: CachedData.Metadata { CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds) }
     var limit: Int { configuration.maximumDataSize }
+    /// Admits copies of large bodies on their way to a cache.
+    var copies: CopyGate { CopyGate(configuration.memoryBudget, threshold: configuration.maximumBodyInMemory) }
+    /// Where bodies are while they come.
+    var spool: BodySpool {
+        BodySpool(
+            threshold: max(0, configuration.maximumBodyInMemory),
+            directory: configuration.temporaryDirectory?.path(percentEncoded: false),
+            memory: .process,
+            logger: configuration.logger
+        )
+    }
 
     /// What a cache has.
     private func kept(

@@ -34,13 +34,16 @@ final class PartialKeeping: Sendable {
     private let cache: any DataCaching
     private let key: String
     private let interval: Duration
+    private let copies: CopyGate
     private let logger: Logger
     private let state: Mutex<State>
 
     /// - Parameters:
     ///   - original: the key of what is downloaded.
     ///   - interval: between two checkpoints of a download that takes long.
-    init(_ cache: any DataCaching, _ original: CacheKey, interval: Duration, logger: Logger) {
+    ///   - copies: admits what is written.
+    init(_ cache: any DataCaching, _ original: CacheKey, interval: Duration, copies: CopyGate, logger: Logger) {
+        self.copies = copies
         self.cache = cache
         key = CacheKey.partial(of: original).description
         self.interval = interval
@@ -90,11 +93,13 @@ final class PartialKeeping: Sendable {
     }
 
     private func write(_ partial: ResumableData) async {
-        do {
-            await cache.storeData(try partial.encoded(), for: key)
-            state.withLock { $0.kept = Kept(partial) }
-        } catch {
-            logger.debug("the beginning of a download was not kept", metadata: ["error": "\(error)"])
+        await copies.perform(partial.data) {
+            do {
+                await cache.storeData(try partial.encoded(), for: key)
+                state.withLock { $0.kept = Kept(partial) }
+            } catch {
+                logger.debug("the beginning of a download was not kept", metadata: ["error": "\(error)"])
+            }
         }
         state.withLock { $0.isWriting = false }
     }

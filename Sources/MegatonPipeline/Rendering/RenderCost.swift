@@ -3,6 +3,11 @@ struct RenderCost: Sendable, Equatable {
     var bytes: Int
     /// Whether its picture has to be held as a whole to be decoded or encoded: such work waits in a line of its own.
     var isDear: Bool
+
+    /// With bytes that are read beside it, as far as there will ever be room for them.
+    func adding(_ more: Int, within limit: Int) -> RenderCost {
+        RenderCost(bytes: max(bytes, min(bytes.addingReportingOverflow(more).partialValue, limit)), isDear: isDear)
+    }
 }
 
 extension RenderPlan {

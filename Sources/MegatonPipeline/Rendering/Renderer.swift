@@ -50,7 +50,7 @@ final class Renderer: Sendable {
         } catch {
             throw error.about(context)
         }
-        return try await perform(context, turn) { [engine, limits, types] () throws(Error) in
+        return try await perform(context, data, turn) { [engine, limits, types] () throws(Error) in
             let type = try types.sniff(data)
             let plan = try RenderPlan(probing: data, type, renditions, engine, limits)
             return (plan, { (deadline) throws(Error) in try engine.execute(plan, data, deadline: deadline) })
@@ -81,7 +81,7 @@ final class Renderer: Sendable {
                 }
             }
         }
-        return try await perform(context, turn) { () throws(Error) in
+        return try await perform(context, data, turn) { () throws(Error) in
             let plan = try decoder.plan(data)
             return (plan, { (deadline) throws(Error) in try decoder.decode(data, plan, deadline) })
         }
@@ -140,12 +140,16 @@ final class Renderer: Sendable {
     }
 
     /// Plans, and executes as soon as there is memory for it: at once on the same thread where there is.
+    ///
+    /// - Parameter data: a body in a file is this process's memory while it is read, and no longer.
     private func perform<Value: Sendable>(
         _ context: String,
+        _ data: Data,
         _ turn: RenderTurn? = nil,
         _ prepare: @escaping @Sendable () throws(Error) -> (RenderPlan, Execution<Value>)
     ) async throws(Error) -> Value {
         let cancellation = RenderCancellation()
+        defer { SpoolFile.releasePages(of: data) }
         let attempt: Attempt<Value> = try await cancelling(cancellation) { () throws(Error) in
             try await onThread(context, turn) { [self] in
                 try timed {
@@ -154,10 +158,12 @@ final class Renderer: Sendable {
                     let (plan, execute) = try prepare()
                     // No codec can be stopped while it reads a header, so that the time may be over behind it.
                     if deadline.mustEnd, let error = deadline.error { throw error }
-                    guard try budget.takeIfFree(plan.cost) else {
-                        return .mustWait(plan.cost, execute, start.duration(to: .now))
+                    let cost = plan.cost.adding(SpoolFile.bytes(of: data), within: budget.bytes)
+                    guard try budget.takeIfFree(cost) else {
+                        SpoolFile.releasePages(of: data)
+                        return .mustWait(cost, execute, start.duration(to: .now))
                     }
-                    defer { budget.give(plan.cost) }
+                    defer { budget.give(cost) }
                     return .done(try execute(deadline))
                 }
             }

@@ -1,0 +1,108 @@
+internal import Foundation
+
+/// The bytes of one body as they come, in memory or in a file. Whoever copies it may read, and must not append.
+struct BodyBuffer: Sendable {
+    private enum Storage {
+        case empty
+        /// All of it came at once: nothing was copied.
+        case whole(Data)
+        case memory(BodyBlock)
+        case file(SpoolFile)
+    }
+
+    private let spool: BodySpool
+    private var storage = Storage.empty
+    private(set) var count = 0
+
+    /// Bytes of memory for a body of unknown length at first.
+    private static let firstCapacity = 256 << 10
+
+    init(_ spool: BodySpool) { self.spool = spool }
+
+    /// - Parameter total: bytes of the whole body, as far as it is known.
+    /// - Throws: `.diskFull`; `.outputFailed` where a file cannot be written to.
+    mutating func append(_ chunk: Data, total: Int?) throws(ImagePipeline.Error) {
+        if chunk.isEmpty { return }
+        if case .empty = storage {
+            if chunk.count == total || chunk.count > spool.threshold {
+                (storage, count) = (.whole(chunk), chunk.count)
+                return
+            }
+            try begin(max(total ?? min(Self.firstCapacity, spool.threshold), chunk.count))
+        }
+        try makeRoom(for: count + chunk.count)
+        do throws(SpoolFile.Fault) {
+            switch storage {
+            case .memory(let block): chunk.withUnsafeBytes { block.write($0, at: count) }
+            case .file(let file): try file.write(chunk, at: count)
+            case .empty, .whole: break
+            }
+        } catch {
+            throw BodySpool.full(error)
+        }
+        count += chunk.count
+    }
+
+    private mutating func begin(_ capacity: Int) throws(ImagePipeline.Error) {
+        if capacity <= spool.threshold, let block = BodyBlock(capacity: capacity, spool.memory) {
+            storage = .memory(block)
+        } else {
+            try move(capacity)
+        }
+    }
+
+    private mutating func makeRoom(for bytes: Int) throws(ImagePipeline.Error) {
+        switch storage {
+        case .memory(let block):
+            if bytes <= block.capacity { return }
+            // What can be in no file has no threshold.
+            let threshold = block.isCounted ? spool.threshold : .max
+            let capacity = max(bytes, min(block.capacity * 2, threshold))
+            if capacity <= threshold, block.grow(to: capacity) { return }
+            try move(bytes)
+        case .whole: try move(bytes)
+        case .file, .empty: break
+        }
+    }
+
+    /// Puts the bytes into a file, or into memory where there can be none.
+    private mutating func move(_ capacity: Int) throws(ImagePipeline.Error) {
+        let data = snapshot
+        if let file = try spool.makeFile() {
+            do throws(SpoolFile.Fault) {
+                try file.write(data, at: 0)
+            } catch {
+                throw BodySpool.full(error)
+            }
+            storage = .file(file)
+        } else if let block = BodyBlock(capacity: capacity, nil) {
+            data.withUnsafeBytes { block.write($0, at: 0) }
+            storage = .memory(block)
+        } else {
+            throw ImagePipeline.Error(.tooCostly, "There is no memory for \(capacity) bytes.", isRetryable: true)
+        }
+    }
+
+    /// What has come so far, for whoever keeps it while more comes. Nothing where a file cannot be mapped.
+    var snapshot: Data { (try? copied(count)) ?? Data() }
+
+    /// A copy of the first bytes, for messages.
+    func prefix(_ count: Int) -> Data { Data(snapshot.prefix(count)) }
+
+    /// The bytes, without a copy. Nothing may be appended afterwards.
+    ///
+    /// - Throws: `.outputFailed` where a file cannot be mapped.
+    func data() throws(ImagePipeline.Error) -> Data {
+        if case .memory(let block) = storage { return block.data(count) }
+        do throws(SpoolFile.Fault) { return try copied(count) } catch { throw BodySpool.full(error) }
+    }
+
+    private func copied(_ count: Int) throws(SpoolFile.Fault) -> Data {
+        switch storage {
+        case .empty: Data()
+        case .whole(let data): data
+        case .memory(let block): Data(block.bytes(count))
+        case .file(let file): try file.bytes(count)
+        }
+    }
+}

@@ -1,0 +1,85 @@
+internal import Foundation
+import Synchronization
+
+/// Memory of all bodies of one process that are not in files, those in use after their download included.
+final class BodyMemory: Sendable {
+    static let process = BodyMemory(limit: 64 << 20)
+
+    /// Bytes.
+    let limit: Int
+    private let used = Mutex(0)
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Bytes that are reserved.
+    var bytesInUse: Int { used.withLock { $0 } }
+
+    /// - Returns: false if there is not so much left. Nobody waits: the body goes to a file then.
+    func reserve(_ bytes: Int) -> Bool {
+        used.withLock { used in
+            guard used + bytes <= limit else { return false }
+            used += bytes
+            return true
+        }
+    }
+
+    func release(_ bytes: Int) { used.withLock { $0 -= bytes } }
+}
+
+/// Memory for one body, which grows while the body comes.
+///
+/// `Sendable` without checking: it is changed by the one body that it belongs to, and only read once `data` was made of
+/// it, which ends the body.
+final class BodyBlock: @unchecked Sendable {
+    private var start: UnsafeMutableRawPointer
+    private(set) var capacity: Int
+    /// Nil if its memory is not counted.
+    private let memory: BodyMemory?
+
+    /// - Parameter memory: nil for a body that must be in memory, as it cannot be in a file.
+    init?(capacity: Int, _ memory: BodyMemory?) {
+        guard memory?.reserve(capacity) != false else { return nil }
+        guard let start = malloc(max(1, capacity)) else {
+            memory?.release(capacity)
+            return nil
+        }
+        self.start = start
+        self.capacity = capacity
+        self.memory = memory
+    }
+
+    deinit {
+        free(start)
+        memory?.release(capacity)
+    }
+
+    /// Whether it is a part of the memory for bodies.
+    var isCounted: Bool { memory != nil }
+
+    /// - Returns: false if there is not so much memory.
+    func grow(to capacity: Int) -> Bool {
+        let more = capacity - self.capacity
+        if more <= 0 { return true }
+        guard memory?.reserve(more) != false else { return false }
+        guard let start = realloc(self.start, capacity) else {
+            memory?.release(more)
+            return false
+        }
+        self.start = start
+        self.capacity = capacity
+        return true
+    }
+
+    /// - Parameter offset: so many bytes are there already; with these they are within the capacity.
+    func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
+        if let source = bytes.baseAddress { memcpy(start + offset, source, bytes.count) }
+    }
+
+    func bytes(_ count: Int) -> UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: start, count: count) }
+
+    /// The bytes without a copy. Nothing may be written afterwards.
+    func data(_ count: Int) -> Data {
+        // The closure holds the block until nobody uses the bytes.
+        Data(bytesNoCopy: start, count: count, deallocator: .custom { [self] _, _ in withExtendedLifetime(self) {} })
+    }
+}

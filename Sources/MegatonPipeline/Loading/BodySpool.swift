@@ -1,0 +1,61 @@
+internal import Foundation
+internal import Logging
+import Synchronization
+
+/// Where bodies are while they come, and until they are rendered: small ones in memory, large ones in files.
+struct BodySpool: Sendable {
+    /// Bytes: a larger body is in a file.
+    var threshold = Int.max
+    /// Of the files; nil for the usual one.
+    var directory: String?
+    /// What the bodies in memory share.
+    var memory: BodyMemory?
+    var logger: Logger?
+    /// Makes a file in the place of `directory`'s: for a test of full disks.
+    var open: (@Sendable () -> SpoolFile)?
+
+    /// A copy of bytes in a file, if they are too many for memory; else the bytes themselves.
+    func spooled(_ data: Data) -> Data {
+        guard data.count > threshold, let file = try? SpoolFile(in: directory) else { return data }
+        do throws(SpoolFile.Fault) {
+            try file.write(data, at: 0)
+            return try file.bytes(data.count)
+        } catch {
+            return data
+        }
+    }
+
+    /// A file for a large body; nil where none can be made, which the log is told once.
+    ///
+    /// - Throws: `.diskFull`.
+    func makeFile() throws(ImagePipeline.Error) -> SpoolFile? {
+        if threshold == .max { return nil }
+        if let open { return open() }
+        do throws(SpoolFile.Fault) {
+            return try SpoolFile(in: directory)
+        } catch {
+            if error.isFull { throw Self.full(error) }
+            let isFirst = Self.hasWarned.withLock { hasWarned in
+                defer { hasWarned = true }
+                return !hasWarned
+            }
+            if isFirst {
+                logger?.warning(
+                    "large bodies are held in memory: no temporary file can be made; set TMPDIR",
+                    metadata: ["directory": "\(error.reason)"]
+                )
+            }
+            return nil
+        }
+    }
+
+    private static let hasWarned = Mutex(false)
+
+    static func full(_ fault: SpoolFile.Fault) -> ImagePipeline.Error {
+        ImagePipeline.Error(
+            fault.isFull ? .diskFull : .outputFailed,
+            "A body cannot be kept in a temporary file in \(fault.reason). Make room there, or set TMPDIR to another disk.",
+            isRetryable: true
+        )
+    }
+}
