@@ -30,6 +30,9 @@ import Testing
         ("/x", "https://one.example/x"), ("x", "https://one.example/a/x"), ("?y", "https://one.example/a/b?y"),
         ("//two.example/x", "https://two.example/x"), ("http://two.example", "http://two.example"),
         ("HTTPS://Two.example/ü", "https://two.example/%C3%BC"), ("/a b", "https://one.example/a%20b"),
+        ("/%C3%A9 b", "https://one.example/%C3%A9%20b"),
+        ("/ü%20x?q=a b%2F", "https://one.example/%C3%BC%20x?q=a%20b%2F"),
+        ("/100%", "https://one.example/100%25"), ("//two.example/a|b", "https://two.example/a%7Cb"),
     ])
     func resolvesLocations(_ location: String, _ url: String) throws {
         #expect(try follow(location)?.url?.absoluteString.lowercased() == url.lowercased())

@@ -25,7 +25,8 @@ struct Redirects {
         guard count < limit else {
             throw ImagePipeline.Error(.tooManyRedirects, "It redirects more than \(limit) times.")
         }
-        guard let target = URL(string: location, relativeTo: url)?.absoluteURL, let scheme = target.scheme else {
+        guard let target = URL(string: Self.escaped(location), relativeTo: url)?.absoluteURL, let scheme = target.scheme
+        else {
             throw ImagePipeline.Error(.invalidURL, "It redirects to what is no URL.")
         }
         guard ["http", "https"].contains(scheme.lowercased()) else {
@@ -46,6 +47,39 @@ struct Redirects {
             next.setValue(nil, forHTTPHeaderField: name)
         }
         return next
+    }
+
+    /// A location with all bytes escaped that no URL has behind its host. Where Foundation finds one of them it escapes the
+    /// percent signs of what is escaped already, too.
+    static func escaped(_ location: String) -> String {
+        let bytes = Array(location.utf8)
+        var start = 0
+        let scheme = bytes.firstIndex { [UInt8(ascii: ":"), UInt8(ascii: "/")].contains($0) } ?? 0
+        for hostStart in [0, scheme + 1] where bytes.dropFirst(hostStart).starts(with: "//".utf8) {
+            start = bytes[(hostStart + 2)...].firstIndex { "/?#".utf8.contains($0) } ?? bytes.count
+            break
+        }
+        var result = Array(bytes[..<start])
+        for (index, byte) in bytes.enumerated().dropFirst(start) {
+            if isAllowed(byte) || (byte == UInt8(ascii: "%") && isEscape(bytes, at: index)) {
+                result.append(byte)
+            } else {
+                result += "%".utf8
+                for digit in [byte >> 4, byte & 15] { result.append(Array("0123456789ABCDEF".utf8)[Int(digit)]) }
+            }
+        }
+        return String(decoding: result, as: UTF8.self)
+    }
+
+    private static func isAllowed(_ byte: UInt8) -> Bool {
+        (48...57).contains(byte) || (65...90).contains(byte) || (97...122).contains(byte)
+            || "-._~:/?#@!$&'()*+,;=".utf8.contains(byte)
+    }
+
+    /// Whether two hex digits follow a percent sign.
+    private static func isEscape(_ bytes: [UInt8], at index: Int) -> Bool {
+        let digits = bytes[(index + 1)...].prefix(2)
+        return digits.count == 2 && digits.allSatisfy { "0123456789abcdefABCDEF".utf8.contains($0) }
     }
 
     /// Header fields that say nothing of who asks. The credential's name is no credential: ``Credentials`` decides for
