@@ -17,6 +17,7 @@ import Testing
         ("a status of two digits", "HTTP/1.1 20 OK" + end), ("no status", "HTTP/1.1\r\n" + end),
         ("a length that is none", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok"),
         ("a header line without an end", "HTTP/1.1 200 OK\r\nX-Long: " + String(repeating: "a", count: 400_000)),
+        ("an unknown encoding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: weird\r\n\r\nok"),
         ("a status line without an end", "HTTP/1.1 200 " + String(repeating: "a", count: 400_000)),
     ]
 

@@ -283,6 +283,7 @@ final class CurlExchange {
     func complaint(_ result: CURLcode) -> String? {
         switch result {
         case CURLE_WEIRD_SERVER_REPLY: "answered what is no HTTP"
+        case CURLE_BAD_CONTENT_ENCODING: "answered with an unknown Transfer-Encoding"
         // Of the answer's version: requests for other schemes are refused before they come here.
         case CURLE_UNSUPPORTED_PROTOCOL where wasConnected: "answered what is no HTTP/1.0, 1.1 or 2"
         // libcurl's own limits on one line and on the number of fields.

@@ -36,7 +36,7 @@ extension OriginalLoader {
         guard let own = URLParts(url), let response else { return targets }
         let headers = response.lowercasedHeaders
         let named = ["location", "content-location"].compactMap { headers[$0] }
-            .compactMap { URL(string: $0, relativeTo: response.url ?? url)?.absoluteURL }
+            .compactMap { URL(string: Redirects.escaped($0), relativeTo: response.url ?? url)?.absoluteURL }
         for other in named + [response.url].compactMap({ $0 }) {
             if let parts = URLParts(other), parts.isSameOrigin(as: own) { targets.insert(other) }
         }
