@@ -17,6 +17,7 @@ struct SVGBoundsTests {
         "<style>.a { fill: red; opacity: 0.5 }</style><circle class='a' r='3'/><!-- <filter> -->",
         "<symbol id='s'><path d='M1 1'/></symbol><use href='#s'/><use xlink:href='#s' x='3'/>",
         "<text>a &amp; b</text>",
+        "<image xlink:href='file:///a.png' width='3'/>",
         "<style><![CDATA[ .b > .c { fill: blue } ]]></style><g filter='none'/>",
         "<defs><marker id='m'><path d='M0 0'/></marker></defs><path marker-end='url(#m)' d='M0 0L9 9'/>",
     ])
@@ -35,7 +36,7 @@ struct SVGBoundsTests {
         ("<g style='fil&#116;er:url(#f)'/>", "filters"), ("<style>g { filter: url(#f) }</style>", "filters"),
         ("<style>g { f\\69lter: url(#f) }</style>", "escapes"), ("<style>@import url(a.css);</style>", "imports"),
         ("<pattern id='p' width='1e9' height='1e9'/>", "patterns"),
-        ("<image href='data:image/png;base64,AA'/>", "images"),
+        ("<image href=' Data:image/png;base64,AA'/>", "images"),
         ("<style>rect { fill: url(#p) }</style>", "style sheet"), ("<xi:include href='/etc/passwd'/>", "includes"),
         ("<path d='M0 0H1000000000' stroke-dasharray='0.001'/>", "dashes"),
         ("<g id='a'><use href='#a'/></g>", "itself"),

@@ -85,6 +85,9 @@ struct SVGWalk {
             }
             let (attribute, value) = try takeAttribute()
             if Self.isLayer(attribute, value) { isLayer = true }
+            if attribute == "href", let complaint = SVGBounds.complaint(ofImage: value) {
+                throw Refusal(text: complaint)
+            }
             switch attribute {
             case "id": id = value
             case "href" where value.hasPrefix("#"): targets.append(String(value.dropFirst()))
