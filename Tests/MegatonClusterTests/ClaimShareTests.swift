@@ -15,7 +15,7 @@ import Testing
 
     private func admit(_ count: Int, _ fixture: QueueFixture) async throws {
         for id in 0..<count { try await fixture.push(QueueFixture.job("\(id)")) }
-        try await fixture.admit()
+        try await fixture.admitAll(count)
     }
 
     private func take(

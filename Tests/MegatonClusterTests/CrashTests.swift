@@ -13,7 +13,7 @@ import Testing
             let url = "https://example.org/\(source ?? id).jpg"
             try await fixture.push(Job(id: id, source: url).json())
         }
-        try await fixture.admit()
+        try await fixture.admitAll(ids.count)
     }
 
     /// The process dies: all of its leases run out at one time, or in two steps.
@@ -129,6 +129,29 @@ import Testing
             #expect(try await fixture.queue.report(deathOf: 7, on: "h").hadRegistered)
             #expect(try await take(2, .none, worker: "w2", fixture).jobs.map(\.deaths) == [1, 1])
             #expect(try await fixture.queue.workerCount() == 0)
+        }
+    }
+
+    /// A supervisor starts a worker again long before the leases of its predecessor run out.
+    @Test func aWorkerThatStartsReportsThePredecessorsThatAreGone() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b", "c"], fixture)
+            for (pid, space) in [(7, "here"), (8, "here"), (9, "elsewhere")] {
+                let info = WorkerInfo(
+                    host: "h",
+                    pid: pid,
+                    started: 0,
+                    concurrency: 1,
+                    version: "1",
+                    renewal: 5,
+                    space: space
+                ).json
+                _ = try await fixture.queue.renew([], worker: "h:\(pid):x", lease: .seconds(60), info: info)
+                #expect(try await fixture.claim(worker: "h:\(pid):x").count == 1)
+            }
+            #expect(try await fixture.queue.reportDead(in: "here") { $0 != 8 } == 1)
+            #expect(try await take(3, .none, worker: "w", fixture).jobs.map(\.id) == ["a"])
+            #expect(ProcessSpace.current != nil && !ProcessSpace.isGone(getpid()))
         }
     }
 

@@ -51,6 +51,8 @@ import Testing
             try await fixture.submit([QueueFixture.job("e"), QueueFixture.job("f")], to: "two")
             try await fixture.push(QueueFixture.job("g"))
             try await fixture.admit()
+            // It lives: a lease that runs out is one lease.
+            _ = try await fixture.queue.renew([], worker: "w1", lease: .seconds(60), info: #"{"renewal":5}"#)
             let claimed = try await fixture.claim(10)
             let jobs = Dictionary(uniqueKeysWithValues: claimed.map { ($0.id, $0) })
             func end(_ id: String, _ status: JobOutcome.Status = .done) throws -> JobEnd {

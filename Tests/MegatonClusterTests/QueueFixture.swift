@@ -57,6 +57,16 @@ struct QueueFixture: Sendable {
         return try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: chunk)
     }
 
+    /// Admits until so many more are ready: a round looks at a part of what it has staged.
+    func admitAll(_ count: Int) async throws {
+        let before = try await self.count("HLEN", keys.body)
+        var (window, staged) = (AdmissionWindow(limit: 1000), StagedJobs())
+        window.observe(slots: 1000)
+        while try await self.count("HLEN", keys.body) < before + count {
+            _ = try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: 100)
+        }
+    }
+
     /// A round of a leader that takes 40 at a time, with a window that has room for all.
     func round(_ staged: inout StagedJobs) async throws -> Intake.Round {
         var window = AdmissionWindow(limit: 1000)

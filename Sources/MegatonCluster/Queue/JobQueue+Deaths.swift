@@ -1,3 +1,4 @@
+internal import Foundation
 internal import MegatonPipeline
 public import MegatonRedis
 
@@ -72,6 +73,21 @@ extension JobQueue {
         if !workers.isEmpty { try await sweep(dead: workers) }
         let counts = try await redis.send(["HMGET", .string(keys.stat), "done", "failed", "cancelled"]).array ?? []
         return Obituary(hadRegistered: !workers.isEmpty, ended: counts.reduce(0) { $0 + ($1.int ?? 0) })
+    }
+
+    /// Reports workers of a process space whose processes are gone: what a worker does that starts, as it may be the
+    /// successor of one that died.
+    ///
+    /// - Returns: how many.
+    @discardableResult
+    func reportDead(in space: String, isGone: (Int32) -> Bool) async throws(RedisError) -> Int {
+        let infos = try await redis.send(["HGETALL", .string(keys.workerInfo)]).dictionary
+        let dead = infos.filter { _, text in
+            guard let info = WorkerInfo(stored: text), info.space == space else { return false }
+            return isGone(Int32(truncatingIfNeeded: info.pid))
+        }
+        if !dead.isEmpty { try await sweep(dead: dead.keys.sorted()) }
+        return dead.count
     }
 
     /// Forgets the deaths that sources are suspected of, so that jobs which name them run again.

@@ -134,6 +134,7 @@ public final class Worker: Sendable {
     /// Works until the signal, and ends what it began: finished where the drain time allows, else given back.
     public func run(until signal: ShutdownSignal) async {
         logger.info("worker started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])
+        await reportPredecessors()
         await keeper.renew()
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.keeper.run() }
@@ -166,6 +167,19 @@ public final class Worker: Sendable {
     }
 
     // MARK: - Beside the jobs
+
+    private func reportPredecessors() async {
+        guard let space = ProcessSpace.current else { return }
+        do {
+            let dead = try await queue.reportDead(in: space, isGone: ProcessSpace.isGone)
+            if dead > 0 {
+                logger.warning("workers have died here; their jobs go on", metadata: [LogKey.count: "\(dead)"])
+            }
+        } catch {
+            // Their leases run out by themselves.
+            logger.debug("predecessors were not reported", metadata: [LogKey.error: "\(error)"])
+        }
+    }
 
     private func sweep() async {
         while !Task.isCancelled {

@@ -11,6 +11,8 @@ struct WorkerInfo: Sendable, Codable {
     var version: String
     /// Seconds between two signs of life. Nil from an older version.
     var renewal: Double?
+    /// Where its process id means a process: see ``ProcessSpace``. Nil from an older version.
+    var space: String?
 
     var json: String { WireJSON.text(self) }
 }
