@@ -34,7 +34,8 @@ static void note(j_common_ptr codec, megaton_jpeg_damage damage) {
 }
 
 static void ended(j_common_ptr codec) {
-    note(codec, MEGATON_JPEG_FATAL);
+    // What follows the last row shows nothing.
+    note(codec, of(codec)->has_all_rows ? MEGATON_JPEG_WARNING : MEGATON_JPEG_FATAL);
     longjmp(of(codec)->end, 1);
 }
 

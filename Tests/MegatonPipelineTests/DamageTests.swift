@@ -87,6 +87,17 @@ struct DamageTests {
         #expect(code == "corrupt_image")
     }
 
+    /// A marker that there is not, behind the last row: the image is all there.
+    @Test(arguments: RenderEngineChoice.allCases) func whatFollowsTheLastRowShowsNothing(
+        _ engine: RenderEngineChoice
+    ) throws {
+        let data = try Self.jpegs[0].data.get()
+        for end in [[0xFF, 0x24, 0, 9], [0xFF, 0xC9, 0, 2], []] as [[UInt8]] {
+            let image = try Self.render(data.dropLast(2) + end, Rendition(width: 40), engine)
+            #expect(image.size == PixelSize(width: 40, height: 30))
+        }
+    }
+
     /// Wrong codes in the middle: an error from the level `error` on, if the data does not end early for it.
     @Test func damageHasALevel() throws {
         var seen: Set<JPEGDamage.Kind> = []
