@@ -218,7 +218,8 @@ public struct FileAccess: Sendable {
         let known = outputRoots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
         throw ImagePipeline.Error(
             .forbidden,
-            "\(asked) is not beneath a directory that outputs may go to (\(known.isEmpty ? "none" : known))."
+            "\(asked) is not beneath a directory that outputs may go to (\(known.isEmpty ? "none" : known)); "
+                + "add one to the output roots of Configuration.fileAccess."
         )
     }
 
