@@ -146,6 +146,7 @@ struct InputReader {
         if isExcluded(components.joined(separator: "/"), path) { return }
         // Links to directories are not followed: they may lead in a circle.
         switch listing.kind(bytes) {
+        case .directory where isOutput(path): break
         case .directory:
             do {
                 stack.append(.directory(try DirectoryListing(path, components: components)))
@@ -158,6 +159,15 @@ struct InputReader {
         case .file: skipped += 1
         case .linkedDirectory: break
         }
+    }
+
+    /// Whether a directory is the output directory, also if that was named by way of a link.
+    private func isOutput(_ path: String) -> Bool {
+        guard let output = selection.output, let left = realpath(path, nil) else { return false }
+        defer { free(left) }
+        guard let right = realpath(output, nil) else { return false }
+        defer { free(right) }
+        return strcmp(left, right) == 0
     }
 
     /// A name that is no UTF-8 stands in no path of ours. What has it is an input all the same, under its bytes: a worker
