@@ -62,7 +62,7 @@ import Testing
                 return JobEnd(job: job, outcome: outcome, dead: dead, counters: ["renders": 2, "fetches": 1])
             }
             let c = try #require(jobs["c"])
-            try await fixture.redis.send(["ZREM", .string(fixture.keys.lease), "b"])
+            try await fixture.redis.send(["ZREM", .string(fixture.keys.lease), "one/b"])
             try await fixture.expire(c)
             try await fixture.queue.sweep()
             let verdicts = try await fixture.queue.settle(
