@@ -33,5 +33,5 @@ extension HostScripts {
 
 extension FlightScripts {
     /// All of them.
-    static let all = [begin, look, renew, finish, drop, fail]
+    static let all = [begin, look, renew, finish, drop, fail, remember]
 }
