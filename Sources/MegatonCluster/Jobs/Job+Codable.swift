@@ -6,7 +6,7 @@ extension Job: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case id, kind, source, renditions, preset, output, batch, priority, attempts, credential, labels, requeuedFrom
         case failOn
-        case ignoresRememberedFailures = "ignore_remembered_failures"
+        case ignoresRememberedFailures = "ignoreRememberedFailures"
         case replace, reload, refused
     }
 
