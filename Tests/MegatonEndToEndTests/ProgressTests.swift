@@ -1,5 +1,6 @@
 import Foundation
 import MegatonTestSupport
+import Synchronization
 import Testing
 
 @testable import MegatonCLI
@@ -7,12 +8,12 @@ import Testing
 /// The line that says how far a run is, on terminals of any width.
 @Suite(.timeLimit(.minutes(3))) struct ProgressTests {
     /// A pseudo-terminal, read while a program writes to it.
-    private final class PseudoTerminal {
+    private final class PseudoTerminal: Sendable {
         struct CannotOpen: Error {}
 
         let path: String
         private let master: Int32
-        private(set) var text = ""
+        private let received = Mutex("")
 
         init(columns: UInt16) throws {
             let master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
@@ -33,55 +34,67 @@ import Testing
             _ = ioctl(master, UInt(TIOCSWINSZ), &size)
         }
 
+        /// All that has come.
+        var text: String { received.withLock { $0 } }
+
         /// Reads until the text that has come since satisfies the condition, or the program has closed its side.
-        @discardableResult func read(until isEnough: (String) -> Bool) -> String {
-            let start = text.endIndex
-            var bytes = [UInt8](repeating: 0, count: 4096)
-            while !isEnough(String(text[start...])) {
+        @discardableResult func read(until isEnough: @Sendable (String) -> Bool) -> String {
+            var (new, bytes) = ("", [UInt8](repeating: 0, count: 4096))
+            while !isEnough(new) {
                 var look = pollfd(fd: master, events: Int16(POLLIN), revents: 0)
                 guard poll(&look, 1, 20_000) > 0 else { break }
                 let count = Foundation.read(master, &bytes, bytes.count)
                 if count <= 0 { break }
-                text += String(decoding: bytes.prefix(count), as: UTF8.self)
+                new += String(decoding: bytes.prefix(count), as: UTF8.self)
             }
-            return String(text[start...])
+            let added = new
+            received.withLock { $0 += added }
+            return new
         }
     }
 
     /// The lines that were shown, one in the place of the other.
-    private func lines(_ text: String) -> [String] {
+    private static func lines(_ text: String) -> [String] {
         text.components(separatedBy: "\r\u{1B}[2K").dropFirst().map { $0.components(separatedBy: "\r\n")[0] }
     }
 
     @Test func theLineFitsTheWindowAlsoAfterItWasResized() async throws {
         let home = try RunTests.Home()
+        let terminal = try PseudoTerminal(columns: 61)
         let image = TestImage.quarters(width: 32, height: 32)
-        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+        let code = try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
             origin.hold()
-            let terminal = try PseudoTerminal(columns: 61)
-            let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
             let urls = (0..<3).map { origin.url("/\($0).png").absoluteString }
-            let run = try ProgramUnderTest(
-                program: "/bin/sh",
-                arguments: [
-                    "-c", #"t=$1; shift; exec "$@" 2> "$t""#, "sh", terminal.path, program, "run", "-o", home.output,
-                    "-j", "1", "--allow-private",
-                ] + urls,
-                environment: home.environment.merging(["TERM": "xterm"]) { $1 }
-            )
-            let wide = terminal.read { $0.contains("of 3") }
-            terminal.resize(24)
-            let narrow = terminal.read { lines($0).contains { $0.hasPrefix("0 of 3") && $0.count <= 23 } }
-            terminal.resize(9)
-            let tiny = terminal.read { lines($0).contains { $0.hasPrefix("0 of 3") && $0.count <= 8 } }
+            let run = try Self.run(urls, home, terminal)
+            Self.resize(terminal)
             origin.release()
-            let ending = await run.ending()
-            terminal.read { $0.contains("the ledger is") }
-            #expect(ending.code == 0, "\(terminal.text)")
-            #expect(lines(wide).allSatisfy { $0.count <= 60 } && wide.contains("["), "\(wide)")
-            #expect(lines(narrow).contains { $0.hasPrefix("0 of 3") && $0.count <= 23 }, "\(narrow)")
-            #expect(lines(tiny).contains { $0.count <= 8 }, "\(tiny)")
-            #expect(terminal.text.contains("\r\u{1B}[2Kmegaton: 3 of 3 done"), "the summary has a line of its own")
+            return await run.ending().code
+        }
+        terminal.read(until: { $0.contains("the ledger is") })
+        #expect(code == 0, "\(terminal.text)")
+        #expect(terminal.text.contains("\r\u{1B}[2Kmegaton: 3 of 3 done"), "the summary has a line of its own")
+    }
+
+    private static func run(_ urls: [String], _ home: RunTests.Home, _ terminal: PseudoTerminal) throws
+        -> ProgramUnderTest
+    {
+        let program = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
+        let start = ["-c", #"t=$1; shift; exec "$@" 2> "$t""#, "sh", terminal.path, program]
+        return try ProgramUnderTest(
+            program: "/bin/sh",
+            arguments: start + ["run", "-o", home.output, "-j", "1", "--allow-private"] + urls,
+            environment: home.environment.merging(["TERM": "xterm"]) { $1 }
+        )
+    }
+
+    /// Makes the window narrower while the line is shown.
+    private static func resize(_ terminal: PseudoTerminal) {
+        let wide = terminal.read(until: { $0.contains("of 3") })
+        #expect(lines(wide).allSatisfy { $0.count <= 60 } && wide.contains("["), "\(wide)")
+        for columns in [24, 9] {
+            terminal.resize(UInt16(columns))
+            let text = terminal.read(until: { lines($0).contains { $0.hasPrefix("0 of 3") && $0.count < columns } })
+            #expect(lines(text).contains { $0.hasPrefix("0 of 3") && $0.count < columns }, "\(text)")
         }
     }
 
