@@ -6,6 +6,8 @@ enum JSONTree: Decodable {
     case text(String)
     case list
     case object
+    /// A text with half a character, say.
+    case unreadable
 
     init(from decoder: any Decoder) throws {
         if (try? decoder.unkeyedContainer()) != nil {
@@ -27,8 +29,10 @@ enum JSONTree: Decodable {
             self = .number("\(value)")
         } else if let value = try? container.decode(UInt64.self) {
             self = .number("\(value)")
+        } else if let value = try? container.decode(Double.self) {
+            self = .number("\(value)")
         } else {
-            self = .number((try? container.decode(Double.self)).map { "\($0)" } ?? "a number")
+            self = .unreadable
         }
     }
 
@@ -41,6 +45,7 @@ enum JSONTree: Decodable {
         case .text(let text): FieldProblem.quoted(text)
         case .list: "a list"
         case .object: "an object"
+        case .unreadable: "not readable"
         }
     }
 

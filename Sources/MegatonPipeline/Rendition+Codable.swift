@@ -103,7 +103,6 @@ extension Decoder {
         let known = Keys.allCases.map(\.stringValue)
         let present = try container(keyedBy: AnyCodingKey.self).allKeys.map(\.stringValue)
         guard let first = present.filter({ !known.contains($0) }).min() else { return }
-        let problem = FieldProblem.unknownField(first, known: known)
-        throw FieldProblem.error(at: codingPath, codingPath.isEmpty ? problem : "has an \(problem)")
+        throw FieldProblem.error(at: codingPath, "has an \(FieldProblem.unknownField(first, known: known))")
     }
 }

@@ -63,7 +63,8 @@ import Testing
         (#"{"source":"x","labels":{"a":null}}"#, "labels.a is null; allowed are texts, numbers, true and false"),
         (#"{"source":"x","labels":{"a":{"b":1}}}"#, "labels.a is an object; allowed"),
         (#"{"source":"x","labels":{"a":12345678901234567891}}"#, "labels.a is a number with too many digits"),
-        (#"{"source":"x","#, "not valid JSON"),
+        (#"{"source":"x","#, "not valid JSON"), (#"{"source":"\ud800"}"#, "source is not readable; allowed are URLs"),
+        (#"{"sorce":"x"}"#, #"the job has an unknown field "sorce"; known are"#),
     ])
     func aMessageNamesFieldValueAndWhatIsAllowed(_ json: String, _ part: String) {
         let message = message(json)
