@@ -92,7 +92,7 @@ struct DamageTests {
         _ engine: RenderEngineChoice
     ) throws {
         let data = try Self.jpegs[0].data.get()
-        for end in [[0xFF, 0x24, 0, 9], [0xFF, 0xC9, 0, 2], []] as [[UInt8]] {
+        for end in [[0xFF, 0x24, 0, 9, 1, 2], [0xFF, 0xC9, 0, 2, 1, 2]] as [[UInt8]] {
             let image = try Self.render(data.dropLast(2) + end, Rendition(width: 40), engine)
             #expect(image.size == PixelSize(width: 40, height: 30))
         }
