@@ -258,6 +258,8 @@ struct WorkerOptions: ParsableArguments {
         configuration.sources = try sources()
         configuration.s3 = s3
         if let memory { configuration.memory = MemoryBudget(bytes: memory << 20) }
+        let temporary = ProcessInfo.processInfo.environment["TMPDIR"] ?? ""
+        if !temporary.isEmpty { configuration.temporaryDirectory = URL(fileURLWithPath: temporary, isDirectory: true) }
         if !additionalTypes.isEmpty {
             try VipsRuntime.allow(additionalTypes, logger: logger)
             configuration.types.formUnion(additionalTypes)

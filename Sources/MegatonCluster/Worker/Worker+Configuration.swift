@@ -1,3 +1,4 @@
+public import Foundation
 public import MegatonPipeline
 public import MegatonRedis
 
@@ -35,6 +36,8 @@ extension Worker {
         /// After so long without a leader the worker admits jobs by itself, until a coordinator is there; nil never.
         public var selfAdmitAfter: Duration? = .seconds(5)
         public var flightLease: Duration = .seconds(10)
+        /// Where large bodies are while they come: see `ImagePipeline.Configuration.temporaryDirectory`.
+        public var temporaryDirectory: URL?
         /// The program's options by the library's settings, such as `--allow-root` by `Configuration.fileAccess`: messages
         /// of failed jobs that name the setting name the option too. None by default.
         public var optionNames: [String: String] = [:]

@@ -60,6 +60,7 @@ extension Worker {
         pipeline.types = configuration.types
         pipeline.renderLimits = configuration.renderLimits
         pipeline.memoryBudget = configuration.memory
+        pipeline.temporaryDirectory = configuration.temporaryDirectory
         pipeline.dataCachePolicy = configuration.cachePolicy
         pipeline.heuristicLifetime = configuration.heuristicLifetime
         pipeline.renderEngine = configuration.renderEngine

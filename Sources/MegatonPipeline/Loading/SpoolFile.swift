@@ -47,8 +47,9 @@ final class SpoolFile: Sendable {
     deinit { close(descriptor) }
 
     private static let usualPlaces: [String] = {
-        let chosen = ProcessInfo.processInfo.environment["TMPDIR"] ?? ""
-        return chosen.isEmpty ? ["/var/tmp", "/tmp"] : [chosen]
+        // Foundation heeds TMPDIR, and says /tmp without it.
+        let chosen = FileManager.default.temporaryDirectory.path
+        return chosen == "/tmp" ? ["/var/tmp", "/tmp"] : [chosen]
     }()
 
     private static func open(_ directory: String) throws(Fault) -> Int32 {
