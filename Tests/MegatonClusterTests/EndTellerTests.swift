@@ -79,6 +79,8 @@ import Testing
     @Test func eachIsToldWhatRedisSaysOfIts() async throws {
         try await withJobs(4) { (fixture, proxy, queue, jobs) async throws in
             let ends = EndTeller(queue, worker: "w1", gathering: .zero)
+            // It lives: a lease that runs out is one lease.
+            _ = try await fixture.queue.renew([], worker: "w1", lease: .seconds(60), info: #"{"renewal":5}"#)
             try await fixture.expire(jobs[2])
             #expect(try await fixture.queue.sweep() == 1)
             #expect(try await fixture.finish(jobs[3]) == .ok)
