@@ -36,7 +36,7 @@ import Testing
                 try await output.write([(path ?? self.path, data)], replacing: replacement, source: source)
                 return nil
             } catch {
-                #expect(error.code != .outputExists || error.message.contains(path ?? self.path), "\(error.message)")
+                #expect(error.code != .outputExists || error.message.contains(directory.path + "/out/"), "\(error.message)")
                 return error.code
             }
         }
@@ -73,7 +73,12 @@ import Testing
         #expect(await place.write(Self.image, .images, to: pipe) == .outputExists)
         let folder = place.directory.path + "/out/folder.png"
         try #require(mkdir(folder, 0o700) == 0)
-        #expect(await place.write(Self.image, .all, to: folder) == .outputFailed)
+        try place.directory.write(Self.other, to: "out/folder.png/inside.png")
+        for replacement in Job.Replacement.allCases {
+            #expect(await place.write(Self.image, replacement, to: folder) == .outputFailed)
+        }
+        #expect(FileManager.default.contents(atPath: folder + "/inside.png") == Self.other)
+        #expect(place.directory.files.filter { $0.contains(".megaton") }.isEmpty)
     }
 
     /// By whatever name: another path, a link to its directory, a link to it, a second name of it.

@@ -17,7 +17,7 @@ struct ReplacementRule {
     /// - Parameters:
     ///   - name: of the file, if it is not the output's.
     ///   - data: the output.
-    /// - Throws: `.outputExists`, with the path of the file and the reason.
+    /// - Throws: `.outputExists`, with the path of the file and the reason; `.outputFailed` if it is a directory.
     func check(
         _ place: FileAccess.OutputDirectory,
         named name: String? = nil,
@@ -25,9 +25,11 @@ struct ReplacementRule {
     ) throws(ImagePipeline.Error) {
         let name = name ?? place.name
         var info = stat()
-        // A directory fails later, with the kernel's word for it.
-        guard fstatat(place.descriptor, name, &info, AT_SYMLINK_NOFOLLOW) == 0, info.st_mode & S_IFMT != S_IFDIR
-        else { return }
+        guard fstatat(place.descriptor, name, &info, AT_SYMLINK_NOFOLLOW) == 0 else { return }
+        if info.st_mode & S_IFMT == S_IFDIR {
+            // An exchange of names would move it away.
+            throw ImagePipeline.Error(.outputFailed, "\(place.path)/\(place.name) is a directory.")
+        }
         if isSource(place, name) {
             throw refusal(place, "is the source of the job, and a source is never replaced")
         }
