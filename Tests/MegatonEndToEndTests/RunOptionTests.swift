@@ -12,7 +12,8 @@ import Testing
         let path = try home.directory.write(TestImage.quarters(width: 80, height: 40), to: "in/a b.png")
         let url = "FILE://" + path.replacingOccurrences(of: " ", with: "%20")
         let run = try home.megaton([
-            "run", url, "-o", home.output, "-j", "1", "--size", "16", "--size", "32x", "--size", "x10", "--format", "jpg",
+            "run", url, "-o", home.output, "-j", "1", "--size", "16", "--size", "32x", "--size", "x10", "--format",
+            "jpg",
             "--rendition", "name=c,width=8,height=8,fit=cover,gravity=center", "--rendition",
             "name=s,width=8,height=8,fit=cover,gravity=smart",
         ])
