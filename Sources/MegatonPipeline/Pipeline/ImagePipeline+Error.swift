@@ -166,6 +166,22 @@ extension ImagePipeline {
     }
 }
 
+extension ImagePipeline.Error: CustomReflectable {
+    /// Of `underlying` only the type: what a loader or closure has thrown may hold a URL with its query, and a dump of this
+    /// error is to have no secrets.
+    public var customMirror: Mirror {
+        Mirror(
+            self,
+            children: [
+                "code": code, "message": message, "isRetryable": isRetryable, "retryAfter": retryAfter as Any,
+                "requestedDelay": requestedDelay as Any, "remembered": remembered as Any, "reuse": reuse as Any,
+                "status": status as Any, "url": url as Any, "stage": stage as Any, "contentType": contentType as Any,
+                "excerpt": excerpt as Any, "underlying": underlying.map { "\(type(of: $0))" } as Any,
+            ]
+        )
+    }
+}
+
 // Names of Nuke's cases without a payload, for comparisons: `error == .cancelled`, `catch .cancelled`.
 extension ImagePipeline.Error {
     public static let cancelled = Self(.cancelled, "The request was cancelled.")
