@@ -20,7 +20,7 @@ public struct RenditionResponse: Sendable {
     public let checksum: String?
     /// The ``DataCaching/layerName`` of the cache that had it, as of ``ImageResponse/cacheLayer``; nil where it was made.
     public let cacheLayer: String?
-    /// What its source had that could not be used as it is, in sentences for people: damage in spite of which it was
+    /// Remarks on parts of its source that could not be used as they are, in sentences for people: damage in spite of which it was
     /// rendered, a color profile that does not fit. At most ``RenderNotes/maximumCount``.
     public let notes: [String]
 }

@@ -80,7 +80,7 @@ import Testing
                 let job = Job(id: "\(number)", source: "data:image/png;base64,\(filler)", priority: priority)
                 try await fixture.push(job.json())
             }
-            // What is staged at a time is bounded too.
+            // Staging is bounded too.
             while try await fixture.count("HLEN", fixture.keys.body) < priorities.count { try await fixture.admit() }
             var ids: [[String]] = []
             while ids.joined().count < priorities.count {

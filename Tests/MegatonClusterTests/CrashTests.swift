@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// Fault: whoever ran beside a crasher gathered stalls with it.
+    /// Fault: jobs beside a crasher gathered stalls with it.
     @Test func neighboursOfACrasherAreNeverMoreThanSuspects() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit(["crasher", "good"], fixture)

@@ -264,7 +264,7 @@ import Testing
         }
     }
 
-    /// What an earlier version admitted and buried has its id alone.
+    /// Jobs and dead letters of an earlier version have their id alone.
     @Test func jobsOfEarlierKeysAreRead() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let keys = fixture.keys

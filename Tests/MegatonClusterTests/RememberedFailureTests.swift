@@ -9,7 +9,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// What is remembered of failures follows HTTP: pipelines of several processes, one cache, one origin.
+/// Remembered failures follow HTTP: pipelines of several processes, one cache, one origin.
 @Suite(.timeLimit(.minutes(2))) struct RememberedFailureTests {
     /// An origin whose answer a test changes.
     private final class Site: Sendable {

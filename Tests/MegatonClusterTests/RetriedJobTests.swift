@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    /// Fault: it was waited for up to a day, and nobody was told.
+    /// Fault: the job waited for up to a day, without a report.
     @Test(arguments: [429, 503, 500]) func aRetryAfterBeyondTheLongestWaitFailsTheJobAtOnce(_ status: Int) async throws
     {
         try await withWorker {

@@ -9,7 +9,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// What a death costs the pace of those that live on. `scripts/chaos scenarios pace` measures it with processes.
+/// The cost of a worker's death for the pace of the others. `scripts/chaos scenarios pace` measures it with processes.
 @Suite(.timeLimit(.minutes(2))) struct StallPaceTests {
     /// Runs a worker of so many places whose jobs never end, until it has so many in hand.
     private func workers(places: Int, start count: Int, _ fixture: QueueFixture) async throws -> Set<String> {

@@ -89,7 +89,7 @@ import Testing
         }
     }
 
-    /// The causes are told apart, and an address that is refused is no fetch.
+    /// Each cause has its own line, and an address that is refused is no fetch.
     @Test func failuresAreGroupedByCause() async throws {
         let home = try RunTests.Home()
         for name in ["a", "b", "c d"] { try home.directory.write(Data("text".utf8), to: "in/\(name).png") }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// N2 and N4: a request has one name in the data caches, whoever stores and whoever reads.
+/// N2 and N4: a request has one name in the data caches, whichever call stores or reads.
 @Suite(.timeLimit(.minutes(2))) struct CacheNameTests {
     private let image = TestImage.quarters(width: 64, height: 64)
 
@@ -68,7 +68,7 @@ import Testing
         #expect(await probe.pipeline.cache.cachedData(for: request) == image)
     }
 
-    /// What was encoded here is no source of renditions: it may be another format, and one frame of several.
+    /// Bytes that were encoded here are no source of renditions: it may be another format, and one frame of several.
     @Test func renditionsAreMadeOfTheOriginal() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()

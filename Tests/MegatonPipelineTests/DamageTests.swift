@@ -151,7 +151,7 @@ struct DamageTests {
         #expect(shown.notes.count == 1 && shown.notes[0].hasPrefix("the image is damaged"), "\(shown.notes)")
     }
 
-    /// What is made in spite of damage is not taken for what is made of a whole image.
+    /// A rendition of a damaged image is not taken for one of a whole image.
     @Test func aLevelHasKeysOfItsOwn() throws {
         let key = CacheKey(.original, ["a"])
         let levels = Rendition.FailOn.allCases.map { key.rendition(Rendition(width: 5, failOn: $0), by: .auto) }

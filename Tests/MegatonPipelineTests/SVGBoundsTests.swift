@@ -3,7 +3,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What an SVG may ask for: librsvg cannot be told to stop.
+/// Limits on an SVG: librsvg cannot be stopped.
 struct SVGBoundsTests {
     private static func complaint(_ body: String, start: String = "") -> String? {
         let svg = "\(start)<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 100 100\">\(body)</svg>"

@@ -101,12 +101,12 @@ public struct HEIFWriter: Sendable {
 
     public static func auxC(_ type: String) -> Data { full("auxC", Data(type.utf8) + [0]) }
 
-    /// What `grid` items hold.
+    /// The bytes of a `grid` item.
     public static func grid(rows: Int, columns: Int, _ width: Int, _ height: Int) -> Data {
         Data([0, 1, UInt8(rows - 1), UInt8(columns - 1)]) + big(width, 4) + big(height, 4)
     }
 
-    /// What `iovl` items hold.
+    /// The bytes of an `iovl` item.
     public static func overlay(_ width: Int, _ height: Int, at places: [(x: Int, y: Int)]) -> Data {
         places.reduce(Data([0, 1]) + Data(count: 8) + big(width, 4) + big(height, 4)) {
             $0 + big($1.x, 4) + big($1.y, 4)

@@ -65,7 +65,7 @@ struct DryRun: Sendable {
         if summary.invalid > 0 { throw ExitCode(2) }
     }
 
-    /// - Returns: false if nobody reads the lines any more.
+    /// - Returns: false if the reader of the lines has gone.
     private func report(_ made: JobMaker.Made, _ summary: inout Summary) throws -> Bool {
         guard let job = made.job, job.refused == nil else {
             summary.invalid += 1

@@ -16,7 +16,7 @@ struct FailureCauses {
 
     static let title = "failures by code and cause, each with its first message:"
 
-    /// Causes that are told apart.
+    /// Causes that are shown apart from each other.
     private static let limit = 500
     /// Causes that are shown.
     private static let shown = 20

@@ -4,7 +4,7 @@ import MegatonPipeline
 
 /// Turns inputs into the jobs of one batch, numbered in their order.
 struct JobMaker: Sendable {
-    /// What an input has become.
+    /// An input's job, or the reason why it has none.
     enum Made: Sendable {
         /// - Parameter hasUniqueID: whether its id was made here, so that no other job of the batch has it.
         case job(Job, hasUniqueID: Bool)

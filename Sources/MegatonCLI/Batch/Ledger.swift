@@ -43,7 +43,7 @@ final class Ledger: Sendable {
     /// - Parameters:
     ///   - path: nil for none.
     ///   - isAborted: whether a reader that does not read is no longer waited for.
-    /// - Throws: `Failure` where the file cannot be made, another run writes it, or nobody reads the pipe.
+    /// - Throws: `Failure` if the file cannot be made, another run writes it, or the pipe has no reader.
     static func open(_ path: String?, isAborted: @escaping @Sendable () -> Bool) async throws -> Ledger {
         guard let path else { return Ledger(nil, -1, isFile: false, isAborted) }
         if let descriptor = descriptor(of: path) {

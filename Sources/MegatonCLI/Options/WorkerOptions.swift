@@ -289,7 +289,7 @@ struct WorkerOptions: ParsableArguments {
 
     var roots: [String] { allowRoot.map(RunPlaces.absolute) }
 
-    /// Seconds; somebody may be waiting for a run.
+    /// Seconds; an operator may be waiting for a run.
     private static let longestWaitOfRun = 120.0
 
     /// The same options for each of so many worker processes. They share the memory: without a number each has its part of

@@ -24,7 +24,7 @@ struct WorkerFleet: Sendable {
     /// A worker that lived for so long died of something new.
     private static let longLife: Duration = .seconds(60)
     private static let restartDelay: Duration = .milliseconds(200)
-    /// What a worker exits with if Redis is not there.
+    /// The exit code of a worker whose Redis is not there.
     private static let redisIsAway: Int32 = 69
 
     /// Keeps the workers running until the task is cancelled, and then ends them.

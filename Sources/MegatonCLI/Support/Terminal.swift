@@ -49,7 +49,7 @@ enum Terminal {
 
     /// A line on standard output, or several.
     ///
-    /// - Returns: false if nobody reads it any more.
+    /// - Returns: false if its reader has gone.
     @discardableResult static func output(_ line: String) -> Bool {
         write(visible(line) + "\n", to: .standardOutput)
     }

@@ -165,9 +165,9 @@ enum FlightScripts {
     /// Ends a flight without an entry, remembers why for a moment, and tells those who wait, if anybody does.
     ///
     /// KEYS 1 flight · 2 negative · 3 entry
-    /// ARGV 1 owner · 2 token · 3 ms to remember; 0 for nobody but those who wait, who have ten seconds; -1 leaves what is
+    /// ARGV 1 owner · 2 token · 3 ms to remember; 0 for the waiters alone, which have ten seconds; -1 leaves what is
     ///      remembered · 4 why, a JSON object with a field or more · 5 channel · 6 message ·
-    ///      7 `1` where the entry of an earlier flight holds no longer and is to go, which is told too · 8 `b` if it
+    ///      7 `1` if the entry of an earlier flight is no longer valid: it is deleted and reported · 8 `b` if it
     ///      answers everybody while it is remembered, else `k`
     /// Returns `ok`, or `stale` where the flight is not the owner's any more.
     /// After: the JSON has the fields `at` (ms), `token` and `kind` (ARGV 8, or `w` for those who wait) in front.

@@ -7,7 +7,7 @@ internal import NIOCore
 struct RememberedFailure {
     /// Whom the failure answers.
     enum Kind: String {
-        /// Whoever accepts its age.
+        /// Any request that accepts its age.
         case usual = "k"
         /// Everybody: the origin asked not to be asked again before.
         case binding = "b"
@@ -47,7 +47,7 @@ struct RememberedFailure {
         return (lifetime, isBinding ? .binding : .usual)
     }
 
-    /// The error as the next asker is told it.
+    /// The error as it is reported to a later request.
     ///
     /// - Parameter millisecondsLeft: until it is forgotten.
     static func told(_ value: RedisValue, millisecondsLeft: Int) -> ImagePipeline.Error {
@@ -59,7 +59,7 @@ struct RememberedFailure {
         }
         var error = failure.error
         error.message += " (remembered for another \(Int(left.rounded(.up))) s)"
-        // What is left of it, not what was asked for then.
+        // The time that is left, not the whole time that was asked for.
         error.retryAfter = left
         error.requestedDelay = failure.kind == .binding ? left : nil
         error.remembered = left

@@ -183,7 +183,7 @@ struct Intake: Sendable {
         min(max(score.flatMap(Double.init).map { Int($0) } ?? 1, 1), BatchPolicy.maximumWeight)
     }
 
-    /// What each batch has to know of its jobs.
+    /// Outcomes and counts for each batch.
     private func memories(_ batches: [String]) async throws(RedisError) -> [String: Memory] {
         let replies = try await queue.redis.pipeline(
             batches.map { ["HMGET", .string(queue.keys.batch($0)), "deduplicate", "unique"] }

@@ -10,7 +10,7 @@ public struct DeadLetter: Sendable, Codable, Equatable {
     /// Seconds since 1970, by Redis' clock.
     public let died: Double
     public let job: DeadJob
-    /// What the queue knows it by.
+    /// The queue's name for the job: batch and id.
     private(set) var key = ""
 
     private enum CodingKeys: String, CodingKey { case id, batch, died, job }

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import MegatonPipeline
 
-/// What can still be read of a job that cannot be accepted: whose it is and how its submitter calls it, so that its outcome
+/// The readable part of a job that cannot be accepted: its batch, id and labels, so that its outcome
 /// finds its way back.
 ///
 /// Each field is read by itself and left out if it cannot be used; nothing else of the job matters. The JSON must be an
@@ -34,7 +34,7 @@ struct JobIdentity: Sendable, Equatable {
         let value: Value?
 
         init(from decoder: any Decoder) throws {
-            // What cannot be read was said of the whole job already.
+            // The error of the whole job has already named the field.
             value = try? decoder.singleValueContainer().decode(Value.self)
         }
     }

@@ -44,7 +44,7 @@ public enum LabelValue: Sendable, Hashable, Codable {
 }
 
 extension Job {
-    /// What a submitter notes on a job.
+    /// A submitter's notes on a job.
     public typealias Labels = [String: LabelValue]
 
     /// Bytes of the labels' JSON.

@@ -37,7 +37,7 @@ struct PlainJSONReader {
     /// The fields of an object, name and value as they stand, whatever they are.
     ///
     /// - Parameter field: is called for each field that ends, also of an object that does not.
-    /// - Returns: whether the object ends. What is within its values need not be right.
+    /// - Returns: whether the object ends. Its values need not be valid.
     mutating func members(_ field: (_ name: Data, _ value: Data) -> Void) -> Bool {
         guard take("{") else { return false }
         if take("}") { return true }

@@ -27,7 +27,7 @@ public final class HostGate: OriginGating {
         let given: ContinuousClock.Instant
         /// Whether the host was well then, and far from its limits.
         let isCalm: Bool
-        /// What is asked for, as a number that fits into a double of Lua.
+        /// The requested time, as a number that fits into a double of Lua.
         let path: Int
     }
 

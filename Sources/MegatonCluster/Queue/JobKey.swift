@@ -1,6 +1,6 @@
 /// The name of a job within its queue: its id, within its batch.
 ///
-/// Design. An id belongs to whoever gave it, so it is unique within a batch and not within the queue; jobs without a batch
+/// Design. An id belongs to its submitter, so it is unique within a batch and not within the queue; jobs without a batch
 /// share one scope. The queue itself knows jobs by one text only, this one's `text`. That is what every list, lease, fence
 /// and dead letter uses, so that no script needs to know of scopes. The `/` can occur in neither a batch nor an id.
 ///

@@ -131,7 +131,7 @@ extension JobQueue {
             job.id = letter.id
             job.batch = nil
             job.requeuedFrom = letter.batch
-            // Whoever requeues wants the origin asked, not to be told once more why it died.
+            // An operator requeues to have the origin asked, not to see the remembered failure again.
             job.ignoresRememberedFailures = true
             return [.string(letter.key), .buffer(ByteBuffer(bytes: job.json())), .string(job.sourceDigest)]
         }

@@ -30,7 +30,7 @@ extension JobQueue {
     /// - Parameters:
     ///   - running: jobs that the worker has in hand already.
     ///   - places: jobs that it can have in hand.
-    ///   - ignoresShare: also takes the jobs that it left to other workers and that nobody took.
+    ///   - ignoresShare: also takes the jobs that it left to other workers and that none of them took.
     func take(
         _ limit: Int,
         running: Int,

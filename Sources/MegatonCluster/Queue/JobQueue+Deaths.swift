@@ -6,9 +6,9 @@ extension JobQueue {
     /// Makes jobs ready whose lease has run out.
     ///
     /// - Parameters:
-    ///   - leads: sweeps in any case, and so often that nobody else has to.
+    ///   - leads: sweeps in any case, and so often that no worker has to.
     ///   - dead: names of workers whose processes have ended: their leases end too, and the sweep is made in any case.
-    /// - Returns: how many; nil where somebody else did it a moment ago.
+    /// - Returns: how many; nil if another process did it a moment ago.
     @discardableResult
     func sweep(leads: Bool = false, dead: [String] = []) async throws(RedisError) -> Int? {
         let gate = leads ? Self.leadersGate : Self.sweepGate
@@ -46,7 +46,7 @@ extension JobQueue {
     private static let leadersGate: Duration = .milliseconds(900)
     private static let shortestLook: Duration = .milliseconds(20)
     private static let sweptAtOnce = 1000
-    /// Less than half of the second at which everybody tries: with several workers somebody sweeps twice a second.
+    /// Less than half of the second at which each worker tries: several workers together sweep twice a second.
     private static let sweepGate: Duration = .milliseconds(450)
     /// A worker that has not renewed for so long is no longer shown, ms.
     private static let workerSilence = 60_000

@@ -68,7 +68,7 @@ final class ClaimLoop: Sendable {
                         for entry in claimed { jobs.addTask { await self.handler.handle(entry) } }
                         if claimed.isEmpty && free > 0 {
                             if takesOnlySuspects { break }
-                            // What was left to others is looked for again soon.
+                            // Jobs that were left to other workers are looked for again soon.
                             if !pace.hasLeftJobs { await idle() }
                         } else if claimed.isEmpty {
                             await idle()

@@ -16,7 +16,7 @@ struct ClaimPace {
     /// Whether ready jobs were left to other workers, though there was a place for them.
     var hasLeftJobs: Bool { leftSince != nil }
 
-    /// Whether the others have had their time: what is left is taken by whoever has a place.
+    /// Whether the other workers have had their time: any worker with a free place takes the rest.
     func ignoresShare(at now: ContinuousClock.Instant) -> Bool {
         leftSince.map { $0 + Self.pause <= now } ?? false
     }

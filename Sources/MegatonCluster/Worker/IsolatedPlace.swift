@@ -34,7 +34,7 @@ final class IsolatedPlace: Sendable {
         self.start = start
     }
 
-    /// What a claim asks for.
+    /// The kinds of jobs that a claim asks for.
     var handling: JobQueue.SuspectHandling {
         if isBroken.load(ordering: .acquiring) { return .one }
         return isBusy.load(ordering: .acquiring) ? .none : .ask

@@ -95,7 +95,7 @@ extension FlightCoordinating {
     /// Nothing, for coordinators that keep nothing.
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }
 
-    /// What `lookUp(_:)` finds.
+    /// The result of `lookUp(_:)`.
     public func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await lookUp(keys) }
 
     /// Nothing, for coordinators that keep nothing.

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// The bytes of one body as they come, in memory or in a file. Whoever copies it may read, and must not append.
+/// The bytes of one body as they come, in memory or in a file. A copy may be read, and must not be appended to.
 struct BodyBuffer: Sendable {
     private enum Storage {
         case empty
@@ -55,7 +55,7 @@ struct BodyBuffer: Sendable {
         switch storage {
         case .memory(let block):
             if bytes <= block.capacity { return }
-            // What can be in no file has no threshold.
+            // Without a place for files there is no threshold.
             let threshold = block.isCounted ? spool.threshold : .max
             let capacity = max(bytes, min(block.capacity * 2, threshold))
             if capacity <= threshold, block.grow(to: capacity) { return }
@@ -83,7 +83,7 @@ struct BodyBuffer: Sendable {
         }
     }
 
-    /// What has come so far, for whoever keeps it while more comes. Nothing where a file cannot be mapped.
+    /// The bytes so far, for a caller that keeps them while more arrive. Empty if a file cannot be mapped.
     var snapshot: Data { (try? copied(count)) ?? Data() }
 
     /// A copy of the first bytes, for messages.

@@ -14,7 +14,7 @@ final class BodyMemory: Sendable {
     /// Bytes that are reserved.
     var bytesInUse: Int { used.withLock { $0 } }
 
-    /// - Returns: false if there is not so much left. Nobody waits: the body goes to a file then.
+    /// - Returns: false if less is left. No body waits for memory: it goes to a file then.
     func reserve(_ bytes: Int) -> Bool {
         used.withLock { used in
             guard used + bytes <= limit else { return false }
@@ -79,7 +79,7 @@ final class BodyBlock: @unchecked Sendable {
 
     /// The bytes without a copy. Nothing may be written afterwards.
     func data(_ count: Int) -> Data {
-        // The closure holds the block until nobody uses the bytes.
+        // The closure holds the block until the last user of the bytes is gone.
         Data(bytesNoCopy: start, count: count, deallocator: .custom { [self] _, _ in withExtendedLifetime(self) {} })
     }
 }

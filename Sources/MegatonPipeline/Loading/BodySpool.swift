@@ -8,7 +8,7 @@ struct BodySpool: Sendable {
     var threshold = Int.max
     /// Of the files; nil for the usual one.
     var directory: String?
-    /// What the bodies in memory share.
+    /// The memory that small bodies share.
     var memory: BodyMemory?
     var logger: Logger?
     /// Makes a file in the place of `directory`'s: for a test of full disks.
@@ -25,7 +25,7 @@ struct BodySpool: Sendable {
         }
     }
 
-    /// A file for a large body; nil where none can be made, which the log is told once.
+    /// A file for a large body; nil if none can be made, which is logged once.
     ///
     /// - Throws: `.diskFull`.
     func makeFile() throws(ImagePipeline.Error) -> SpoolFile? {

@@ -2,7 +2,7 @@ internal import Foundation
 
 /// Admits copies of large bodies by the memory that renders share: a cache takes bytes in memory, once or twice.
 ///
-/// Nobody waits here who has memory already, and nobody who has been admitted waits for more: there is no deadlock.
+/// A task that holds memory does not wait here, and an admitted one does not wait for more: there is no deadlock.
 struct CopyGate: Sendable {
     private let budget: MemoryBudget
     private let threshold: Int

@@ -244,7 +244,7 @@ final class CurlExchange {
         return true
     }
 
-    /// What is no UTF-8 is Latin-1, as header fields once were (RFC 9110 section 5.5).
+    /// Bytes that are not UTF-8 are read as Latin-1, as header fields once were (RFC 9110 section 5.5).
     private static func text(_ line: UnsafeRawBufferPointer) -> String {
         String(validating: line, as: UTF8.self) ?? String(String.UnicodeScalarView(line.map { Unicode.Scalar($0) }))
     }
@@ -279,7 +279,7 @@ final class CurlExchange {
     /// CURLE_TOO_LARGE, which the headers of older versions of libcurl do not have.
     private static let tooLarge = CURLcode(rawValue: 100)
 
-    /// What is wrong with an answer that libcurl could not read; nil if that is not why the exchange failed.
+    /// The reason why libcurl could not read an answer; nil if the exchange failed for another one.
     func complaint(_ result: CURLcode) -> String? {
         switch result {
         case CURLE_WEIRD_SERVER_REPLY: "answered what is no HTTP"

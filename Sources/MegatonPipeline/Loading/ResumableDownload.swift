@@ -19,7 +19,7 @@ struct ResumableDownload {
     /// From the first byte on.
     private var buffer: BodyBuffer
     private let spool: BodySpool
-    /// What keeps the bytes from being held. The load is to be given up.
+    /// The error that keeps the bytes from being held. The load is to be given up.
     private(set) var failure: ImagePipeline.Error?
     private let plain: URLRequest
     /// What the request that is sent shows beyond this one. To be set before anything comes.
@@ -52,7 +52,7 @@ struct ResumableDownload {
         if let partial, partial.total <= limits.most, partial.resume(&self.request) { self.partial = partial }
     }
 
-    /// What has come so far. Of a large body these are the bytes of a file.
+    /// The bytes so far. Of a large body these are the bytes of a file.
     var body: Data { buffer.snapshot }
     /// Bytes of what has come so far.
     var count: Int { buffer.count }

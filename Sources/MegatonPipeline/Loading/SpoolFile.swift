@@ -1,7 +1,7 @@
 internal import Foundation
 import Synchronization
 
-/// A temporary file without a name: it is gone as soon as nobody uses its bytes, also if the process is killed.
+/// A temporary file without a name: it is gone with the last user of its bytes, also if the process is killed.
 ///
 /// Its bytes belong to the page cache, which the system can write out and take back.
 final class SpoolFile: Sendable {

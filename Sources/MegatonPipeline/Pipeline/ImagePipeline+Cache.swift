@@ -140,7 +140,7 @@ extension ImagePipeline {
             pipeline.imageCacheKey(for: request)
         }
 
-        /// The name of a request's bytes in the data caches, whoever has stored them: `storeCachedData`, `storeCachedImage`
+        /// The name of a request's bytes in the data caches, whichever call has stored them: `storeCachedData`, `storeCachedImage`
         /// or a load. The article Caching says what is stored under its `description`.
         public func makeDataCacheKey(for request: ImageRequest) -> CacheKey { pipeline.dataCacheKey(for: request) }
     }

@@ -110,7 +110,7 @@ extension ImagePipeline {
             case tooSlow = "too_slow"
             /// Fewer or more bytes than announced, or a connection that broke.
             case incompleteBody = "incomplete_body"
-            /// What came is no HTTP: a garbled status line, a header line without an end.
+            /// The answer is not HTTP: a garbled status line, a header line without an end.
             case badResponse = "bad_response"
             case tooManyRedirects = "too_many_redirects"
             case dataIsEmpty = "empty"

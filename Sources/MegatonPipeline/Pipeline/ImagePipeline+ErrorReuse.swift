@@ -2,7 +2,7 @@ internal import Foundation
 internal import FoundationNetworking
 
 extension ImagePipeline.Error {
-    /// What an origin's answer says about reusing it for later requests (RFC 9111), where the answer is a failure.
+    /// Limits that an origin's answer sets on its reuse for later requests (RFC 9111), if the answer is a failure.
     public struct Reuse: Sendable, Hashable, Codable {
         /// Seconds for which the answer may be reused, 0 if it must not be stored; nil if the answer does not say.
         public var lifetime: Double?
@@ -37,7 +37,7 @@ extension ImagePipeline.Error.Reuse {
 extension ImagePipeline.Error {
     /// The same failure with what its request sent in the fields that chose the answer.
     ///
-    /// - Parameter hidden: what the request showed the origin beyond what its cache key tells.
+    /// - Parameter hidden: header fields that the request sent and that are not in its cache key.
     func asked(with fields: [String: String], _ hidden: HiddenFields? = nil) -> Self {
         var error = self
         if let varying = reuse?.vary { error.reuse?.vary = VaryKey(varying.keys, request: fields).fields }

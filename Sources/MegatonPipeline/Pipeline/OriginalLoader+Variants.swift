@@ -10,7 +10,7 @@ internal import Foundation
 // Flights and remembered failures stay apart, by the key with all header fields: a field that the origin refuses must not
 // cost those who do not send it their image.
 extension OriginalLoader {
-    /// What the caches have for a request beneath its `sharedKey`.
+    /// The caches' entry for a request beneath its `sharedKey`.
     struct Shared: Sendable {
         /// The entry that matches the request, fresh or not.
         let entry: CachedData?
@@ -53,7 +53,7 @@ extension OriginalLoader {
         guard let key = load.source.sharedKey else { return nil }
         guard let names = metadata?.vary?.keys else { return [key] }
         let variant = VaryKey(names, request: load.source.sentFields).key(beneath: key)
-        // At the shared key too, unless one for other requests is there: it tells by what the response varies.
+        // At the shared key too, unless one for other requests is there: it says by which fields the response varies.
         return load.shared?.isTaken == true ? [variant] : [variant, key]
     }
 }

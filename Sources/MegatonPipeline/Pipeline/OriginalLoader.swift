@@ -140,7 +140,7 @@ final class OriginalLoader: Sendable {
             key.isReload = true
             outcome = await self.outcome(key, source, wish, metrics, nil, parent, onPartial)
         } else if !wish.wantsAnswer, outcome.wasCoalesced, case .success(let found) = outcome.result, found.isStale {
-            // What was joined was content with a stale entry, which this caller may be here to refresh.
+            // The flight that was joined accepted a stale entry, which this caller may be here to refresh.
             key.isRefresh = true
             outcome = await self.outcome(key, source, wish, metrics, nil, parent, onPartial)
         }
@@ -182,7 +182,7 @@ final class OriginalLoader: Sendable {
         let metrics: PipelineMetrics
         let look: OriginalLook?
         let context: WorkContext<Original>
-        /// What was found beneath the source's `sharedKey`.
+        /// The entry that was found beneath the source's `sharedKey`.
         var shared: Shared?
     }
 

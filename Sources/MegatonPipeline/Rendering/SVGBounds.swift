@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// What an SVG may ask of librsvg, which cannot be told to stop and has no limit of memory. Looked for in one walk over
+/// Limits on an SVG before librsvg, which cannot be stopped and has no limit of memory. Checked in one walk over
 /// the markup, before librsvg sees it: it is only a reader of tags and attributes, and what it does not understand it
 /// refuses.
 ///
@@ -49,7 +49,7 @@ enum SVGBounds {
     }
 }
 
-/// What is drawn through references: `use`, patterns, masks, markers, clips.
+/// Elements that are drawn through references: `use`, patterns, masks, markers, clips.
 struct SVGReferences {
     /// An element that others may name, or that lies directly in such a one.
     struct Node {

@@ -131,7 +131,7 @@ struct SVGWalk {
         return (name, value.contains("&") ? try decoded(value) : value)
     }
 
-    /// What an attribute, or a property of a style, refers to.
+    /// The target of an attribute or of a property of a style.
     private mutating func take(_ name: String, _ value: String) throws(Refusal) -> [String] {
         if name == "filter" && value == "none" { return [] }
         if name.hasPrefix("marker") || name == "style" && value.contains("marker") { hasMarkers = true }

@@ -1,7 +1,7 @@
 internal import CDecoders
 internal import Foundation
 
-/// What is wrong with the coded data of a JPEG, and how bad that is. libjpeg pads data that ends early and only warns,
+/// Damage of the coded data of a JPEG, and how bad it is. libjpeg pads data that ends early and only warns,
 /// once for a whole scan: what it shows then is grey.
 struct JPEGDamage: Equatable {
     /// From the least to the worst.
@@ -12,7 +12,7 @@ struct JPEGDamage: Equatable {
     }
 
     let kind: Kind
-    /// What it is, for people, without a full stop.
+    /// A description for people, without a full stop.
     let text: String
 
     /// Decodes all of it and throws the pixels away: in a tenth to a third of the time that a rendition takes.
@@ -43,7 +43,7 @@ struct JPEGDamage: Equatable {
 
     /// A component without a scan, which libjpeg shows as grey without a word.
     ///
-    /// - Parameter probe: tells whether there are several scans at all; nil looks for itself.
+    /// - Parameter probe: says whether there are several scans at all; if nil, the header is read.
     init?(ofScansIn data: Data, _ probe: ImageProbe?) {
         if let probe, !probe.isProgressive { return nil }
         guard let missing = JPEGScanCoverage(data)?.missing, missing > 0 else { return nil }

@@ -74,7 +74,7 @@ enum ProfileFit {
 }
 
 extension VipsImage {
-    /// What its colors are without a profile.
+    /// The color space of its pixels without a profile.
     var plainColors: String {
         if vips_image_get_interpretation(pointer) == VIPS_INTERPRETATION_CMYK { return "CMYK without a profile" }
         return bands < 3 ? "grey" : "sRGB"
@@ -89,7 +89,7 @@ extension VipsImage {
         return Data(bytes: bytes, count: length)
     }
 
-    /// What a profile must be for, and the same for people; nil where libvips alone knows.
+    /// The color space that a profile must be for, and its name for people; nil if libvips alone knows.
     fileprivate var colorKind: (signature: String, name: String)? {
         if isRGB { return ("RGB ", "RGB") }
         return switch vips_image_get_interpretation(pointer) {

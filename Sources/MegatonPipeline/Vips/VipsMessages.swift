@@ -2,7 +2,7 @@ internal import CDecoders
 internal import CVips
 internal import Foundation
 
-/// What libvips says while one body runs, on this thread and on those that compute its images. libvips' own buffer is one
+/// Messages of libvips while one body runs, on this thread and on those that compute its images. libvips' own buffer is one
 /// for all threads, and many reasons are only warnings.
 enum VipsMessages {
     /// Runs the body with messages of its own. Its errors have the reasons of its own images.

@@ -82,7 +82,7 @@ public enum VipsRuntime {
         if isRunning.load(ordering: .acquiring) { vips_thread_shutdown() }
     }
 
-    /// What libvips said last, where no messages are collected (``VipsMessages``). The buffer is one for all threads: the
+    /// The last message of libvips, if no messages are collected (``VipsMessages``). The buffer is one for all threads: the
     /// text may belong to another call, so it is a hint within a message and decides nothing.
     static func takeErrorText() -> String {
         guard let buffer = vips_error_buffer_copy() else { return "no details" }

@@ -11,7 +11,7 @@ extension QueueScripts {
     /// After: a job is in exactly one of intake and stage. Whatever the stage held already comes first, so that a
     /// leader which failed between `stage` and `admit` goes on where it was.
     /// A job of more than 1 MiB is cut, and marked by a first byte 1: it will be invalid. No more than 1 MiB is moved
-    /// and returned at once, or one job: nobody else is served meanwhile, and what is larger could not be read.
+    /// and returned at once, or one job: Redis serves no other client meanwhile, and a larger reply could not be read.
     /// Smooth weighted round robin, as nginx has it: with each job every intake that has one gains its weight, and the
     /// richest gives the job and pays all weights together. What is left over is kept in `credit`, so that the shares
     /// hold also where there is room for one job at a time. An own intake that is empty is forgotten. Nothing is taken
@@ -131,9 +131,9 @@ extension QueueScripts {
     /// of ready, dead, ended and waiting; its batch's `total` counts it. A key that its batch has had, or that is alive, is
     /// a duplicate if the content is the same: it ends as `deduplicated`, with the outcome of the first one if that is known, or
     /// waits for it (100 of them at the most) until `finish` answers. With another content it is dead as `id_conflict`, under a
-    /// key of its own. A batch remembers 1,000,000 ids, until it has ended, or for a day after its last job if nobody submits
-    /// it; beyond that, and without a batch, only what is alive is compared, by its JSON. What a deduplicating batch has seen
-    /// is a duplicate too. A batch whose key, counters or `seen` are no longer what they were counts nothing and is
+    /// key of its own. A batch remembers 1,000,000 ids, until it has ended, or for a day after its last job if it has no
+    /// submitter; beyond that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a
+    /// deduplicating batch has seen is a duplicate too. A batch whose key, counters or `seen` are no longer what they were counts nothing and is
     /// not touched: its jobs are dead where they would be ready, and each that ends here is in `damaged_batch_ends`; those of
     /// other batches are admitted as if it were not there. Where only its ledger is damaged, it lacks outcomes and no job.
     static let admit = script(

@@ -4,9 +4,9 @@ extension QueueScripts {
     ///
     /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo ·
     ///      11 crashes · 12 suspects · 13 isolating
-    /// ARGV 1 how many at the most · 2 gate, ms · 3 a worker's silence, ms · 4 `1`: whoever has swept before ·
+    /// ARGV 1 how many at the most · 2 gate, ms · 3 a worker's silence, ms · 4 `1`: whichever process has swept before ·
     ///      5 how long a source is suspected, ms · 6… names of workers whose processes have ended
-    /// Returns how many were swept, -1 where somebody else swept a moment ago.
+    /// Returns how many were swept, -1 if another process swept a moment ago.
     /// After: each has one stall more and goes first, or waits among the suspects.
     /// A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals; then all of its
     /// leases end, so that what it had in hand is seen at one moment. A worker that still renews has lost the reply to a

@@ -72,7 +72,7 @@ struct VaryKey: Hashable, Sendable {
     /// conditions are not among them, as their answers are for their caller only.
     private static let directives: Set<String> = ["cache-control", "pragma"]
 
-    /// Whether a field of this name may hold a key, a name or an address of whoever asks. Its value stays in the key of an
+    /// Whether a field of this name may hold a key, a name or an address of the caller. Its value stays in the key of an
     /// entry, also if the response does not vary by it: an origin that forgets `Vary` and `private` must not make one
     /// caller's image another's.
     ///
