@@ -8,9 +8,11 @@ enum ProcessSignals {
         to shutdown: ShutdownSignal,
         _ body: @Sendable () async throws -> Value
     ) async throws -> Value {
-        try await withThrowingTaskGroup(of: Void.self) { group in
+        // Trapped before the body begins: a signal that came between would end the process by its default action.
+        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+        return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
-                for await _ in await UnixSignalsSequence(trapping: .sigint, .sigterm) {
+                for await _ in signals {
                     shutdown.raise(to: shutdown.level == .none ? .drain : .abort)
                 }
             }
