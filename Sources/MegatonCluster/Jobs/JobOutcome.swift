@@ -85,7 +85,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     /// Where they went; nil where no worker tried.
     public var times: Times?
     /// Remarks on what was made: damage in spite of which an image was rendered, a color profile that does not fit. Nil
-    /// where there are none; at most ``RenderNotes/maximumCount``.
+    /// where there are none; at most `RenderNotes.maximumCount`.
     public var notes: [String]?
     /// Who ended it: `host:pid:random`; nil where no worker did.
     public var worker: String?
