@@ -4,8 +4,8 @@ import MegatonPipeline
 /// The file with one JSON line for each job, in the order in which they ended.
 ///
 /// Lines are written whole, a block of them at a time, so that the file is readable however the run ends. One run at a time
-/// writes it, and what an earlier one wrote stays until there is a batch to write of. Standard output, a pipe or a device
-/// is written as it is, without looking at what is in it.
+/// writes it, and the lines of an earlier one stay until there is a batch to write of. Standard output, a pipe or a
+/// device is written as it is, and its content is not read.
 final class Ledger: Sendable {
     /// Nil where the lines go nowhere: who waits for a batch needs its outcomes, not always a file of them.
     let path: String?

@@ -4,8 +4,8 @@ import Synchronization
 
 /// The worker processes of one run: each is started again when it dies.
 ///
-/// A death that an image caused does not count against the fleet: the queue quarantines the image after three. A worker is
-/// given up only if it cannot start, or if workers die on and on while not one job ends.
+/// A death that an image caused does not count against the fleet: the queue quarantines the image after three. A
+/// worker is given up only if it cannot start, or if workers die on and on while not one job ends.
 struct WorkerFleet: Sendable {
     let count: Int
     /// Arguments of `megaton worker`.

@@ -5,8 +5,8 @@ internal import MegatonRedis
 /// `tat` µs, when the next request is due by the rate (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I) ·
 /// `slot` µs, up to when refused ones have been given a turn · `factor` 1/64 to 1, what is left of the limits ·
 /// `blocked` ms, nothing before that · `failures` in a row · `open` ms, broken off until then · `halved` ms, when the
-/// factor was halved last · `mean` µs, how long a request takes · `path` of the last 429 or 503, as a number, 0 for none · `counts` ms, until when
-/// one from another path means the whole host.
+/// factor was halved last · `mean` µs, how long a request takes · `path` of the last 429 or 503, as a number, 0 for
+/// none · `counts` ms, until when one from another path means the whole host.
 ///
 /// At most 10,000 hosts are remembered; one at random makes room, and is asked as if it were new.
 enum HostScripts {
