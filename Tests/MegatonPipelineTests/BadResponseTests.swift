@@ -16,6 +16,9 @@ import Testing
         ("a version that is none", "HTTP/9.9 200 OK" + end), ("a status of letters", "HTTP/1.1 abc OK" + end),
         ("a status of two digits", "HTTP/1.1 20 OK" + end), ("no status", "HTTP/1.1\r\n" + end),
         ("a length that is none", "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\nok"),
+        ("a length beyond all numbers", "HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\nok"),
+        ("a length with a letter", "HTTP/1.1 200 OK\r\nContent-Length: 2x\r\n\r\nok"),
+        ("two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok"),
         ("a header line without an end", "HTTP/1.1 200 OK\r\nX-Long: " + String(repeating: "a", count: 400_000)),
         ("an unknown encoding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: weird\r\n\r\nok"),
         ("a status line without an end", "HTTP/1.1 200 " + String(repeating: "a", count: 400_000)),
@@ -28,6 +31,15 @@ import Testing
             let failure = try #require(probe.failure, "\(name)")
             #expect(failure.code == .badResponse && failure.isRetryable && failure.isOriginFailure, "\(failure)")
             #expect(failure.message.contains("127.0.0.1") && !failure.message.contains("memory"))
+        }
+    }
+
+    /// RFC 9110 section 8.6: one length that is said twice is one.
+    @Test func theSameLengthTwiceIsALength() async throws {
+        let answer = Data("HTTP/1.1 200 OK\r\nContent-Length: 2\(Self.end)".utf8)
+        try await RawServer.run(answer: { _ in answer }) { (server) async throws in
+            let probe = await LoadProbe.load(server.url("/a"), with: DataLoader.local())
+            #expect(probe.error == nil && probe.data == Data("ok".utf8))
         }
     }
 

@@ -293,6 +293,16 @@ final class CurlExchange {
         }
     }
 
+    /// Whether `Content-Length` does not say where the body ends (RFC 9110 section 8.6): it is no number, too large a
+    /// number, or there are several that differ. libcurl reads until the connection closes then, or takes one of them.
+    var hasInvalidLength: Bool {
+        guard let value = headers["content-length"], headers["transfer-encoding"] == nil, status != 304,
+            hop.request.httpMethod?.uppercased() != "HEAD"
+        else { return false }
+        let lengths = HTTPFieldList.elements(value).map { ContentRange.number($0) }
+        return lengths.isEmpty || lengths.contains { $0 == nil || $0 != lengths[0] }
+    }
+
     /// Adds what this hop cost.
     func add(to timings: inout LoadTimings) {
         var last = 0.0

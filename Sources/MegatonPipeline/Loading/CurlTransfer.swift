@@ -244,6 +244,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
                     .with(answer)
             }
         }
+        if complaint == nil, exchange.hasInvalidLength {
+            complaint = ImagePipeline.Error(.badResponse, "\(target) answered with a Content-Length that is no length.")
+        }
         if complaint == nil { response = answer }
     }
 
