@@ -269,6 +269,25 @@ import Testing
         }
     }
 
+    /// A response that must not be stored says nothing about the next one.
+    @Test func aCacheableResponseAfterAnUncacheableOneIsStored() async throws {
+        try await withPeers { (_, one, two) async throws in
+            let led = try lead(await one.lock.begin([key]).first)
+            await one.lock.finish([(led, nil)])
+            let first = try lead(await one.lock.begin([key]).first)
+            let second = try lead(await two.lock.begin([key]).first)
+            #expect(first.isUnlocked && second.isUnlocked)
+            // There is no flight that these could end.
+            await one.lock.fail([first], error: .init(.notFound, "no such image"))
+            await one.lock.finish([(first, nil)])
+            #expect(await two.lock.finish([(second, entry(1000))]) == [key])
+            #expect(try hit(await one.lock.begin([key]).first).data == entry(1000).data)
+            // It began earlier.
+            #expect(await one.lock.finish([(first, entry(500))]) == [])
+            #expect(try hit(await two.lock.begin([key]).first).data == entry(1000).data)
+        }
+    }
+
     @Test func aFullCacheEndsFlightsToo() async throws {
         try await withPeers { server, one, two in
             let client = server.client()

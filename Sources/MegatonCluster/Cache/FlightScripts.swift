@@ -9,9 +9,10 @@ enum FlightScripts {
     ///      4 `1` where the owner is at work on its own flight, `0` where it knows of none · 5 ms, how old a remembered
     ///      failure may be that is an answer; -1 for any age
     /// Returns {`hit`, ms it is still fresh, m, chunk 0} · {`failed`, why, ms left, old…} · {`shared`, why, ms left, old…}:
-    ///      the failure of the flight of ARGV 3, or of a later one, at whichever age · {`uncacheable`}: everybody leads ·
-    ///      {`wait`, ms left, token, old…} · {`lead`, token, old…}, where old… is nothing or the entry that is no
-    ///      longer fresh: ms for which it has been stale, m, chunk 0; with `wait` only while it may be served.
+    ///      the failure of the flight of ARGV 3, or of a later one, at whichever age · {`uncacheable`, token}: all may
+    ///      lead side by side, and `finish` with such a token if they have an entry · {`wait`, ms left, token, old…} ·
+    ///      {`lead`, token, old…}, where old… is nothing or the entry that is no longer fresh: ms for which it has been
+    ///      stale, m, chunk 0; with `wait` only while it may be served.
     /// What the flight of ARGV 3, or a later one, has stored is a hit for the asker, fresh or not. `allow-oom`, as a full
     /// cache is still one that can be read; what a flight takes is small and goes with its lease.
     /// After `wait`: the flight is marked, so that its end is told. After `lead`: the flight is the owner's for the lease. Tokens only grow, also when the entry or the flight was
@@ -33,7 +34,7 @@ enum FlightScripts {
             local awaited, stored = tonumber(ARGV[3]), tonumber(e[3] or '0')
             if left > 0 or (awaited > 0 and stored >= awaited) then return add({'hit'}, math.max(0, left)) end
             local failed = redis.call('GET', KEYS[3])
-            if failed == 'U' then return {'uncacheable'} end
+            if failed == 'U' then return {'uncacheable', string.format('%.0f', math.max(us, stored + 1))} end
             if failed then
               local at, token, kind = string.match(failed, '^{"at":(%d+),"token":(%d+),"kind":"(%a)"')
               local most, word = tonumber(ARGV[5]), nil

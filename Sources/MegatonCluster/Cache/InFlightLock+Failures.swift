@@ -10,7 +10,7 @@ extension InFlightLock {
     ///
     /// - Parameter error: nil if nothing failed: what is remembered stays.
     func end(_ lead: FlightLead, error: ImagePipeline.Error?) async {
-        guard let token = lead.token else { return }
+        guard let token = lead.token, !lead.isUnlocked else { return }
         let memory = error.flatMap { RememberedFailure.memory(of: $0, for: lead.key, negatives) }
         do {
             let why = try error.map { try JSONEncoder().encode($0) } ?? Data()

@@ -166,6 +166,8 @@ public final class InFlightLock: FlightCoordinating {
         var kept: Set<CacheKey> = []
         for (lead, entry) in entries {
             guard let token = lead.token else { continue }
+            // There is no flight to end: without an entry the mark of the last response stays.
+            if lead.isUnlocked, entry.map(isKeepable) != true { continue }
             // Renewed until it is stored: many chunks take their time.
             defer { leading.withLock { _ = $0.remove(lead) } }
             do {
@@ -191,7 +193,7 @@ public final class InFlightLock: FlightCoordinating {
     }
 
     public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
-        for lead in leads where lead.token != nil {
+        for lead in leads where lead.token != nil && !lead.isUnlocked {
             if lead.stale?.mayServe(after: error) == true { statistics?.add("stale_hits", 1) }
             await end(lead, error: error)
             leading.withLock { _ = $0.remove(lead) }
@@ -263,9 +265,9 @@ public final class InFlightLock: FlightCoordinating {
             statistics?.add("waits", 1)
             let remaining = Double(max(0, fields[1].int ?? 0)) / 1000
             return .wait(FlightWait(key: key, remaining: remaining, ticket: ticket, token: fields[2].int))
-        case "uncacheable":
+        case "uncacheable" where fields.count == 2:
             statistics?.add("misses", 1)
-            return .lead(FlightLead(key: key, token: nil))
+            return .lead(FlightLead(unlocked: key, token: fields[1].int))
         case "lead" where fields.count == 2 || fields.count == 5:
             let old = await stale(key, fields.dropFirst(2))
             let lead = FlightLead(key: key, token: fields[1].int, stale: old, hasPartial: hasPartial)
@@ -305,6 +307,7 @@ public final class InFlightLock: FlightCoordinating {
     }
 
     func note(_ kind: HistoryEvent.Kind, _ lead: FlightLead, _ result: String? = nil) async {
-        await history?.note(HistoryEvent(kind, key: lead.key.description, token: lead.token, result: result))
+        let token = lead.isUnlocked ? nil : lead.token
+        await history?.note(HistoryEvent(kind, key: lead.key.description, token: token, result: result))
     }
 }

@@ -163,12 +163,25 @@ public struct FlightLead: Sendable, Hashable {
     /// Of an original: whether an interrupted download has left its beginning where this coordinator's entries are, which is
     /// where it is looked for; nil where that is not known.
     public let hasPartial: Bool?
+    /// Whether others may make the same entry beside this leader, as the last response must not be stored: there is no
+    /// flight to end. The token decides between those whose response may be stored.
+    package let isUnlocked: Bool
 
     public init(key: CacheKey, token: Int?, stale: CachedData? = nil, hasPartial: Bool? = nil) {
         self.key = key
         self.token = token
         self.stale = stale
         self.hasPartial = hasPartial
+        isUnlocked = false
+    }
+
+    /// The right of many to make one entry.
+    package init(unlocked key: CacheKey, token: Int?) {
+        self.key = key
+        self.token = token
+        stale = nil
+        hasPartial = nil
+        isUnlocked = true
     }
 
     public static func == (one: FlightLead, other: FlightLead) -> Bool {
