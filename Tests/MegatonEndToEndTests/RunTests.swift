@@ -186,6 +186,35 @@ import Testing
         }
     }
 
+    /// Fault: a run whose terminal was closed left an empty ledger and temporary directories behind.
+    ///
+    /// - Parameter option: of `env`, as the tests themselves may run beneath `nohup`, which children inherit.
+    @Test(arguments: [("--default-signal=HUP", 130), ("--ignore-signal=HUP", 0)] as [(String, Int32)])
+    func aClosedTerminalIsOneCtrlCExceptBeneathNohup(_ option: String, _ code: Int32) async throws {
+        let home = try Home()
+        let image = TestImage.quarters(width: 64, height: 64)
+        try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
+            origin.hold()
+            let url = origin.url("/a.png").absoluteString
+            let run = try ProgramUnderTest(
+                program: "/usr/bin/env",
+                arguments: [
+                    option, Self.program, "run", url, "--output", home.output, "--workers", "1", "--allow-private",
+                ],
+                environment: home.environment.merging(["TMPDIR": home.directory.path]) { $1 }
+            )
+            await origin.waitForRequests("/a.png", count: 1)
+            for _ in 0..<2 { run.send(SIGHUP) }
+            if code == 0 { origin.release() }
+            let ending = await run.ending()
+            origin.release()
+            #expect(ending.code == code, "\(ending.errors)")
+            let expected: JobOutcome.Status = code == 0 ? .done : .cancelled
+            #expect(try home.ledger().map(\.status) == [expected])
+            #expect(!home.directory.files.contains { $0.hasPrefix("megaton-") }, "\(home.directory.files)")
+        }
+    }
+
     @Test func aSecondRunAtTheSameTimeHasACacheOfItsOwn() async throws {
         let home = try Home()
         let image = TestImage.quarters(width: 64, height: 64)

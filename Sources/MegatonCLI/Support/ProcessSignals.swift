@@ -1,7 +1,8 @@
+import Foundation
 import MegatonCluster
 import UnixSignals
 
-/// SIGINT and SIGTERM as levels of urgency: the first drains, the second aborts.
+/// SIGINT, SIGTERM and SIGHUP as levels of urgency: the first drains, the second aborts.
 enum ProcessSignals {
     /// Runs the body with the signals turned into `shutdown`'s levels.
     static func forwarded<Value: Sendable>(
@@ -9,15 +10,27 @@ enum ProcessSignals {
         _ body: @Sendable () async throws -> Value
     ) async throws -> Value {
         // Trapped before the body begins: a signal that came between would end the process by its default action.
-        let signals = await UnixSignalsSequence(trapping: .sigint, .sigterm)
+        let signals = await UnixSignalsSequence(trapping: trapped)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
-                for await _ in signals {
-                    shutdown.raise(to: shutdown.level == .none ? .drain : .abort)
+                for await signal in signals {
+                    let isFirst = shutdown.level == .none
+                    // The shell and the kernel both send it if a terminal is closed: that is one request.
+                    if !isFirst && signal == .sighup { continue }
+                    shutdown.raise(to: isFirst ? .drain : .abort)
                 }
             }
             defer { group.cancelAll() }
             return try await body()
         }
+    }
+
+    /// SIGHUP stays ignored if it was at the start: `nohup` asks for that.
+    private static var trapped: [UnixSignal] {
+        var action = sigaction()
+        sigaction(SIGHUP, nil, &action)
+        // The handler is the first field; SIG_IGN is 1 (signal.h).
+        let isIgnored = withUnsafeBytes(of: action) { $0.load(as: Int.self) } == 1
+        return isIgnored ? [.sigint, .sigterm] : [.sigint, .sigterm, .sighup]
     }
 }
