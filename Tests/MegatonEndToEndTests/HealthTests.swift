@@ -79,6 +79,15 @@ import Testing
         }
     }
 
+    /// 69 means Redis alone, and supervisors wait for it.
+    @Test(arguments: ["192.0.2.1:8090", "nowhere.invalid:8090"])
+    func anAddressThatCannotBeHadIsAnErrorOfTheSystem(_ text: String) async throws {
+        let worker = try ProgramUnderTest.megaton(["worker", "--redis", "redis://127.0.0.1:1", "--health", text])
+        let ending = await worker.ending()
+        #expect(ending.code == 71 && ending.errors.contains("--health \(text) cannot be"), "\(ending.errors)")
+        #expect(!ending.errors.contains("SocketAddressError"))
+    }
+
     @Test(arguments: ["8090", "localhost:", "localhost:65536", ":80"]) func anAddressThatIsNoneIsRefused(_ text: String)
         async throws
     {

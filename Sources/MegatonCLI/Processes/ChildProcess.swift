@@ -18,9 +18,16 @@ struct ChildProcess: Sendable {
     var patience: Duration = .seconds(30)
 
     /// How it ended.
-    enum Ending: Sendable, Equatable {
+    enum Ending: Sendable, Equatable, CustomStringConvertible {
         case exited(Int32)
         case signalled(Int32)
+
+        var description: String {
+            switch self {
+            case .exited(let code): "exit code \(code)"
+            case .signalled(let signal): "signal \(signal)"
+            }
+        }
     }
 
     /// Runs until it ends. Cancelling the task ends it: SIGTERM, and SIGKILL where that does not help.
@@ -42,12 +49,7 @@ struct ChildProcess: Sendable {
         let status: TerminationStatus
         do {
             if let log {
-                let file = try FileDescriptor.open(
-                    FilePath(log),
-                    .writeOnly,
-                    options: [.create, .append],
-                    permissions: .ownerReadWrite
-                )
+                let file = try Self.open(log)
                 status = try await Subprocess.run(
                     configuration,
                     input: .none,
@@ -68,6 +70,19 @@ struct ChildProcess: Sendable {
         return switch status {
         case .exited(let code): .exited(code)
         case .signaled(let signal): .signalled(signal)
+        }
+    }
+
+    private static func open(_ log: String) throws -> FileDescriptor {
+        do {
+            return try FileDescriptor.open(
+                FilePath(log),
+                .writeOnly,
+                options: [.create, .append],
+                permissions: .ownerReadWrite
+            )
+        } catch {
+            throw Failure.output("\(log) cannot be written: \(error).")
         }
     }
 }

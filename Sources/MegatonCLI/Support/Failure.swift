@@ -15,6 +15,8 @@ struct Failure: Error, CustomStringConvertible {
     static func unavailable(_ message: String) -> Failure { Failure(code: 69, message: message) }
     /// Something in this program or its installation does not work.
     static func broken(_ message: String) -> Failure { Failure(code: 70, message: message) }
+    /// The system does not give what is needed: a port, say.
+    static func system(_ message: String) -> Failure { Failure(code: 71, message: message) }
     /// What was named is not there.
     static func notFound(_ message: String) -> Failure { Failure(code: 1, message: message) }
     /// A file cannot be written.

@@ -37,8 +37,9 @@ final class HealthServer: Sendable {
                 .bind(host: host, port: port).get()
             return HealthServer(channel)
         } catch {
-            let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? "\(error)"
-            throw Failure.unavailable("--health \(text) cannot be listened on: \(reason).")
+            let other = error is SocketAddressError.UnknownHost ? "no such host" : "\(error)"
+            let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? other
+            throw Failure.system("--health \(text) cannot be listened on: \(reason). Choose another address or port.")
         }
     }
 

@@ -11,7 +11,7 @@ struct BenchProcesses: Sendable {
     /// - Throws: `Failure` too where one of them ends before the body.
     func run<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> (Value, [String]) {
         guard let program = CommandLineProgram.path else {
-            throw Failure.unavailable("the program's own path is not known: /proc is not mounted?")
+            throw Failure.broken("the program's own path is not known: /proc is not mounted?")
         }
         let logs = try TemporaryDirectory()
         defer { logs.remove() }
@@ -28,7 +28,11 @@ struct BenchProcesses: Sendable {
                     if Task.isCancelled { return nil }
                     // Without its words there is only how it ended.
                     let words = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
-                    throw Failure.unavailable("a process of the benchmark ended (\(ending)). \(words.suffix(400))")
+                    // 69 is Redis' alone.
+                    throw Failure(
+                        code: ending == .exited(69) ? 69 : 70,
+                        message: "a process of the benchmark ended (\(ending)). \(words.suffix(400))"
+                    )
                 }
             }
             group.addTask { try await body() }

@@ -43,7 +43,7 @@ struct JobPusher: Sendable {
         if try await !wait(until: before + pushed) { throw Self.unfinished }
     }
 
-    static let unfinished = Failure.unavailable("the jobs were not worked off.")
+    static let unfinished = Failure.broken("the jobs were not worked off.")
 
     /// Waits until so many are done since the queue was made.
     ///

@@ -56,7 +56,7 @@ struct LockBenchmark: Sendable {
             round += 1
             guard round > Self.uncounted else { continue }
             if let spoilt = spoilt(wakes, start) {
-                if round - counted > Self.uncounted + rounds { throw Failure.unavailable(spoilt) }
+                if round - counted > Self.uncounted + rounds { throw Failure.broken(spoilt) }
                 continue
             }
             report.add(wakes, since: start)

@@ -66,7 +66,7 @@ struct LockRounds: Sendable {
             timeout: .seconds(Self.patience + 2)
         )
         guard let text = reply.array?.last?.string else {
-            throw Failure.unavailable("the benchmark's processes did not hear from each other for \(Self.patience) s.")
+            throw Failure.broken("the benchmark's processes did not hear from each other for \(Self.patience) s.")
         }
         return text
     }
