@@ -97,6 +97,10 @@ import Testing
                 let missed = try await megaton(["dead", command, "--error", "nonsense"], server)
                 #expect(missed.code == 1 && missed.errors.contains("nonsense"), "\(missed.errors)")
             }
+            for command in ["requeue", "drop"] {
+                let missed = try await megaton(["dead", command, "nobody", "no-one"], server)
+                #expect(missed.code == 1 && missed.errors.contains("has the ids no-one, nobody;"), "\(missed.errors)")
+            }
             let shown = try await megaton(["dead", "show", "3"], server)
             let object = try JSONSerialization.jsonObject(with: Data(shown.output.utf8)) as? [String: Any]
             #expect(object?["died_at"] as? String == "2023-11-14T22:13:20Z")

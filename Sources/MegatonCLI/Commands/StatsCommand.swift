@@ -87,7 +87,7 @@ struct StatsCommand: AsyncParsableCommand {
         let limit = statistics.memoryLimit == 0 ? "no limit" : bytes(statistics.memoryLimit)
         lines.append(row("memory", "\(bytes(statistics.memoryUsed)) of \(limit)"))
         for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {
-            lines.append(row("  \(kind)", "\(size.keys) keys, \(bytes(size.bytes))"))
+            lines.append(row("  \(kind)", "\(Counted.of(size.keys, "key")), \(bytes(size.bytes))"))
         }
         if !statistics.scanIsComplete { lines.append("  (a part: the time for the scan was up)") }
         for (host, count) in statistics.originFetchesByHost.sorted(by: { $0.value > $1.value }).prefix(20) {

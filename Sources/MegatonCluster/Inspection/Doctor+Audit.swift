@@ -16,7 +16,7 @@ extension Doctor {
 
     private static func finding(_ report: QueueAudit.Report, repair: Bool) -> Finding {
         let rest = report.isComplete ? "" : "; the queue has more, which were not looked at"
-        let scope = "\(report.examined) ids\(rest)"
+        let scope = "\(report.examined) \(report.examined == 1 ? "id" : "ids")\(rest)"
         if report.count == 0 {
             return Finding(level: .ok, subject: "audit", message: "no faults in \(scope)")
         }
@@ -29,13 +29,14 @@ extension Doctor {
         } else if report.repaired == report.count {
             end = "All were repaired."
         } else {
-            end = "\(report.repaired) were repaired. Run megaton doctor --repair again."
+            let verb = report.repaired == 1 ? "was" : "were"
+            end = "\(report.repaired) \(verb) repaired. Run megaton doctor --repair again."
         }
         return Finding(
             level: repair && report.repaired == report.count ? .warning : .error,
             subject: "audit",
-            message: "\(report.count) faults (\(kinds.joined(separator: ", "))) in \(scope). "
-                + "\(examples.joined(separator: "; ")). \(end)"
+            message: "\(report.count) \(report.count == 1 ? "fault" : "faults") (\(kinds.joined(separator: ", "))) in "
+                + "\(scope). \(examples.joined(separator: "; ")). \(end)"
         )
     }
 }

@@ -31,13 +31,15 @@ extension Doctor {
         )
     }
 
+    private static func waiting(_ count: Int) -> String { count == 1 ? "1 job waits" : "\(count) jobs wait" }
+
     private func coordinator(_ status: ClusterStatus) -> Finding {
         let waiting = status.intake + status.staged
         return Finding(
             level: status.leader != nil || !status.isKnown ? .ok : .warning,
             subject: "coordinator",
             message: status.leader.map { "\($0) leads" }
-                ?? "none leads; \(waiting) jobs wait to be admitted, and so will new ones. Start megaton coordinator."
+                ?? "none leads; \(Self.waiting(waiting)) to be admitted, and so will new ones. Start megaton coordinator."
         )
     }
 
@@ -48,7 +50,8 @@ extension Doctor {
             subject: "silent workers",
             message: silent == 0
                 ? "none"
-                : "\(silent) have given no sign of life three times: they died or hang. Their jobs go to others."
+                : "\(silent) \(silent == 1 ? "has" : "have") given no sign of life three times, and died or "
+                    + "\(silent == 1 ? "hangs. Its" : "hang. Their") jobs go to others."
         )
     }
 
@@ -59,8 +62,8 @@ extension Doctor {
             level: living > 0 || !status.isKnown ? .ok : .warning,
             subject: "workers",
             message: living == 0
-                ? "none is there; \(waiting) jobs wait. Start megaton worker."
-                : "\(living) are there"
+                ? "none is there; \(Self.waiting(waiting)). Start megaton worker."
+                : "\(living) \(living == 1 ? "is" : "are") there"
         )
     }
 
@@ -83,8 +86,8 @@ extension Doctor {
             subject: "damaged batches",
             message: ends == 0
                 ? "none"
-                : "\(ends) jobs have ended that their batches may not have counted, as a key in Redis is no longer what "
-                    + "Megaton wrote. The workers' logs and megaton dead list (damaged_batch) name the batches. They may "
+                : "\(ends == 1 ? "1 job has ended that its batch" : "\(ends) jobs have ended that their batches") may not have "
+                    + "counted, as a key in Redis is no longer what Megaton wrote. The workers' logs and megaton dead list (damaged_batch) name the batches. They may "
                     + "never end: delete \(keys.batch("<b>")), \(keys.results("<b>")) and \(keys.seen("<b>")), and submit "
                     + "under another name what is missing. HDEL \(keys.stat) \(counter) ends this warning."
         )

@@ -102,7 +102,7 @@ extension Worker {
             isQuarantined
             ? "Worker processes died \(max(job.deaths, ClaimedJob.deathLimit)) times while they had this image in hand, so no job "
                 + "that names it is run for \(hours) hours."
-            : "\(job.stalls) workers died or fell silent with this job, so it is not run again."
+            : "\(job.stalls) \(job.stalls == 1 ? "worker" : "workers") died or fell silent with this job, so it is not run again."
         return ImagePipeline.Error(
             .renderFailed,
             "\(reason) Look at the image; megaton dead requeue, or megaton run --retry-failed, runs it again.",

@@ -18,9 +18,9 @@ struct DeadDropCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 if selection.all && !yes { try await confirm(queue) }
-                let (found, done) = try await selection.each(in: queue) { try await queue.drop($0) }
-                Terminal.output(done == 1 ? "1 dead job dropped" : "\(done) dead jobs dropped")
-                try selection.check(found: found)
+                let (found, done, missing) = try await selection.each(in: queue) { try await queue.drop($0) }
+                Terminal.output("\(Counted.of(done, "dead job")) dropped")
+                try selection.check(found: found, missing: missing)
             }
         }
     }
@@ -29,7 +29,7 @@ struct DeadDropCommand: AsyncParsableCommand {
     private func confirm(_ queue: JobQueue) async throws {
         let count = try await queue.deadCount()
         if count == 0 { return }
-        let question = "\(count) dead \(count == 1 ? "job" : "jobs") of the queue \"\(redis.queue)\""
+        let question = "\(Counted.of(count, "dead job")) of the queue \"\(redis.queue)\""
         guard Terminal.canAsk else {
             throw Failure.usage("--all forgets \(question) for good; add --yes to do that.")
         }

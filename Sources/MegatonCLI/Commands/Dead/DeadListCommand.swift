@@ -39,7 +39,9 @@ struct DeadListCommand: AsyncParsableCommand {
                         hasMore = shown == limit
                         if hasMore { break }
                         shown += 1
-                        Terminal.output(json ? try JSONText.line(letter) : Self.row(letter))
+                        let line = json ? try JSONText.line(letter) : Self.row(letter)
+                        // The reader has gone: `head` has enough.
+                        if !Terminal.output(line) { return }
                     }
                 }
                 if shown == 0 && !json { Terminal.output("no dead jobs") }

@@ -14,12 +14,13 @@ struct DeadRequeueCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                let (found, done) = try await selection.each(in: queue) { try await queue.requeue($0) }
-                Terminal.output("\(done) of \(found) dead jobs requeued")
+                let (found, done, missing) = try await selection.each(in: queue) { try await queue.requeue($0) }
+                Terminal.output("\(done) of \(Counted.of(found, "dead job")) requeued")
                 if done < found {
-                    Terminal.error("megaton: \(found - done) were no readable jobs; megaton dead show tells more.")
+                    let words = found - done == 1 ? "1 was no readable job" : "\(found - done) were no readable jobs"
+                    Terminal.error("megaton: \(words); megaton dead show has the reasons.")
                 }
-                try selection.check(found: found)
+                try selection.check(found: found, missing: missing)
             }
         }
     }

@@ -29,20 +29,25 @@ struct DeadSelection: ParsableArguments {
     }
 
     /// Does something with all that are meant, a page at a time, and adds up what it says.
+    ///
+    /// - Returns: how many there are, for how many it was done, and the ids that are not dead.
     func each(
         in queue: JobQueue,
         _ body: ([DeadLetter]) async throws -> Int
-    ) async throws -> (found: Int, done: Int) {
+    ) async throws -> (found: Int, done: Int, missing: [String]) {
         var (found, done) = (0, 0)
         if !ids.isEmpty {
-            var letters: [[DeadLetter]] = []
+            var (letters, missing): ([[DeadLetter]], [String]) = ([], [])
             // All are looked for before anything is done to the first.
-            for id in Set(ids).sorted() { letters.append(try await Self.letters(of: id, batch: batch, in: queue)) }
-            for letters in letters where !letters.isEmpty {
+            for id in Set(ids).sorted() {
+                let ofID = try await Self.letters(of: id, batch: batch, in: queue)
+                if ofID.isEmpty { missing.append(id) } else { letters.append(ofID) }
+            }
+            for letters in letters {
                 found += 1
                 done += try await body(letters) > 0 ? 1 : 0
             }
-            return (found, done)
+            return (found, done, missing)
         }
         // What dies meanwhile is not meant: a requeued job that fails at once would be requeued for ever.
         let start = Double(try await queue.now()) / 1000
@@ -50,7 +55,7 @@ struct DeadSelection: ParsableArguments {
         var offset = 0
         while true {
             let page = try await queue.dead(offset: offset, limit: Self.page).filter { $0.died <= start }
-            if page.isEmpty { return (found, done) }
+            if page.isEmpty { return (found, done, []) }
             let meant = page.filter(isMeant)
             let taken = meant.isEmpty ? 0 : try await body(meant)
             found += meant.count
@@ -62,10 +67,15 @@ struct DeadSelection: ParsableArguments {
     /// Reports a selection that names something which is not there.
     ///
     /// - Throws: `Failure` 1 with what was not found.
-    func check(found: Int) throws {
-        let missing = Set(ids).count - found
-        if !ids.isEmpty && missing > 0 {
-            throw Failure.notFound(missing == 1 ? "1 of the ids is not dead." : "\(missing) of the ids are not dead.")
+    func check(found: Int, missing: [String]) throws {
+        if !missing.isEmpty {
+            let place = batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
+            let names = missing.prefix(Self.shownIDs).joined(separator: ", ")
+            let more = missing.count > Self.shownIDs ? " and \(missing.count - Self.shownIDs) more" : ""
+            throw Failure.notFound(
+                "no dead job\(place) has the \(missing.count == 1 ? "id" : "ids") \(names)\(more); megaton dead list shows "
+                    + "those that there are."
+            )
         }
         guard ids.isEmpty, found == 0, batch != nil || error != nil else { return }
         let filters = [batch.map { "batch \"\($0)\"" }, error.map { "error \"\($0)\"" }].compactMap { $0 }
@@ -89,6 +99,7 @@ struct DeadSelection: ParsableArguments {
     }
 
     private static let shownBatches = 20
+    private static let shownIDs = 20
 
     private func isMeant(_ letter: DeadLetter) -> Bool {
         (batch == nil || letter.batch ?? "" == batch) && (error == nil || letter.job.code == error)
