@@ -252,6 +252,8 @@ import Testing
         (["worker", "--redis", "redis://h", "--allow-root", "/no/such"], "/no/such"), (["fly"], "fly"),
         (["run", "/tmp", "--output", "/tmp/x", "--ledger", ""], "--ledger is empty"),
         (["run", "--retry-failed", ""], "--retry-failed is empty"),
+        (["run", "/tmp", "--retry-failed", "/bin/sh"], "--output is missing"),
+        (["run", "/tmp", "--output", "/tmp", "--dry-run"], "is an input too"),
         (["run", "--retry-failed", "/bin/sh"], "is no ledger"),
         (["run", "--retry-failed", "/bin/sh", "--size", "10x10"], "--size does not go with --retry-failed"),
         (["run", "--retry-failed", "/bin/sh", "--rendition", "width=1"], "--rendition does not go with"),

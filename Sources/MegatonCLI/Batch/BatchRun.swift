@@ -145,7 +145,9 @@ final class BatchRun: Sendable {
 
     private func stoppedWaiting() -> Failure {
         let now = progress.withLock { $0 }
-        let count = "\(now.ended) of \(now.submitted) jobs have ended after \(options.timeout ?? 0) s"
+        let seconds = (options.timeout ?? 0).formatted()
+        let count =
+            "\(now.ended) of \(Counted.jobs(now.submitted)) \(now.submitted == 1 ? "has" : "have") ended after \(seconds) s"
         guard now.isComplete else {
             return Failure(
                 code: 75,
@@ -290,7 +292,9 @@ final class BatchRun: Sendable {
 
     /// Whether something else writes to the terminal meanwhile, so that a line that is replaced would be torn.
     private var isShared: Bool {
-        showsLogs || (ledger?.path == Ledger.standardOutput && isatty(STDOUT_FILENO) == 1)
+        if showsLogs { return true }
+        guard let path = ledger?.path, let descriptor = Ledger.descriptor(of: path) else { return false }
+        return isatty(descriptor) == 1
     }
 
     private func collect() async throws -> BatchTally {

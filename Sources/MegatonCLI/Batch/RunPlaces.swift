@@ -31,7 +31,10 @@ struct RunPlaces: Sendable {
         outputRoots = (self.output.map { [$0] } ?? []) + (retried.map { [$0.directory] } ?? [])
     }
 
-    private static func prepare(_ output: String, inputs: [String]) throws -> String {
+    /// The absolute path of an output directory.
+    ///
+    /// - Throws: `Failure` if it is an input too.
+    static func checked(_ output: String, inputs: [String]) throws -> String {
         let path = absolute(output)
         // Links resolved: two names of one directory are one directory.
         for input in inputs.map(FileNames.localPath) where real(absolute(input)) == real(path) {
@@ -39,6 +42,11 @@ struct RunPlaces: Sendable {
                 "--output \(output) is an input too: the next run would take what this one made. Name another directory."
             )
         }
+        return path
+    }
+
+    private static func prepare(_ output: String, inputs: [String]) throws -> String {
+        let path = try checked(output, inputs: inputs)
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {

@@ -71,12 +71,13 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     mutating func validate() throws {
-        if output == nil && batch.retryFailed == nil {
+        // The jobs of a ledger know where their outputs go; others do not.
+        if output == nil && (batch.retryFailed == nil || batch.hasInputs) {
             throw ValidationError("--output is missing: it names the directory for the outputs.")
         }
         if output != nil { try batch.refuseOutputOfRetry() }
         if output?.isEmpty == true { throw ValidationError("--output is empty; it names a directory.") }
-        if let workers, !(1...256).contains(workers) { throw ValidationError("--workers is 1 to 256.") }
+        if let workers, !(1...256).contains(workers) { throw ValidationError("--workers is 1 to 256, not \(workers).") }
         if !(64...1_048_576).contains(cacheSize) { throw ValidationError("--cache-size is 64 to 1048576 MiB.") }
         if let logLevel { try LogOptions.check(logLevel) }
         if redis.cacheURL != nil && redis.controlURL == nil {
@@ -121,7 +122,7 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     private func dryRun() async throws {
-        let output = output.map(RunPlaces.absolute)
+        let output = try output.map { try RunPlaces.checked($0, inputs: batch.inputs) }
         let retried = batch.retryFailed.map { RetryLedger(path: $0).directory }
         try await DryRun(
             batch,
@@ -308,11 +309,14 @@ struct RunCommand: AsyncParsableCommand {
             }
         }
         if summary.jobs == 0 && !result.wasInterrupted {
-            Terminal.note("megaton: there was nothing to do: no image was found in what was named.")
+            let reason =
+                batch.hasInputs ? "no image was found in what was named." : "no failed job was found in the ledger."
+            Terminal.note("megaton: there was nothing to do: \(reason)")
         }
         if result.ranOutOfTime {
             Terminal.error(
-                "megaton: the \(batch.timeout ?? 0) s of --timeout were up; the jobs that were left are cancelled."
+                "megaton: the time of --timeout, \((batch.timeout ?? 0).formatted()) s, was up; the jobs that were left are "
+                    + "cancelled. The same command again makes what is missing."
             )
         }
         let code = summary.exitCode(interrupted: result.wasInterrupted, ranOutOfTime: result.ranOutOfTime)

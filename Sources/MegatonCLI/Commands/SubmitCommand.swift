@@ -14,7 +14,7 @@ struct SubmitCommand: AsyncParsableCommand {
             \(RedisOptions.environmentHelp)
 
             Examples:
-              megaton submit urls.txt -o /srv/thumbs --redis redis://127.0.0.1:6379
+              megaton submit urls.txt -o /srv/thumbs --redis redis://127.0.0.1:6479
               megaton submit urls.txt -o /srv/thumbs --batch spring --wait --ledger spring.jsonl
               generate-jobs | megaton submit --jobs-from - --wait --json
             """

@@ -138,7 +138,8 @@ struct BatchOptions: ParsableArguments {
         }
     }
 
-    private var hasInputs: Bool { !inputs.isEmpty || !jobsFrom.isEmpty }
+    /// Whether there are inputs beside the ledger of `--retry-failed`.
+    var hasInputs: Bool { !inputs.isEmpty || !jobsFrom.isEmpty }
 
     /// - Throws: `ValidationError` where --output would change nothing: each job of a ledger says where its outputs go.
     func refuseOutputOfRetry() throws {

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 
 /// How long a command waits for something to become true.
 struct Patience: ParsableArguments {
@@ -20,7 +21,7 @@ struct Patience: ParsableArguments {
         while true {
             if let value = try await look() { return value }
             if let deadline, ContinuousClock.now >= deadline {
-                throw Failure(code: 75, message: "\(missing()) after \(timeout ?? 0) s.")
+                throw Failure(code: 75, message: "\(missing()) after \((timeout ?? 0).formatted()) s.")
             }
             try await Task.sleep(for: Self.interval)
         }

@@ -87,7 +87,8 @@ extension Doctor {
             message: ends == 0
                 ? "none"
                 : "\(ends == 1 ? "1 job has ended that its batch" : "\(ends) jobs have ended that their batches") may not have "
-                    + "counted, as a key in Redis is no longer what Megaton wrote. The workers' logs and megaton dead list (damaged_batch) name the batches. They may "
+                    + "counted, as a key in Redis is no longer what Megaton wrote. The workers' logs and megaton dead list "
+                    + "(damaged_batch) name the batches. They may "
                     + "never end: delete \(keys.batch("<b>")), \(keys.results("<b>")) and \(keys.seen("<b>")), and submit "
                     + "under another name what is missing. HDEL \(keys.stat) \(counter) ends this warning."
         )
