@@ -99,6 +99,80 @@ import Testing
         }
     }
 
+    /// Fault: a suspect that ran for longer than one lease no longer kept the other jobs of its source waiting.
+    @Test func aSuspectThatRunsForLongIsTheOnlyOneOfItsSource() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b"], fixture, source: "slow")
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(2, worker: worker), fixture) }
+            let running = try await take(1, .only, worker: "w3", fixture).jobs
+            try #require(running.count == 1)
+            // As it is just before the end of the first lease.
+            let digest = Job(source: "https://example.org/slow.jpg").sourceDigest
+            try await fixture.redis.send(["ZADD", .string(fixture.keys.isolating), "XX", "1", .string(digest)])
+            let renewed = try await fixture.queue.renew(
+                [(running[0].key.text, running[0].attempt)],
+                worker: "w3",
+                lease: .seconds(60),
+                info: "{}"
+            )
+            #expect(renewed.lost.isEmpty)
+            #expect(try await take(1, .only, worker: "w4", fixture).jobs.isEmpty)
+        }
+    }
+
+    /// Fault: while one of many suspects of a source ran, all other workers started processes that found nothing to do.
+    @Test func noProcessIsAskedForWhileAllSuspectedSourcesRun() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a", "b", "c"], fixture, source: "slow")
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(3, worker: worker), fixture) }
+            #expect(try await take(1, .ask, worker: "w3", fixture).wantsIsolation)
+            #expect(try await take(1, .only, worker: "w4", fixture).jobs.count == 1)
+            for worker in ["w3", "w5"] {
+                #expect(try await !take(1, .ask, worker: worker, fixture).wantsIsolation)
+            }
+            try await admit(["d"], fixture)
+            for worker in ["w6", "w7"] {
+                try await kill(try await take(1, .none, worker: worker, fixture).jobs, fixture)
+            }
+            #expect(try await take(1, .ask, worker: "w3", fixture).wantsIsolation, "another source waits")
+            #expect(try await take(1, .only, worker: "w8", fixture).jobs.map(\.id) == ["d"])
+        }
+    }
+
+    /// Fault: many jobs of a source that ran hid the suspects behind them.
+    @Test func manySuspectsOfOneSourceHideNoOther() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit((0..<300).map { "\($0)" }, fixture, source: "slow")
+            for worker in ["w1", "w2"] { try await kill(try await fixture.claim(300, worker: worker), fixture) }
+            #expect(try await take(1, .only, worker: "w3", fixture).jobs.count == 1)
+            try await admit(["other"], fixture)
+            for worker in ["w4", "w5"] {
+                try await kill(try await take(1, .none, worker: worker, fixture).jobs, fixture)
+            }
+            var isolated: [String] = []
+            for _ in 0..<3 { isolated += try await take(1, .only, worker: "w6", fixture).jobs.map(\.id) }
+            #expect(isolated == ["other"])
+        }
+    }
+
+    /// Fault: a job that only fetched an image cleared it of the deaths of other jobs.
+    @Test func aFetchSaysNothingOfTheDecoder() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            try await admit(["a"], fixture, source: "crasher")
+            try await kill(try await fixture.claim(worker: "w1"), fixture)
+            let fetch = Job(id: "f", kind: .fetch, source: "https://example.org/crasher.jpg")
+            try await fixture.push(fetch.json())
+            try await fixture.admitAll(1)
+            let jobs = try await take(2, .none, worker: "w2", fixture).jobs
+            #expect(jobs.count == 2)
+            let fetching = try #require(jobs.first { $0.id == "f" })
+            #expect(fetching.deaths == 0)
+            #expect(try await fixture.finish(fetching, worker: "w2") == .ok)
+            try await kill(jobs.filter { $0.id == "a" }, fixture)
+            #expect(try await take(1, .only, worker: "w3", fixture).jobs.map(\.deaths) == [2])
+        }
+    }
+
     /// Fault: leases that a dead worker claimed later ran out later, and each step looked like a death of its own.
     @Test func allThatADeadWorkerHeldIsOneDeath() async throws {
         try await QueueFixture.run { (fixture) async throws in

@@ -6,7 +6,8 @@ extension Job {
     /// processes. 16 characters of Base64.
     ///
     /// The credential belongs to it, as an origin may have different images for different callers. Collisions cannot be
-    /// made: a list of a stranger must not get the images of others quarantined.
+    /// made: a list of a stranger must not get the images of others quarantined. A job that only fetches has another name:
+    /// that it is done says nothing of the decoder, and must not clear the image of the deaths of other jobs.
     var sourceDigest: String {
         var hash = SHA256()
         hash.update(data: Data(source.utf8))
@@ -14,6 +15,7 @@ extension Job {
             hash.update(data: Data([0]))
             hash.update(data: Data(credential.utf8))
         }
+        if kind == .fetch { hash.update(data: Data([0, 0])) }
         return Data(hash.finalize().prefix(Self.digestBytes)).base64EncodedString()
     }
 

@@ -98,7 +98,9 @@ public struct JobQueue: Sendable {
     ) async throws(RedisError) -> (lost: [String], cancelled: [String], quarantined: [String]) {
         let reply = try await redis.run(
             QueueScripts.renew,
-            keys: [keys.lease, keys.meta, keys.workers, keys.workerInfo, keys.cancelled, keys.crashes],
+            keys: [
+                keys.lease, keys.meta, keys.workers, keys.workerInfo, keys.cancelled, keys.crashes, keys.isolating,
+            ],
             arguments: [.string(worker), .int(lease.wholeMilliseconds), .int(jobs.count), .string(info)]
                 + jobs.flatMap { [.string($0.id), .int($0.attempt)] },
             timeout: timeout

@@ -87,9 +87,11 @@ final class ClaimLoop: Sendable {
         }
     }
 
-    /// A job whose work is done holds no place while Redis is told of it, for as many as one call tells.
+    /// A job whose work is done holds no place while Redis is told of it, for as many as one call tells. A suspect holds
+    /// its place until Redis has answered: if the next one kills the process, no other source may seem to have done it.
     private var free: Int {
-        min(concurrency - running.inHand, concurrency + JobQueue.maximumEnds - running.count)
+        if takesOnlySuspects { return concurrency - running.count }
+        return min(concurrency - running.inHand, concurrency + JobQueue.maximumEnds - running.count)
     }
 
     private func pause(_ pace: ClaimPace) async {

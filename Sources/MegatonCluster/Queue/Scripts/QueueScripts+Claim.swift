@@ -15,7 +15,8 @@ extension QueueScripts {
     /// If fewer jobs are ready than places are free, a worker takes no more than its share by places, so that the last jobs
     /// of a batch are not all in one worker's hands. It asks again soon, and then without regard to its share.
     /// A job whose source two processes have died of is in `suspects` and not in ready; one of three is handed out as any,
-    /// to be ended. No two jobs of one suspected source run at a time.
+    /// to be ended. No two jobs of one suspected source run at a time. A process is asked for only if a suspect waits whose
+    /// source does not run: it would find nothing to do.
     /// A reply has 1 MiB of JSON, or one job: more could not be read.
     static let claim = script(
         "claim",
@@ -83,6 +84,16 @@ extension QueueScripts {
           all('HSET', KEYS[7], claimed)
           all('ZADD', KEYS[4], leases)
         end
+        -- Suspected sources of which a job waits and none runs.
+        local open, isOpen = 0, {}
+        local function mayRun(d)
+          if isOpen[d] == nil then
+            local expiry = redis.call('ZSCORE', KEYS[14], d)
+            isOpen[d] = not expiry or tonumber(expiry) <= t
+            if isOpen[d] then open = open + 1 end
+          end
+          return isOpen[d]
+        end
         local ids = redis.call('RPOP', KEYS[13], 256)
         if ids then
           redis.call('ZREMRANGEBYSCORE', KEYS[14], '-inf', t)
@@ -91,10 +102,14 @@ extension QueueScripts {
             if not j.suspect then
               known[j.id] = nil
               redis.call('RPUSH', KEYS[tonumber(j.p)], j.id)
-            elseif (mode == 'one' or mode == 'only') and #reply == 2 and not redis.call('ZSCORE', KEYS[14], j.d) then
+            elseif not mayRun(j.d) then
+              -- Behind the others: many jobs of one source must not hide those of another.
+              redis.call('LPUSH', KEYS[13], j.id)
+            elseif (mode == 'one' or mode == 'only') and #reply == 2 then
               fits(j)
               hand({j})
               redis.call('ZADD', KEYS[14], ends, j.d)
+              isOpen[j.d], open = false, open - 1
               most = most - 1
             else
               kept[#kept + 1] = j.id
@@ -138,6 +153,7 @@ extension QueueScripts {
             for _, j in ipairs(read(popped)) do
               if j.suspect then
                 redis.call('LPUSH', KEYS[13], j.id)
+                mayRun(j.d)
               elseif isFull or not fits(j) then
                 isFull = true
                 back[#back + 1] = j.id
@@ -150,16 +166,16 @@ extension QueueScripts {
             hand(taken)
           end
         end
-        if mode == 'ask' then
-          local me = 'w:' .. ARGV[1]
-          local waiting = redis.call('LLEN', KEYS[13])
-          if waiting > 0 then
-            redis.call('ZREMRANGEBYSCORE', KEYS[14], '-inf', t)
-            redis.call('ZREM', KEYS[14], me)
-            if waiting > redis.call('ZCARD', KEYS[14]) then
-              redis.call('ZADD', KEYS[14], t + 5000, me)
-              reply[2] = 1
-            end
+        if mode == 'ask' and open > 0 then
+          local me, starting = 'w:' .. ARGV[1], 0
+          redis.call('ZREMRANGEBYSCORE', KEYS[14], '-inf', t)
+          redis.call('ZREM', KEYS[14], me)
+          for _, name in ipairs(redis.call('ZRANGE', KEYS[14], 0, 999)) do
+            if string.sub(name, 1, 2) == 'w:' then starting = starting + 1 end
+          end
+          if open > starting then
+            redis.call('ZADD', KEYS[14], t + 5000, me)
+            reply[2] = 1
           end
         end
         return reply
@@ -168,11 +184,12 @@ extension QueueScripts {
 
     /// Prolongs a worker's leases, and is its sign of life.
     ///
-    /// KEYS 1 lease · 2 meta · 3 workers · 4 workerinfo · 5 cancelled · 6 crashes
+    /// KEYS 1 lease · 2 meta · 3 workers · 4 workerinfo · 5 cancelled · 6 crashes · 7 isolating
     /// ARGV 1 worker · 2 lease, ms · 3 running · 4 about the worker, JSON · 5… pairs of id and attempt
     /// Returns {{ids that are no longer the worker's}, {ids whose batch was cancelled}, {ids whose source three processes
     /// have died of}}.
-    /// After: each lease that is still the worker's, by its attempt, ends that much later than now.
+    /// After: each lease that is still the worker's, by its attempt, ends that much later than now, and a suspected source
+    /// that runs is marked as such for as long.
     static let renew = script(
         "renew",
         """
@@ -197,7 +214,11 @@ extension QueueScripts {
         end
         local counts = deaths(KEYS[6], digests, t)
         for i, d in ipairs(digests) do
-          if (counts[d] or 0) >= 3 then poisoned[#poisoned + 1] = ids[i] end
+          if (counts[d] or 0) >= 3 then
+            poisoned[#poisoned + 1] = ids[i]
+          elseif counts[d] == 2 then
+            redis.call('ZADD', KEYS[7], 'XX', 'GT', t + tonumber(ARGV[2]), d)
+          end
         end
         redis.call('ZADD', KEYS[3], t, ARGV[1])
         redis.call('HSET', KEYS[4], ARGV[1], ARGV[3] .. ' ' .. ARGV[4])
