@@ -143,6 +143,19 @@ import Testing
         }
     }
 
+    /// Fault: a job that may replace files, or asks for a reload, was taken for one with its id that may not.
+    @Test func jobsOfAnIdDifferByAllThatTheyAskFor() throws {
+        let validator = JobValidator(presets: [:])
+        func content(_ fields: String) -> String? {
+            let json = #"{"id":"a","source":"https://h/a"\#(fields)}"#
+            return validator.examine(Data(json.utf8), batch: "b").content
+        }
+        #expect(content("") != nil && content("") == content(#","attempts":7,"priority":"high""#))
+        for fields in [#","replace":"all""#, #","reload":true"#, #","failOn":"none""#, #","kind":"fetch""#] {
+            #expect(content(fields) != nil && content(fields) != content(""), "\(fields)")
+        }
+    }
+
     @Test func soManyDuplicatesWaitAndTheOthersEndAtOnce() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let jobs = (0..<150).map { _ in job("a", "https://h/a") }

@@ -60,6 +60,8 @@ struct JobValidator: Sendable {
             var fields = [job.kind.rawValue, job.source, job.output ?? "", job.credential ?? ""]
             if let labels = job.labels { fields.append(WireJSON.text(labels)) }
             if let failOn = job.failOn { fields.append("failOn=\(failOn.rawValue)") }
+            if let replace = job.replace { fields.append("replace=\(replace.rawValue)") }
+            if job.reload == true { fields.append("reload") }
             for rendition in job.renditions ?? [] { fields += [rendition.name] + rendition.identity }
             var hash = SHA256()
             // Each with its length, so that no field can pass for two.
