@@ -8,6 +8,19 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct BatchTests {
     private func jobs(_ range: Range<Int>) -> [Data] { range.map { QueueFixture.job("j\($0)", batch: "b") } }
 
+    @Test func aLedgerIsReadInPartsThatAReplyHasRoomFor() async throws {
+        try await QueueFixture.run { (fixture) async throws in
+            let line = RedisArgument.string(String(repeating: "x", count: 20_000))
+            for _ in 0..<200 { try await fixture.redis.send(["RPUSH", .string(fixture.keys.results("b")), line]) }
+            var parts: [Int] = []
+            repeat {
+                parts.append(try await fixture.queue.results(of: "b", kept: parts.reduce(0, +), limit: 150).count)
+            } while parts.last != 0
+            #expect(parts.reduce(0, +) == 200 && parts.allSatisfy { $0 < 100 }, "\(parts)")
+            #expect(try await fixture.count("EXISTS", fixture.keys.results("b")) == 0)
+        }
+    }
+
     @Test func aRepeatedPushChangesNothing() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let queue = fixture.queue

@@ -76,7 +76,7 @@ extension QueueScripts {
     ///
     /// KEYS 1 results:<batch> · 2 batch:<batch>
     /// ARGV 1 how many outcomes the reader has in all · 2 how many to return at the most
-    /// Returns the next outcomes, oldest first.
+    /// Returns the next outcomes, oldest first: 1 MiB and at most 32 more, as Redis serves no other client meanwhile.
     /// After: what the reader has is gone, and `read` counts it; the rest stays, so that a lost reply loses nothing and
     /// the call may be repeated.
     static let results = script(
@@ -88,7 +88,16 @@ extension QueueScripts {
           redis.call('LTRIM', KEYS[1], kept - read, -1)
           redis.call('HSET', KEYS[2], 'read', kept)
         end
-        return redis.call('LRANGE', KEYS[1], 0, tonumber(ARGV[2]) - 1)
+        local outcomes, bytes, most = {}, 0, tonumber(ARGV[2])
+        while #outcomes < most and bytes < 1048576 do
+          local page = redis.call('LRANGE', KEYS[1], #outcomes, math.min(#outcomes + 32, most) - 1)
+          if #page == 0 then break end
+          for _, outcome in ipairs(page) do
+            bytes = bytes + #outcome
+            outcomes[#outcomes + 1] = outcome
+          end
+        end
+        return outcomes
         """
     )
 }
