@@ -135,7 +135,13 @@ public struct FileOutput: Sendable {
             unlinkat(place.descriptor, temporary, 0)
             return
         }
-        // Nothing is there to be exchanged, or the file system cannot do that.
+        // Nothing is there to be exchanged, or the file system cannot do that: what is there by now is looked at first.
+        do throws(ImagePipeline.Error) {
+            try rule.check(place, for: data)
+        } catch {
+            unlinkat(place.descriptor, temporary, 0)
+            throw error
+        }
         guard renameat(place.descriptor, temporary, place.descriptor, place.name) == 0 else {
             let failure = error("cannot be put in its place", place)
             unlinkat(place.descriptor, temporary, 0)
