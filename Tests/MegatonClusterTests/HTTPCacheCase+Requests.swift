@@ -204,6 +204,11 @@ extension HTTPCacheCase {
                 ),
                 .init(request: [("Range", "bytes=9-")], source: part(9, size), expectedStatus: 206),
                 .init(
+                    request: [("Range", "bytes=9-9223372036854775807")],
+                    source: part(9, size),
+                    expectedStatus: 206
+                ),
+                .init(
                     request: [("Range", "bytes=2-4"), ("If-Range", "\"a\"")],
                     source: part(2, 5),
                     expectedStatus: 206

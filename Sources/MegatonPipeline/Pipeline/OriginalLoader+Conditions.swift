@@ -114,6 +114,7 @@ extension CachedData {
         guard let first = ContentRange.number(ends[0]), first < count else { return nil }
         if ends[1].isEmpty { return first..<count }
         guard let last = ContentRange.number(ends[1]), last >= first else { return nil }
-        return first..<min(last + 1, count)
+        // Not `last + 1`: the caller may have named the largest number that there is.
+        return first..<min(last, count - 1) + 1
     }
 }
