@@ -311,7 +311,9 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect(HTTPStatusError.retryAfter("-5", now: now) == 0)
         #expect(HTTPStatusError.retryAfter("99999999", now: now) == 31_536_000)
         #expect(HTTPStatusError.retryAfter("Wed, 21 Oct 2015 07:28:00 GMT", now: now) == 80)
-        #expect(HTTPStatusError.retryAfter("soon", now: now) == nil)
+        for text in ["soon", "inf", "Infinity", "nan", ""] {
+            #expect(HTTPStatusError.retryAfter(text, now: now) == nil, "\(text)")
+        }
     }
 
     @Test func readsDataURLs() throws {

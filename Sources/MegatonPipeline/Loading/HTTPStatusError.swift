@@ -36,6 +36,7 @@ enum HTTPStatusError {
     /// Seconds: a number, or a date of RFC 9110 section 5.6.7; a year at the most.
     static func retryAfter(_ value: String, now: Date) -> Double? {
         let seconds = Double(value) ?? HTTPDate.parse(value, now: now)?.timeIntervalSince(now)
-        return seconds.flatMap { $0.isNaN ? nil : min(max(0, $0), CacheControl.longest) }
+        // Swift reads "inf" and "nan" as numbers.
+        return seconds.flatMap { $0.isFinite ? min(max(0, $0), CacheControl.longest) : nil }
     }
 }
