@@ -256,6 +256,19 @@ import Testing
         }
     }
 
+    /// The entry is under the key that requests with other header fields share; the failure is not.
+    @Test func aSuccessUnderASharedKeyEndsTheFailure() async throws {
+        let site = Site(404)
+        try await withPeers(site) { (origin, one, two, client) async throws in
+            let accept = ["Accept": "image/*"]
+            _ = try #require(await one.failure(origin, headers: accept, ofRendition: false))
+            #expect(try await lifetimes(client).count == 1)
+            site.repair()
+            #expect(await two.failure(origin, headers: accept, maximumAge: .zero, ofRendition: false) == nil)
+            #expect(try await lifetimes(client).isEmpty)
+        }
+    }
+
     @Test func failuresAreForgottenByURLByHostOrAll() async throws {
         try await withPeers(Site(404)) { (origin, one, two, client) async throws in
             let queue = JobQueue(client, keys: QueueKeys(queue: "test"))

@@ -60,6 +60,8 @@ final class OriginalKeeping: Sendable {
                     for place in places { await flights.keep(kept, for: place) }
                     // The entry is elsewhere: those who wait look there first.
                     guard let lead else { return }
+                    // Neither they nor a later request must meet an earlier failure there.
+                    await flights.remember(nil, for: lead.key)
                     await flights.fail([lead], error: .init(.cancelled, "The entry is under a shared key."))
                 }
             }
