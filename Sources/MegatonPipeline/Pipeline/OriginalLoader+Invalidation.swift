@@ -17,6 +17,7 @@ extension OriginalLoader {
                 for headers in Set([source.sentFields, [:]]) {
                     request.headers = headers
                     keys += [.original(of: request), .image(of: request)]
+                    if let shared = CacheKey.sharedOriginal(of: request) { keys.append(shared) }
                     configuration.imageCache?[ImageCacheKey(request: request)] = nil
                 }
             }
