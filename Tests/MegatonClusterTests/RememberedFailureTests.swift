@@ -248,6 +248,13 @@ import Testing
                 let failure = try #require(await two.failure(origin, maximumAge: age))
                 #expect((29...30).contains(failure.requestedDelay ?? 0) && failure.remembered != nil)
             }
+            // These take no lead.
+            for (control, options) in [("no-store", []), (nil, .reloadIgnoringCachedData)]
+                as [(String?, ImageRequest.Options)]
+            {
+                let failure = try #require(await two.failure(origin, control: control, options: options))
+                #expect((29...30).contains(failure.requestedDelay ?? 0) && failure.remembered != nil)
+            }
             #expect(origin.total == 1)
             #expect(try await lifetimes(client).count == 1)
             await one.client.empty()

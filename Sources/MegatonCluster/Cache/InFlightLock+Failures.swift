@@ -54,6 +54,23 @@ extension InFlightLock {
         }
     }
 
+    public func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? {
+        let name = RedisArgument.string(CacheNames.negative(key))
+        do {
+            let replies = try await cache.redis.pipeline([["GET", name], ["PTTL", name]])
+            for case .error(let text) in replies { throw RedisError(reply: text) }
+            guard replies.count == 2, RememberedFailure(replies[0])?.kind == .binding, let left = replies[1].int,
+                left > 0
+            else { return nil }
+            statistics?.add("negatives", 1)
+            return RememberedFailure.told(replies[0], millisecondsLeft: left)
+        } catch {
+            statistics?.add("cache_errors", 1)
+            logger.debug("a failure was not looked up", metadata: [LogKey.error: "\(error)"])
+            return nil
+        }
+    }
+
     public func discard(_ key: CacheKey) async {
         do {
             let replies = try await cache.redis.pipeline([

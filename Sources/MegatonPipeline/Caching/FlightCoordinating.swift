@@ -29,6 +29,10 @@ public protocol FlightCoordinating: Sendable {
     /// - Parameter error: nil forgets what is remembered.
     func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async
 
+    /// The remembered failure whose origin asked not to be asked again yet (Retry-After), for a request that is about to
+    /// go to the origin without a flight; nil if there is none.
+    func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error?
+
     /// Returns when the flight has ended, or when it is worth looking again; never much later than the leader's lease.
     func wait(for flight: FlightWait) async
 
@@ -91,6 +95,9 @@ extension FlightCoordinating {
 
     /// Nothing, for coordinators that remember no failures.
     public func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {}
+
+    /// Nil, for coordinators that remember no failures.
+    public func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? { nil }
 
     /// Nothing, for coordinators that keep nothing.
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }

@@ -15,6 +15,7 @@ extension OriginalLoader {
         // RFC 9111 section 4.3.1: only what could have been the answer is asked about.
         let entry = lead?.stale ?? refused
         let known = entry.flatMap { $0.metadata.matches(request: load.source.sentFields) ? $0 : nil }
+        if lead == nil, let error = await bindingFailure(load) { return failure(error, known, load) }
         do throws(Error) {
             switch load.source.place {
             case .closure(let fetch):
@@ -44,11 +45,25 @@ extension OriginalLoader {
             if refused != nil, error.supersedesEntry {
                 await load.source.flights.discard(load.shared?.place ?? load.source.key)
             }
-            guard let cached = known, cached.mayServe(after: error),
-                !load.source.cachePolicy.refuses(cached, at: Date())
-            else { return .failure(error) }
-            return .success(stale(cached, load.metrics))
+            return failure(error, known, load)
         }
+    }
+
+    /// The failure of an origin that asked not to be asked again yet. A flight has met it already if there is one.
+    private func bindingFailure(_ load: Load) async -> Error? {
+        guard case .remote = load.source.place, !load.source.cachePolicy.isExclusive,
+            let error = await load.source.flights.bindingFailure(for: load.source.key),
+            error.matches(request: load.source.sentFields)
+        else { return nil }
+        return error
+    }
+
+    /// The stale entry in the place of a failure, if the origin and the request allow that.
+    private func failure(_ error: Error, _ known: CachedData?, _ load: Load) -> Result<Original, Error> {
+        guard let cached = known, cached.mayServe(after: error),
+            !load.source.cachePolicy.refuses(cached, at: Date())
+        else { return .failure(error) }
+        return .success(stale(cached, load.metrics))
     }
 
     // MARK: - Closures

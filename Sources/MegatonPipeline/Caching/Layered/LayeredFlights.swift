@@ -97,6 +97,10 @@ public struct LayeredFlights: FlightCoordinating {
         await shared.remember(error, for: key)
     }
 
+    public func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? {
+        await shared.bindingFailure(for: key)
+    }
+
     // MARK: - Changing
 
     @discardableResult
