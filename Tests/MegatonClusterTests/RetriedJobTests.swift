@@ -89,10 +89,11 @@ import Testing
             switch path {
             case "/torn-2": torn
             case "/forbidden-5": .init(status: 403)
+            case "/later-3": .init(status: 500, headers: [("Retry-After", "1")])
             default: .init(status: 500)
             }
         } _: { (cluster) async throws in
-            let jobs = ["one": 1, "two": 2, "three": 3, "five": 5, "torn-2": 2, "forbidden-5": 5]
+            let jobs = ["one": 1, "two": 2, "three": 3, "five": 5, "torn-2": 2, "forbidden-5": 5, "later-3": 3]
             for (id, attempts) in jobs { try await cluster.push(id, attempts: attempts) }
             for (id, attempts) in jobs {
                 let letter = try await cluster.death(of: id)

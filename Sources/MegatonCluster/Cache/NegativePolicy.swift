@@ -22,10 +22,10 @@ public struct NegativePolicy: Sendable {
             return .seconds(0.8 * min(error.retryAfter ?? 0, Self.longestRequestedDelay))
         }
         guard let usual = Self.usual(error) else { return nil }
+        // Exactly that long: nobody asks meanwhile, and a job that asks when the origin said must not meet its own failure.
+        if let delay = error.requestedDelay, delay > 0 { return .seconds(min(delay, Self.longestRequestedDelay)) }
         var seconds = usual * (0.9 + 0.2 * random)
         if let stated = error.reuse?.lifetime { seconds = min(seconds, max(0, stated)) }
-        // Not a tenth less: the origin named the time.
-        if let delay = error.requestedDelay { seconds = max(seconds, min(delay, Self.longestRequestedDelay)) }
         return .seconds(seconds)
     }
 
