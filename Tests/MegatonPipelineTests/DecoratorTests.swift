@@ -273,6 +273,23 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         #expect(loader.requests.count == 2)
     }
 
+    /// RFC 9111 sections 4 and 5.2.1.
+    @Test func theDirectivesOfARequestCount() async throws {
+        let headers = ["Cache-Control": "max-age=60", "Age": "7"]
+        let (caching, loader) = caching(.init(chunks: chunks, headers: headers))
+        let asked: [(control: String?, count: Int)] = [
+            (nil, 1), (nil, 1), ("no-cache", 2), ("max-age=6", 3), ("max-age=7", 3), ("no-store", 4), (nil, 4),
+        ]
+        for (control, count) in asked {
+            var own = request()
+            own.setValue(control, forHTTPHeaderField: "Cache-Control")
+            let probe = await LoadProbe.load(own, with: caching)
+            #expect(loader.requests.count == count, "\(control ?? "none")")
+            #expect(probe.response?.value(forHTTPHeaderField: "Age") == "7")
+        }
+        #expect(memory.entries.withLock { $0.count } == 1)
+    }
+
     @Test func aDamagedEntryIsAMiss() async throws {
         let (caching, loader) = caching(.init(chunks: chunks))
         let key = try #require(CachingDataLoader.key(for: request()))

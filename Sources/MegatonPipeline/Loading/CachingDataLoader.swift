@@ -6,7 +6,8 @@ import Synchronization
 ///
 /// For loaders that are used without a pipeline, or behind a pipeline that has no cache: a pipeline with one knows more
 /// (revalidation, stale entries, one fetch at a time). Only plain requests are looked up: GET without a range, a
-/// condition, cookies or credentials. What is asked for with one of the `reload…` policies is fetched and kept.
+/// condition, cookies or credentials. What is asked for with one of the `reload…` policies or with `no-cache` is
+/// fetched and kept; `max-age` of a request limits the age of its answer, and one with `no-store` passes the cache by.
 public final class CachingDataLoader: TimedDataLoading {
     private let loader: any DataLoading
     private let cache: any DataCaching
@@ -36,8 +37,8 @@ public final class CachingDataLoader: TimedDataLoading {
         self.now = now
     }
 
-    /// The URL and all header fields, so that no answer is given to a request that its origin might have answered
-    /// otherwise (`Vary`); nil for what is not looked up.
+    /// The URL and all header fields but those for caches, so that no answer is given to a request that its origin
+    /// might have answered otherwise (`Vary`); nil for what is not looked up.
     public static func key(for request: URLRequest) -> String? {
         let fields = request.allHTTPHeaderFields ?? [:]
         let names = Set(fields.keys.map { $0.lowercased() })
@@ -47,10 +48,9 @@ public final class CachingDataLoader: TimedDataLoading {
             "cookie", "megaton-credential",
         ]
         guard (request.httpMethod ?? "GET").uppercased() == "GET", request.httpBody == nil, let url = request.url,
-            names.isDisjoint(with: own)
+            names.isDisjoint(with: own), RequestCachePolicy(request).mayKeep
         else { return nil }
-        let lines = fields.map { "\($0.key.lowercased()):\($0.value)" }.sorted()
-        return "l:" + CacheKey(.original, ["loader", url.absoluteString] + lines).digest
+        return "l:" + CacheKey(.original, ["loader", url.absoluteString] + VaryKey.lines(fields)).digest
     }
 
     public func loadData(
@@ -77,12 +77,9 @@ public final class CachingDataLoader: TimedDataLoading {
         let relay = RelayedLoad(
             .init(didReceiveData: didReceiveData, didCollect: didCollect, completion: completion)
         )
-        let isReload = [
-            .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData, .reloadRevalidatingCacheData,
-        ]
-        .contains(request.cachePolicy)
+        let policy = RequestCachePolicy(request)
         relay.run { [self] in
-            if !isReload, let (response, data) = await entry(key, url) {
+            if policy.takesUnasked, let (response, data) = await entry(key, url, policy.maximumFailureAge) {
                 relay.receive(data, response)
                 relay.complete(nil)
             } else {
@@ -113,13 +110,21 @@ public final class CachingDataLoader: TimedDataLoading {
     }
 
     /// What the cache has and may still be used.
-    private func entry(_ key: String, _ url: URL) async -> (HTTPURLResponse, Data)? {
-        guard let blob = await cache.cachedData(for: key), let (head, data) = StoredResponse.decode(blob),
-            let stored = head.stored, let lifetime = head.lifetime, let response = head.response(for: url)
+    ///
+    /// - Parameter maximumAge: since the origin made it; the request limits that of failures and of others alike.
+    private func entry(_ key: String, _ url: URL, _ maximumAge: Duration?) async -> (HTTPURLResponse, Data)? {
+        guard let blob = await cache.cachedData(for: key), let (stored, data) = StoredResponse.decode(blob),
+            let time = stored.stored, let lifetime = stored.lifetime
         else { return nil }
-        let age = now().timeIntervalSince1970 - stored
+        let resident = now().timeIntervalSince1970 - time
         // Below zero: a clock that was set back, by which nothing can be told.
-        return age >= 0 && age < lifetime ? (response, data) : nil
+        guard resident >= 0, resident < lifetime else { return nil }
+        let age = (stored.headers["age"].flatMap { CacheControl.deltaSeconds($0) } ?? 0) + resident
+        if let maximumAge, age > maximumAge.inSeconds { return nil }
+        var head = stored
+        // RFC 9111 section 4.
+        head.headers["age"] = String(Int(min(age, CacheControl.longest)))
+        return head.response(for: url).map { ($0, data) }
     }
 
     private struct Copy {
@@ -170,6 +175,7 @@ public final class CachingDataLoader: TimedDataLoading {
         else { return nil }
         head.stored = now().timeIntervalSince1970
         head.lifetime = metadata.lifetime
+        head.headers["age"] = String(Int(min(metadata.age ?? 0, CacheControl.longest)))
         // Strings and finite numbers always encode; what does not is not kept.
         return try? head.encoded(with: copy.data)
     }
