@@ -3,6 +3,8 @@ import MegatonCluster
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCLI
+
 /// What is called otherwise than most things are.
 @Suite(.timeLimit(.minutes(3))) struct InputTests {
     /// A path with a byte in it that is no UTF-8.
@@ -29,6 +31,30 @@ import Testing
         #expect(Set(failed.map(\.source)) == ["file://\(folder)/caf%E9.png", "file://\(folder)/dir%FF"])
         #expect(failed.allSatisfy { $0.error?.code == "invalid_url" && $0.attempts == 1 })
         #expect(home.outputs == ["good-256x256.jpg"])
+    }
+
+    /// Fault: such a path was looked for under another name, with U+FFFD, and reported as not found.
+    @Test func aLineThatIsNoUTF8IsRefusedByItsNumber() async throws {
+        let home = try RunTests.Home()
+        try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "good.png")
+        let lines = "good.png\n# caf?\ncaf?.png\n".utf8.map { $0 == UInt8(ascii: "?") ? 0xE9 : $0 }
+        let list = try home.directory.write(Data(lines), to: "list.txt")
+        let ending = try await home.run([list, "--workers", "1"])
+        #expect(ending.code == 2, "\(ending.errors)")
+        #expect(ending.errors.contains("list.txt, line 3 is refused: it is no UTF-8"), "\(ending.errors)")
+        #expect(try home.ledger().compactMap { $0.error?.code } == ["invalid_job"])
+        #expect(home.outputs == ["good-256x256.jpg"])
+    }
+
+    /// Fault: a pattern that has the path as people type it left nothing out.
+    @Test(arguments: [
+        ("in/old/*", true), ("./in/old/*", true), ("old/*", true), ("/work/in/old/*", true), ("a.png", true),
+        ("work/in/*", false), ("in/new/*", false),
+    ])
+    func patternsArePathsAsPeopleSeeThem(_ pattern: String, _ isMeant: Bool) {
+        let exclusions = Exclusions([pattern], here: "/work")
+        #expect(exclusions.contain("old/a.png", "/work/in/old/a.png") == isMeant)
+        #expect(!Exclusions([]).contain("a.png"))
     }
 
     /// Neither encoded as a URL has it nor encoded twice.

@@ -74,7 +74,10 @@ struct InputReader {
                     return inputs
                 case .line(let line):
                     stack.append(.list(reader, kind))
-                    if let input = try input(line, kind, reader.place) { inputs.append(input) }
+                    guard let found = try input(line, kind, reader.place) else { continue }
+                    // What its text names is another file, or none.
+                    let isReadable = kind != .sources || reader.isUTF8
+                    inputs.append(isReadable ? found : .refused(line: line, reason: Self.noUTF8, place: reader.place))
                 }
             }
         }
@@ -237,6 +240,9 @@ struct InputReader {
     private static let jobInList =
         "it begins with \"{\" as a job does, and this list can only name sources. Put jobs into a .jsonl file, or name the "
         + "list with --jobs-from; a path that begins so is written ./{…"
+
+    private static let noUTF8 =
+        "it is no UTF-8. Write a list in UTF-8; a file with such a name can be read under another one"
 
     static func isURL(_ text: String) -> Bool {
         guard let colon = text.firstIndex(of: ":") else { return false }

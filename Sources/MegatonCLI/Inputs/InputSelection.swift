@@ -42,20 +42,28 @@ struct InputSelection: Sendable {
 /// Patterns of `--exclude`.
 struct Exclusions: Sendable {
     private let patterns: [String]
+    /// The current directory, with a slash at its end.
+    private let here: String
 
-    /// - Parameter patterns: as in a shell. One without a slash is for the last component of a path, one with a slash for
-    ///   the whole of it.
-    init(_ patterns: [String]) {
+    /// - Parameters:
+    ///   - patterns: as in a shell. One without a slash is for the last component of a path, one with a slash for the
+    ///     whole of it.
+    ///   - here: the directory that people see their paths from.
+    init(_ patterns: [String], here: String = FileManager.default.currentDirectoryPath) {
+        self.here = here.hasSuffix("/") ? here : here + "/"
         self.patterns = patterns.map { pattern in
             let start = pattern.hasPrefix("./") ? pattern.dropFirst(2) : pattern[...]
             return String(start.count > 1 && start.hasSuffix("/") ? start.dropLast() : start)
         }
     }
 
-    /// - Parameter paths: spellings of one path: beneath the directory that was named, absolute, as a list has it.
+    /// - Parameter paths: spellings of one path: beneath the directory that was named, absolute, as a list has it. An
+    ///   absolute one counts as seen from the current directory, too.
     func contain(_ paths: String...) -> Bool {
-        patterns.contains { pattern in
-            paths.contains { path in
+        if patterns.isEmpty { return false }
+        let all = paths + paths.filter { $0.hasPrefix(here) }.map { String($0.dropFirst(here.count)) }
+        return patterns.contains { pattern in
+            all.contains { path in
                 if pattern.utf8.contains(UInt8(ascii: "/")) { return fnmatch(pattern, path, 0) == 0 }
                 let whole = path.split(separator: "/").last.map(String.init) ?? path
                 return fnmatch(pattern, whole, 0) == 0 || fnmatch(pattern, String(whole.prefix { $0 != "?" }), 0) == 0

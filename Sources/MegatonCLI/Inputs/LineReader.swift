@@ -15,6 +15,8 @@ struct LineReader {
     private var buffer = Data()
     private var isAtEnd = false
     private var number = 0
+    /// Whether the line that was read last is UTF-8; other bytes are replaced in its text.
+    private(set) var isUTF8 = true
 
     private static let blockSize = 256 * 1024
     /// Bytes of one line.
@@ -55,7 +57,10 @@ struct LineReader {
     private mutating func text(_ line: Data) -> String {
         number += 1
         let hasMark = number == 1 && line.starts(with: [0xEF, 0xBB, 0xBF])
-        return String(decoding: hasMark ? line.dropFirst(3) : line, as: UTF8.self)
+        let bytes = hasMark ? line.dropFirst(3) : line
+        let text = String(validating: bytes, as: UTF8.self)
+        isUTF8 = text != nil
+        return text ?? String(decoding: bytes, as: UTF8.self)
     }
 
     private func isReadable(_ milliseconds: Int32) throws -> Bool {

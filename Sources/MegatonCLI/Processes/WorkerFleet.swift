@@ -116,6 +116,8 @@ struct WorkerFleet: Sendable {
 enum CommandLineProgram {
     static var path: String? {
         // Nil where there is no /proc: who asks says so.
-        try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        // An upgrade has replaced the file; the kernel still has ours, and starts it by this name.
+        return path?.hasSuffix(" (deleted)") == true ? "/proc/\(getpid())/exe" : path
     }
 }
