@@ -118,6 +118,20 @@ import Testing
         #expect(place.directory.files.allSatisfy { !$0.hasSuffix(".png") }, "\(place.directory.files)")
     }
 
+    /// Fault: a directory whose name has the same letters in another Unicode normalization was taken for the root.
+    @Test func aDirectoryThatOnlyReadsLikeARootIsNone() throws {
+        let directory = try TestDirectory()
+        defer { directory.remove() }
+        for name in ["\u{E9}", "e\u{301}"] { try directory.write(Data("x".utf8), to: name + "/file.png") }
+        let access = FileAccess(roots: [directory.path + "/\u{E9}"])
+        _ = try access.file(at: directory.path + "/\u{E9}/file.png")
+        close(try access.openOutput(at: directory.path + "/\u{E9}/a.png").descriptor)
+        let other = directory.path + "/e\u{301}"
+        func isForbidden(_ error: any Error) -> Bool { (error as? ImagePipeline.Error)?.code == .forbidden }
+        #expect { _ = try access.file(at: other + "/file.png") } throws: { isForbidden($0) }
+        #expect { _ = try access.openOutput(at: other + "/a.png") } throws: { isForbidden($0) }
+    }
+
     @Test func jobsSayWhatTheyMayReplace() throws {
         let json = #"{"source":"https://example.org/a.jpg","replace":"none","reload":true}"#
         let job = try Job(json: Data(json.utf8))

@@ -204,7 +204,7 @@ public struct FileAccess: Sendable {
 
     private func requireRoot(of resolved: String, asked: String) throws(ImagePipeline.Error) {
         let parts = Self.components(resolved)
-        if roots.contains(where: { parts.starts(with: $0) }) { return }
+        if roots.contains(where: { Self.isBeneath(parts, $0) }) { return }
         let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
         throw ImagePipeline.Error(
             .forbidden,
@@ -214,13 +214,18 @@ public struct FileAccess: Sendable {
 
     private func requireOutputRoot(of resolved: String, asked: String) throws(ImagePipeline.Error) {
         let parts = Self.components(resolved)
-        if outputRoots.contains(where: { parts.starts(with: $0) }) { return }
+        if outputRoots.contains(where: { Self.isBeneath(parts, $0) }) { return }
         let known = outputRoots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
         throw ImagePipeline.Error(
             .forbidden,
             "\(asked) is not beneath a directory that outputs may go to (\(known.isEmpty ? "none" : known)); "
                 + "add one to the output roots of Configuration.fileAccess."
         )
+    }
+
+    /// By bytes, as the file system compares: to Swift, texts that differ only in their Unicode normalization are equal.
+    private static func isBeneath(_ parts: [String], _ root: [String]) -> Bool {
+        parts.starts(with: root) { $0.utf8.elementsEqual($1.utf8) }
     }
 
     private static func requireUnchanged(_ file: File, _ descriptor: Int32) throws(ImagePipeline.Error) {
