@@ -30,7 +30,12 @@ extension OriginalLoader {
     /// What an earlier download has left. Who asks whether something else has changed asks for no part.
     func partial(for request: URLRequest, _ keeping: PartialKeeping?, _ load: Load) async -> ResumableData? {
         guard load.wish.readsCaches, !request.isConditional else { return nil }
-        return await keeping?.find()?.spooled(spool)
+        guard let found = await keeping?.find() else { return nil }
+        let spool = spool
+        if found.data.count <= spool.threshold { return found }
+        // On a file thread, as writing blocks. Cancelled: the fetch that follows ends by itself.
+        let spooled = try? await onFileThread { () throws(Error) in found.spooled(spool) }
+        return spooled ?? found
     }
 
     /// Loads all, or the rest, in which case the answer is as one to all would have been.
