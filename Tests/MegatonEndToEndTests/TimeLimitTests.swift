@@ -21,6 +21,19 @@ import Testing
         }
     }
 
+    /// A run on a cluster that starts no workers has nobody to give them to.
+    @Test func optionsForWorkersThatARunDoesNotStartAreNamed() async throws {
+        let home = try RunTests.Home()
+        try await RedisServerProcess.run { (server) async throws in
+            let ending = try await home.run([
+                "https://example.org/a.png", "--redis", server.url, "--timeout", "0.5", "--heuristic-lifetime", "60",
+                "--fetch-timeout", "9",
+            ])
+            let names = "--heuristic-lifetime, --fetch-timeout: without effect"
+            #expect(ending.errors.contains(names), "\(ending.errors)")
+        }
+    }
+
     @Test func aSubmitterThatIsOutOfTimeStopsWaitingAndTheBatchGoesOn() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let submit = [

@@ -156,7 +156,16 @@ struct RunCommand: AsyncParsableCommand {
                 )
             }
         }
-        guard let workers else { return try await batchRun(control, places, ledger, shutdown).run() }
+        guard let workers else {
+            let names = worker.namesForWorkersOnly
+            if !names.isEmpty {
+                Terminal.error(
+                    "megaton: \(names.joined(separator: ", ")): without effect, as the cluster's workers have options of "
+                        + "their own. Give --workers N for workers of this run, or start the cluster's with it."
+                )
+            }
+            return try await batchRun(control, places, ledger, shutdown).run()
+        }
         return try await withHelpers(control, cache, places, workers, shutdown) {
             try await batchRun(control, places, ledger, shutdown).run()
         }

@@ -289,6 +289,22 @@ struct WorkerOptions: ParsableArguments {
 
     var roots: [String] { allowRoot.map(RunPlaces.absolute) }
 
+    /// Names of the options that were given and have an effect on workers alone.
+    var namesForWorkersOnly: [String] {
+        // No arguments are always valid.
+        guard let usual = try? Self.parse([]) else { return [] }
+        let options: [(name: String, isGiven: Bool)] = [
+            ("--memory", memory != nil), ("--cache-policy", cachePolicy != usual.cachePolicy),
+            ("--heuristic-lifetime", heuristicLifetime != usual.heuristicLifetime),
+            ("--engine", engine != usual.engine), ("--host-concurrency", hostConcurrency != usual.hostConcurrency),
+            ("--host-rate", hostRate != nil), ("--max-wait", maxWait != nil),
+            ("--fetch-timeout", fetchTimeout != usual.fetchTimeout),
+            ("--stall-timeout", stallTimeout != usual.stallTimeout),
+            ("--connect-timeout", connectTimeout != usual.connectTimeout),
+        ]
+        return options.filter(\.isGiven).map(\.name)
+    }
+
     /// Seconds; an operator may be waiting for a run.
     private static let longestWaitOfRun = 120.0
 
