@@ -108,6 +108,24 @@ import Testing
         }
     }
 
+    /// Fault: what would steer a terminal was written out so that no JSON parser could read it.
+    @Test func whatSteersATerminalIsEscapedAsJSONDoesIt() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            let letter = "{\"code\":\"not_found\",\"message\":\"a\u{202E}b\u{7F}c\",\"attempts\":1,\"job\":\"{}\"}"
+            try await client.send(["ZADD", "megaton:{default}:dead", "1700000000000", "x"])
+            try await client.send(["HSET", "megaton:{default}:deadinfo", "x", .string(letter)])
+            for command in [["dead", "list", "--json"], ["dead", "show", "x"]] {
+                let ending = try await megaton(command, server)
+                #expect(ending.code == 0 && !ending.output.contains("\u{202E}"), "\(ending.errors)")
+                let object = try JSONSerialization.jsonObject(with: Data(ending.output.utf8)) as? [String: Any]
+                let job = object?["job"] as? [String: Any]
+                #expect(job?["message"] as? String == "a\u{202E}b\u{7F}c", "\(ending.output)")
+            }
+        }
+    }
+
     @Test func aQueueThatNoProcessHasUsedIsNamed() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let status = try await megaton(["status", "--queue", "defalt"], server)

@@ -35,8 +35,16 @@ struct WorkerFleet: Sendable {
         defer { logs?.remove() }
         let failure = try await withThrowingTaskGroup(of: Failure?.self) { group in
             for number in 1...count { group.addTask { try await keepRunning(number, logs) } }
-            var last: Failure?
-            for try await failure in group { last = failure ?? last }
+            var (last, left): (Failure?, Int) = (nil, count)
+            for try await failure in group {
+                left -= 1
+                guard let failure else { continue }
+                last = failure
+                if left > 0 && !Task.isCancelled {
+                    let rest = left == 1 ? "1 worker is" : "\(left) workers are"
+                    Terminal.error("megaton: \(failure.message) \(rest) left.")
+                }
+            }
             return last
         }
         if let failure, !Task.isCancelled { throw failure }

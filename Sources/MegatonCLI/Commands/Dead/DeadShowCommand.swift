@@ -43,6 +43,7 @@ struct DeadShowCommand: AsyncParsableCommand {
         if let request = try? JSONSerialization.jsonObject(with: Data(letter.job.job.utf8)) {
             object["request"] = request
         }
-        return String(decoding: try JSONSerialization.data(withJSONObject: object, options: options), as: UTF8.self)
+        let data = try JSONSerialization.data(withJSONObject: object, options: options)
+        return JSONText.escaped(String(decoding: data, as: UTF8.self))
     }
 }
