@@ -160,8 +160,8 @@ struct RunCommand: AsyncParsableCommand {
             let names = worker.namesForWorkersOnly
             if !names.isEmpty {
                 Terminal.error(
-                    "megaton: \(names.joined(separator: ", ")): without effect, as the cluster's workers have options of "
-                        + "their own. Give --workers N for workers of this run, or start the cluster's with it."
+                    "megaton: \(names.joined(separator: ", ")): without effect, as the cluster's workers have their own "
+                        + "options. Give --workers N for workers of this run, or start the cluster's with them."
                 )
             }
             return try await batchRun(control, places, ledger, shutdown).run()

@@ -6,6 +6,8 @@ struct ImageLoadKey: Hashable, Sendable {
     let original: CacheKey
     /// Who wants it fresh must not get what another one was content with.
     let cachePolicy: RequestCachePolicy
+    /// Who retries must not get the failure that another one was content with.
+    let maximumFailureAge: Duration?
     let options: UInt16
     let thumbnail: ImageRequest.ThumbnailOptions?
     let processors: [String]
@@ -15,6 +17,7 @@ struct ImageLoadKey: Hashable, Sendable {
     init(_ request: ImageRequest) {
         original = .original(of: request)
         cachePolicy = request.cachePolicy
+        maximumFailureAge = request.failureAge
         options = request.options.rawValue
         thumbnail = request.thumbnail
         processors = request.processors.map(\.identifier)
