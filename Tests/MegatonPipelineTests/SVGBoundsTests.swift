@@ -60,6 +60,37 @@ struct SVGBoundsTests {
         #expect(complaint?.contains(reason) == true, "\(complaint ?? "nothing")")
     }
 
+    /// Fault: a path of 100 kB that 100 references drew held librsvg for more than 40 s.
+    @Test func pathsAndTextsAreCountedEachTimeTheyAreDrawn() {
+        let path = "<path id='p' d='M" + String(repeating: "1 1 ", count: 100_000) + "'/>"
+        let pathUses = String(repeating: "<use href='#p'/>", count: 100)
+        #expect(Self.complaint(path) == nil)
+        #expect(Self.complaint(path + pathUses)?.contains("drawn too often") == true)
+        let words = String(repeating: "ab ", count: 10)
+        let text = "<text id='t'>" + String(repeating: "<tspan>\(words)</tspan>", count: 300) + "</text>"
+        let textUses = String(repeating: "<use href='#t'/>", count: 100)
+        #expect(Self.complaint(text) == nil)
+        #expect(Self.complaint(text + textUses)?.contains("drawn too often") == true)
+    }
+
+    /// Fault: a text of 900 kB took librsvg 3.3 GB.
+    @Test func aTextHasALongestLength() {
+        let long = String(repeating: "ab ", count: 10_000)
+        #expect(Self.complaint("<text>\(long)</text>")?.contains("too long") == true)
+        #expect(Self.complaint("<text><![CDATA[\(long)]]></text>")?.contains("too long") == true)
+        #expect(Self.complaint("<desc>\(long)</desc><text>a</text>") == nil)
+        #expect(Self.complaint(String(repeating: "<text>a label of a map</text>", count: 5000)) == nil)
+    }
+
+    /// Fault: the targets of an element were looked up anew for each of them, which took minutes.
+    @Test(.timeLimit(.minutes(1))) func manyReferencesAreWalkedOnce() {
+        let groups = Self.levels(40_000) { "<g id='g\($0)'/>" }
+        let uses = Self.levels(40_000) { "<use href='#g\($0)'/>" }
+        #expect(Self.complaint(groups + uses) == nil)
+        let nested = String(repeating: "url(", count: 100_000)
+        #expect(Self.complaint("<g fill='\(nested)'/>") == nil)
+    }
+
     @Test(arguments: [
         "<!DOCTYPE svg [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;&a;'>]>", "<!DOCTYPE svg PUBLIC \">\" [ <!ENTITY a 'b'> ]>",
         "<?xml version='1.0' encoding='UTF-7'?>", "<?xml-stylesheet href='a.css'?>",

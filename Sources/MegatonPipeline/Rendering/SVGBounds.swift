@@ -11,6 +11,9 @@ enum SVGBounds {
     static let bytes = 8 << 20
     /// Elements, and the same with everything that is drawn through references counted each time.
     static let (elements, drawn) = (100_000, 200_000)
+    /// Bytes of tags, counted each time that they are drawn: a path of 100 kB that 100 references draw takes a minute.
+    /// Texts are counted by `cost(ofText:after:)`.
+    static let drawnBytes = 32 << 20
     static let depth = 200
     /// Groups in each other that are drawn apart and put together: each takes the memory of the whole image.
     static let layers = 8
@@ -31,6 +34,12 @@ enum SVGBounds {
             return error.text
         }
     }
+
+    /// The cost of more text in a text element, in bytes of tags. The time for a text grows with the square of its
+    /// length: 3 kB take 0.3 s, 30 kB 7 s (librsvg 2.54.7). One of 16 kB is as much as an SVG may draw.
+    ///
+    /// - Parameter before: bytes that the same text element has already.
+    static func cost(ofText bytes: Int, after before: Int) -> Int { (2 * before + bytes) * bytes / 8 }
 
     /// Elements whose cost is not that of what they show.
     static func complaint(ofElement name: String) -> String? {
@@ -55,6 +64,8 @@ struct SVGReferences {
     struct Node {
         /// Elements within it, itself among them, that have no nodes of their own.
         var elements = 1
+        /// Bytes of their tags, and the cost of their texts.
+        var bytes = 0
         /// The most layers in each other within it.
         var layers = 0
         var children: [Int] = []
@@ -65,14 +76,15 @@ struct SVGReferences {
     private(set) var named: [String: Int] = [:]
 
     /// - Returns: the node of a new element: its own where it has a name, else its parent's.
-    mutating func add(_ name: String?, _ references: [String], layers: Int, in parent: Int) -> Int {
+    mutating func add(_ name: String?, _ references: [String], layers: Int, bytes: Int, in parent: Int) -> Int {
         guard let name else {
             nodes[parent].elements += 1
+            nodes[parent].bytes += bytes
             nodes[parent].references += references
             nodes[parent].layers = max(nodes[parent].layers, layers)
             return parent
         }
-        nodes.append(Node(layers: layers, references: references))
+        nodes.append(Node(bytes: bytes, layers: layers, references: references))
         nodes[parent].children.append(nodes.count - 1)
         // Of two with one name, readers take one or the other.
         if let first = named[name] {
@@ -83,30 +95,40 @@ struct SVGReferences {
         return nodes.count - 1
     }
 
-    /// How many elements are drawn, counted no further than to one beyond the limit, and the most layers in each other; nil
-    /// where something is drawn within itself.
-    func drawn(limit: Int) -> (elements: Int, layers: Int)? {
-        var costs = [(elements: Int, layers: Int)?](repeating: nil, count: nodes.count)
+    mutating func add(bytes: Int, to node: Int) { nodes[node].bytes += bytes }
+
+    /// How many elements and bytes are drawn, counted no further than to one beyond their limits, and the most layers in
+    /// each other; nil if something is drawn within itself.
+    func drawn() -> (elements: Int, bytes: Int, layers: Int)? {
+        var costs = [(elements: Int, bytes: Int, layers: Int)?](repeating: nil, count: nodes.count)
         var isOpen = [Bool](repeating: false, count: nodes.count)
-        // By hand, as a chain of references may be as long as the file.
-        var stack = [(node: 0, next: 0)]
+        // By hand, as a chain of references may be as long as the file. Targets are looked up once for each node: the
+        // root may have all elements of the file.
+        var stack = [(node: 0, targets: targets(of: 0), next: 0)]
         isOpen[0] = true
-        while let (node, next) = stack.last {
-            let others = targets(of: node)
-            if next < others.count {
-                stack[stack.count - 1].next += 1
-                let other = others[next]
-                if costs[other] != nil { continue }
-                if isOpen[other] { return nil }
-                isOpen[other] = true
-                stack.append((other, 0))
+        while let last = stack.indices.last {
+            let next = stack[last].next
+            if next < stack[last].targets.count {
+                stack[last].next += 1
+                let target = stack[last].targets[next]
+                if costs[target] != nil { continue }
+                if isOpen[target] { return nil }
+                isOpen[target] = true
+                stack.append((target, targets(of: target), 0))
                 continue
             }
-            let sum = others.reduce(nodes[node].elements) { min(limit + 1, $0 + (costs[$1]?.elements ?? 0)) }
-            let layers = others.map { costs[$0]?.layers ?? 0 }.max() ?? 0
-            costs[node] = (min(limit + 1, sum), nodes[node].layers + layers)
-            isOpen[node] = false
-            stack.removeLast()
+            let entry = stack.removeLast()
+            let node = nodes[entry.node]
+            var cost = (elements: node.elements, bytes: node.bytes, layers: 0)
+            for target in entry.targets {
+                guard let part = costs[target] else { continue }
+                cost.elements = min(SVGBounds.drawn + 1, cost.elements + part.elements)
+                cost.bytes = min(SVGBounds.drawnBytes + 1, cost.bytes + part.bytes)
+                cost.layers = max(cost.layers, part.layers)
+            }
+            cost.layers += node.layers
+            costs[entry.node] = cost
+            isOpen[entry.node] = false
         }
         return costs[0]
     }

@@ -14,6 +14,10 @@ struct SVGWalk {
     private var open = [(node: 0, layers: 0)]
     /// Whether the text that follows is a style sheet.
     private var styleDepth: Int?
+    /// Whether the text that follows is drawn.
+    private var textDepth: Int?
+    /// Bytes of text of the text element that is open.
+    private var textBytes = 0
     private var references = SVGReferences()
     /// Sum of all numbers: no line is longer than twice that.
     private var extent = 0.0
@@ -26,12 +30,14 @@ struct SVGWalk {
     mutating func run() throws(Refusal) {
         while let mark = find("<", from: index) {
             if styleDepth != nil { try takeStyle(text(index..<mark)) }
+            takeText(mark - index)
             index = mark
             if starts("<!--") {
                 index = try end("-->")
             } else if starts("<![CDATA[") {
                 let end = try end("]]>")
                 if styleDepth != nil { try takeStyle(text(mark..<end)) }
+                takeText(end - mark)
                 index = end
             } else if starts("<?") {
                 let end = try end("?>")
@@ -48,11 +54,12 @@ struct SVGWalk {
                 index = try end(">")
                 if open.count > 1 { open.removeLast() }
                 if let depth = styleDepth, open.count <= depth { styleDepth = nil }
+                if let depth = textDepth, open.count <= depth { textDepth = nil }
             } else {
                 try takeTag()
             }
         }
-        guard let drawn = references.drawn(limit: SVGBounds.drawn) else {
+        guard let drawn = references.drawn() else {
             throw Refusal(text: "draws something within itself")
         }
         if drawn.layers > SVGBounds.layers {
@@ -62,12 +69,16 @@ struct SVGWalk {
         if drawn.elements > SVGBounds.drawn {
             throw Refusal(text: "draws more than \(SVGBounds.drawn) elements by references")
         }
+        if drawn.bytes > SVGBounds.drawnBytes {
+            throw Refusal(text: "has paths or texts that are too long, or that are drawn too often")
+        }
         if 2 * extent / shortestDash > SVGBounds.dashes { throw Refusal(text: "has lines of too many dashes") }
     }
 
     // MARK: - Tags
 
     private mutating func takeTag() throws(Refusal) {
+        let start = index
         count += 1
         if count > SVGBounds.elements { throw Refusal(text: "has more than \(SVGBounds.elements) elements") }
         index += 1
@@ -97,11 +108,21 @@ struct SVGWalk {
         index += 1
         let parent = open[open.count - 1]
         let layers = (id == nil ? parent.layers : 0) + (isLayer ? 1 : 0)
-        let node = references.add(id, targets, layers: layers, in: parent.node)
+        let node = references.add(id, targets, layers: layers, bytes: index - start, in: parent.node)
         if isClosed { return }
         open.append((node, layers))
         if open.count > SVGBounds.depth { throw Refusal(text: "nests more than \(SVGBounds.depth) elements") }
         if name == "style", styleDepth == nil { styleDepth = open.count - 1 }
+        if name == "text", textDepth == nil {
+            textDepth = open.count - 1
+            textBytes = 0
+        }
+    }
+
+    private mutating func takeText(_ length: Int) {
+        guard textDepth != nil, length > 0 else { return }
+        references.add(bytes: SVGBounds.cost(ofText: length, after: textBytes), to: open[open.count - 1].node)
+        textBytes += length
     }
 
     /// Properties for which an element is drawn on a surface of its own.
@@ -181,11 +202,12 @@ struct SVGWalk {
     // MARK: - Values
 
     private static func targets(_ value: String) -> [String] {
-        var (targets, rest) = ([String](), value[...])
-        while let start = rest.range(of: "url(") {
-            rest = rest[start.upperBound...]
-            let end = rest.firstIndex(of: ")") ?? rest.endIndex
-            targets.append(rest[..<end].trimmingCharacters(in: CharacterSet(charactersIn: " \t\r\n\"'#")))
+        // In one go: a search for each one anew would copy the rest of the value as often as it has one.
+        let marks = CharacterSet(charactersIn: " \t\r\n\"'#")
+        var targets: [String] = []
+        for part in value.components(separatedBy: "url(").dropFirst() {
+            let end = part.firstIndex(of: ")") ?? part.endIndex
+            targets.append(part[..<end].trimmingCharacters(in: marks))
         }
         return targets
     }
