@@ -140,6 +140,20 @@ struct DamageTests {
         }
     }
 
+    /// Fault: a progressive image that ended between two scans was blurred, and "done".
+    @Test(arguments: RenderEngineChoice.allCases)
+    func aProgressiveImageHasAllOfItsScans(_ engine: RenderEngineChoice) throws {
+        let data = try Self.jpegs[1].data.get()
+        let first = try #require(data.range(of: Data([0xFF, 0xDA])))
+        let second = try #require(data.range(of: Data([0xFF, 0xDA]), in: first.upperBound..<data.endIndex))
+        let cut = data.prefix(upTo: second.lowerBound) + [0xFF, 0xD9]
+        #expect(JPEGScanCoverage(cut)?.missing == 3 && JPEGScanCoverage(data)?.missing == 0)
+        let code = Self.code { () throws(ImagePipeline.Error) in try Self.render(cut, Rendition(width: 40), engine) }
+        #expect(code == "corrupt_image")
+        let shown = try Self.render(cut, Rendition(width: 40), engine, .nothing)
+        #expect(shown.notes.count == 1 && shown.notes[0].contains("scans of 3"), "\(shown.notes)")
+    }
+
     @Test(arguments: [Rendition.Format.png, .gif]) func otherFormatsThatEndEarly(_ format: Rendition.Format) throws {
         let data = try Self.noise(64, 64, format)
         let cut = data.prefix(data.count / 2)

@@ -41,14 +41,15 @@ struct JPEGDamage: Equatable {
         self.text = report.row < 0 ? text : "\(text), at row \(report.row) of \(report.rows)"
     }
 
-    /// A component without a scan, which libjpeg shows as grey without a word.
+    /// A component without all of its scans: libjpeg shows it as grey, or blurred where a progressive image has ended
+    /// between two scans, and does not warn.
     ///
     /// - Parameter probe: says whether there are several scans at all; if nil, the header is read.
     init?(ofScansIn data: Data, _ probe: ImageProbe?) {
         if let probe, !probe.isProgressive { return nil }
         guard let missing = JPEGScanCoverage(data)?.missing, missing > 0 else { return nil }
         kind = .truncated
-        text = "the scans of \(missing) of its components are missing"
+        text = "premature end of the image: scans of \(missing) of its components are missing"
     }
 
     /// Whether it is rendered all the same.
@@ -72,15 +73,18 @@ struct JPEGDamage: Equatable {
     static func note(_ reason: String) -> String { "the image is damaged, and rendered as far as it goes: \(reason)" }
 }
 
-/// Which components of a JPEG its scans have (ITU-T T.81 annexes B.2.2 and B.2.3).
+/// Which components of a JPEG its scans have, and of a progressive one which of their coefficients (ITU-T T.81 annexes
+/// B.2.2, B.2.3 and G.1.1.1).
 struct JPEGScanCoverage {
-    /// Components of the frame without any scan.
+    /// Components of the frame with a coefficient that is in no scan. How exact coefficients are is left out of account.
     private(set) var missing = 0
 
     /// - Returns: nil where a header cannot be read: the decoder says why.
     init?(_ data: Data) {
         let found: Int? = data.withUnsafeBytes { bytes in
-            var (components, index) = (Set<UInt8>?.none, 2)
+            // Of each component the coefficients that are missing, one bit for each.
+            var components: [UInt8: UInt64]?
+            var (isProgressive, index) = (false, 2)
             // `HeaderBounds` has counted the segments.
             while let mark = HeaderBounds.firstMark(in: bytes, from: index), mark + 3 < bytes.count {
                 let marker = bytes[mark + 1]
@@ -98,10 +102,24 @@ struct JPEGScanCoverage {
                 let isFrame = (0xC0...0xCF).contains(marker) && ![0xC4, 0xC8, 0xCC].contains(marker)
                 if isFrame, components == nil {
                     guard mark + 10 <= end, mark + 10 + 3 * Int(bytes[mark + 9]) <= end else { return nil }
-                    components = Set((0..<Int(bytes[mark + 9])).map { bytes[mark + 10 + 3 * $0] })
+                    var all: [UInt8: UInt64] = [:]
+                    for component in 0..<Int(bytes[mark + 9]) { all[bytes[mark + 10 + 3 * component]] = UInt64.max }
+                    components = all
+                    isProgressive = [0xC2, 0xC6, 0xCA, 0xCE].contains(marker)
                 } else if marker == 0xDA {
                     guard mark + 5 <= end, mark + 5 + 2 * Int(bytes[mark + 4]) <= end else { return nil }
-                    for scan in 0..<Int(bytes[mark + 4]) { components?.remove(bytes[mark + 5 + 2 * scan]) }
+                    let band = mark + 5 + 2 * Int(bytes[mark + 4])
+                    var coefficients = UInt64.max
+                    if isProgressive {
+                        guard band + 2 <= end, bytes[band] <= bytes[band + 1], bytes[band + 1] < 64 else { return nil }
+                        coefficients =
+                            UInt64.max << UInt64(bytes[band]) & UInt64.max >> UInt64(63 - bytes[band + 1])
+                    }
+                    for scan in 0..<Int(bytes[mark + 4]) {
+                        let component = bytes[mark + 5 + 2 * scan]
+                        guard let left = components?[component] else { continue }
+                        components?[component] = left & ~coefficients == 0 ? nil : left & ~coefficients
+                    }
                     // The usual: one scan, or the first of several, has all there are.
                     if components?.isEmpty == true { return 0 }
                 }
