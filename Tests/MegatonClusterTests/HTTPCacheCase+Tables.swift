@@ -200,6 +200,14 @@ extension HTTPCacheCase {
             ]
         ),
         HTTPCacheCase(
+            "a response that may be stored after one that must not be",
+            [
+                .init(response: [("Cache-Control", "no-store")], source: .origin),
+                .init(response: [("Cache-Control", "max-age=60")], source: .origin),
+                .init(source: .cache(of: 1)),
+            ]
+        ),
+        HTTPCacheCase(
             "a 304 that forbids to keep",
             [
                 .init(response: [("Cache-Control", "no-cache"), ("ETag", "\"a\""), ("X-Old", "1")], source: .origin),
