@@ -23,8 +23,8 @@ extension HEIFFile {
         }
         if copied > limit {
             throw Self.tooMany(
-                "items that share bytes, so that \(copied) would be copied from a file of \(bytes.count); "
-                    + "the limit is \(limit)"
+                "items that share bytes or are compressed, so that \(copied) would be copied from a file of "
+                    + "\(bytes.count); the limit is \(limit)"
             )
         }
         for property in properties where property.type == "colr" { kept += property.content.count }
