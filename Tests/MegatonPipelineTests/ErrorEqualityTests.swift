@@ -23,6 +23,26 @@ import Testing
         func decode(_ data: Data) throws -> ImageContainer { throw Mine(number: 3) }
     }
 
+    // Fault: a loader's error with an endless delay could not be encoded, so that those who waited for its flight did so
+    // for the whole lease, and the pause before another attempt could not be counted.
+    @Test(
+        arguments: [
+            (Double.infinity, 3_153_600_000), (1e300, 3_153_600_000), (-.infinity, 0), (.nan, nil), (7, 7),
+        ] as [(Double, Double?)]
+    )
+    func delaysCanBeEncoded(_ given: Double, _ kept: Double?) throws {
+        var error = ImagePipeline.Error(.unreachable, "busy", retryAfter: given)
+        #expect(error.retryAfter == kept)
+        error.retryAfter = given
+        error.requestedDelay = given
+        error.remembered = given
+        error.reuse = .init(lifetime: given)
+        error.reuse?.lifetime = given
+        let read = try JSONDecoder().decode(ImagePipeline.Error.self, from: try JSONEncoder().encode(error))
+        #expect([read.retryAfter, read.requestedDelay, read.remembered] == [kept, kept, kept])
+        #expect(read.reuse?.lifetime == kept)
+    }
+
     @Test func codesAreCompared() async {
         let task = TestPipeline.make(HeldLoader()).imageTask(with: TestPipeline.url)
         task.cancel()

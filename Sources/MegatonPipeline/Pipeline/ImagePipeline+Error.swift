@@ -12,12 +12,19 @@ extension ImagePipeline {
         }
         /// Whether the same request may succeed later.
         public var isRetryable: Bool
-        /// Seconds before which a retry is of no use (Retry-After, or a remembered failure).
-        public var retryAfter: Double?
+        /// Seconds before which a retry is of no use (Retry-After, or a remembered failure). As the next two, not negative
+        /// and a century at the most, whatever it is set to; not a number is nil.
+        public var retryAfter: Double? {
+            didSet { retryAfter = Self.bounded(retryAfter) }
+        }
         /// Seconds for which the origin asked not to be asked again (Retry-After); nil if it did not ask for that.
-        public var requestedDelay: Double?
+        public var requestedDelay: Double? {
+            didSet { requestedDelay = Self.bounded(requestedDelay) }
+        }
         /// Seconds for which this failure is still remembered; nil if the origin has just been asked.
-        public var remembered: Double?
+        public var remembered: Double? {
+            didSet { remembered = Self.bounded(remembered) }
+        }
         /// Limits that the origin's answer sets on remembering the failure; nil if it sets none.
         public var reuse: Reuse?
         /// The origin's status, where there was one.
@@ -47,7 +54,7 @@ extension ImagePipeline {
             self.code = code
             self.message = Self.presentable(message)
             self.isRetryable = isRetryable ?? code.isUsuallyRetryable
-            self.retryAfter = retryAfter
+            self.retryAfter = Self.bounded(retryAfter)
             self.status = status
             self.stage = stage
             self.underlying = underlying
@@ -64,6 +71,12 @@ extension ImagePipeline {
         private static func presentable(_ message: String) -> String {
             // In this order: half a URL would not be known as one.
             String(Redaction.text(message).prefix(maximumMessage))
+        }
+
+        /// Seconds that JSON can hold and a `Duration` can count, also if a loader of somebody else says infinity: who cannot
+        /// encode an error cannot end its flight.
+        static func bounded(_ seconds: Double?) -> Double? {
+            seconds.flatMap { $0.isNaN ? nil : min(max(0, $0), 100 * 365 * 24 * 3600) }
         }
 
         /// A URL for ``url``.

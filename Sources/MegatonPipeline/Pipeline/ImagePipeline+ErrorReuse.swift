@@ -5,13 +5,15 @@ extension ImagePipeline.Error {
     /// Limits that an origin's answer sets on its reuse for later requests (RFC 9111), if the answer is a failure.
     public struct Reuse: Sendable, Hashable, Codable {
         /// Seconds for which the answer may be reused, 0 if it must not be stored; nil if the answer does not say.
-        public var lifetime: Double?
+        public var lifetime: Double? {
+            didSet { lifetime = ImagePipeline.Error.bounded(lifetime) }
+        }
         /// Request fields that chose the answer (`Vary`), in lower case, with digests of what the request sent; nil if
         /// the answer does not vary.
         public var vary: [String: String]?
 
         public init(lifetime: Double? = nil, vary: [String: String]? = nil) {
-            self.lifetime = lifetime
+            self.lifetime = ImagePipeline.Error.bounded(lifetime)
             self.vary = vary
         }
     }
