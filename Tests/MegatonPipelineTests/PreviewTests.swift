@@ -43,6 +43,34 @@ import Testing
         #expect(decoder.decodePartiallyDownloadedData(scans[0] + scans[1]) != nil)
     }
 
+    // Fault: the gate was open before a preview was shown, so that the next one could be shown before it.
+    @Test func previewsAreShownInTheirOrder() {
+        let gate = PreviewGate<Int>()
+        var shown: [String] = []
+        func show(_ number: Int) {
+            shown.append("begin \(number)")
+            // Two more are made while the first is being shown.
+            if number == 1 {
+                for other in [2, 3] {
+                    #expect(gate.enter())
+                    gate.leave(other) { _ in Issue.record("shown out of turn") }
+                }
+            }
+            shown.append("end \(number)")
+        }
+        #expect(gate.enter())
+        #expect(!gate.enter(), "one at a time")
+        gate.leave(1) { show($0) }
+        #expect(shown == ["begin 1", "end 1", "begin 3", "end 3"], "the newest takes the place of one that waits")
+        #expect(gate.enter())
+        gate.leave(nil) { show($0) }
+        #expect(gate.enter())
+        gate.leave(4) { show($0) }
+        #expect(shown.suffix(2) == ["begin 4", "end 4"])
+        gate.end()
+        #expect(!gate.enter())
+    }
+
     @Test func thePolicyDecidesForOthers() throws {
         let data = try TestPicture.jpeg(320, 240)
         #expect(previews(data).isEmpty, "a baseline JPEG has no previews by default")

@@ -99,7 +99,7 @@ extension ImagePipeline {
         if let last = request.processors.last {
             var rest = request
             rest.processors.removeLast()
-            let gate = PreviewGate()
+            let gate = PreviewGate<ImageResponse>()
             defer { gate.end() }  // Where there will be no picture, a preview that is being made is for nobody.
             let input = try await context.value(
                 of: images,

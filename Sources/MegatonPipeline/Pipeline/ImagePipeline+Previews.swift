@@ -27,9 +27,7 @@ extension ImagePipeline {
             } catch {
                 note(error, request)
             }
-            // First, as a chunk that comes in answer to this preview must find the gate open.
-            previews.gate.leave()
-            if let response { show(response, context) }
+            previews.gate.leave(response) { show($0, context) }
         }
     }
 
@@ -58,7 +56,7 @@ extension ImagePipeline {
         preview input: ImageResponse,
         _ processor: any ImageProcessing,
         _ request: ImageRequest,
-        _ gate: PreviewGate,
+        _ gate: PreviewGate<ImageResponse>,
         _ context: LoadContext
     ) {
         guard gate.enter() else { return }
@@ -78,8 +76,7 @@ extension ImagePipeline {
             } catch {
                 note(error, request)
             }
-            gate.leave()  // First, as above.
-            if let response { show(response, context) }
+            gate.leave(response) { show($0, context) }
         }
     }
 

@@ -8,7 +8,7 @@ final class PreviewDecoding: Sendable {
         var enough = 0
     }
 
-    let gate = PreviewGate()
+    let gate = PreviewGate<ImageResponse>()
     private let state = Mutex(State())
 
     /// Nil where nothing could be shown so far. The picture itself is its to decode, too.
