@@ -59,31 +59,44 @@ import Testing
         #expect(deaths(ending.errors) <= 4, "\(ending.errors)")
     }
 
-    /// The program is gone when its workers are to be started: the run ends soon, and not with the code of Redis.
+    /// The program may no longer be executed when its workers are to be started: the run ends soon, and not with the
+    /// code of Redis.
     @Test func workersThatCannotStartEndTheRunWithTheirReason() async throws {
         let home = try RunTests.Home()
-        let image = try home.directory.write(Self.good, to: "in/a.png")
+        let (process, program) = try await Self.runOfACopy(in: home)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: program)
+        let ending = try await process.ending()
+        #expect(ending.code == 70, "\(ending.errors)")
+        #expect(ending.errors.contains("worker 1 cannot start"), "\(ending.errors)")
+        #expect(ending.errors.contains("Permission denied"), "\(ending.errors)")
+    }
+
+    /// An upgrade replaces the program while a run has it open: the run starts its workers of the file that it is.
+    @Test func aProgramFileThatIsReplacedStillStartsItsWorkers() async throws {
+        let home = try RunTests.Home()
+        let (process, program) = try await Self.runOfACopy(in: home)
+        try FileManager.default.removeItem(atPath: program)
+        let ending = try await process.ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        #expect(ending.errors.contains("1 of 1 done"), "\(ending.errors)")
+    }
+
+    /// A run of one image by a copy of the program, which the kernel has opened; its workers are not started yet, as
+    /// Redis comes first.
+    private static func runOfACopy(in home: RunTests.Home) async throws -> (ProgramUnderTest, String) {
+        let image = try home.directory.write(good, to: "in/a.png")
         let built = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
         let program = home.directory.path + "/megaton"
-        do {
-            try FileManager.default.linkItem(atPath: built, toPath: program)
-        } catch {
-            // Another file system.
-            try FileManager.default.copyItem(atPath: built, toPath: program)
-        }
+        // Not a link: the rights belong to the file and not to its name.
+        try FileManager.default.copyItem(atPath: built, toPath: program)
         let process = try ProgramUnderTest(
             program: program,
             arguments: ["run", image, "--output", home.output, "--workers", "1"],
             environment: home.environment,
             directory: home.directory.path
         )
-        // Not before the kernel has opened it, and long before Redis is up and workers are started.
         let link = "/proc/\(process.pid)/exe"
         while try FileManager.default.destinationOfSymbolicLink(atPath: link) != program { await Task.yield() }
-        try FileManager.default.removeItem(atPath: program)
-        let ending = await process.ending()
-        #expect(ending.code == 70, "\(ending.errors)")
-        #expect(ending.errors.contains("worker 1 cannot start"), "\(ending.errors)")
-        #expect(ending.errors.contains("No such file"), "\(ending.errors)")
+        return (process, program)
     }
 }
