@@ -40,6 +40,16 @@ static void ended(j_common_ptr codec) {
     longjmp(of(codec)->end, 1);
 }
 
+/// Whether arithmetic-coded data surely ended early. Data that ends is continued with zeros in such a scan, without a
+/// warning: an encoder leaves zeros at the end out (ITU-T T.81 D.1.8), of some whole images thousands of bytes. How many
+/// zeros are needed says nothing therefore; but a whole scan neither comes to an impossible code behind its data nor
+/// lacks a restart marker.
+static int ends_early(j_decompress_ptr image) {
+    if (!image->arith_code) return 0;
+    int marker = image->err->msg_code == JWRN_MUST_RESYNC ? image->err->msg_parm.i[0] : image->unread_marker;
+    return marker >= 0xC0 && !(marker >= JPEG_RST0 && marker <= JPEG_RST0 + 7);
+}
+
 static void warned(j_common_ptr codec, int level) {
     if (level >= 0) return;
     codec->err->num_warnings++;
@@ -50,8 +60,10 @@ static void warned(j_common_ptr codec, int level) {
         break;
     case JWRN_HIT_MARKER: note(codec, MEGATON_JPEG_TRUNCATED); break;
     case JWRN_ARITH_BAD_CODE:
-    case JWRN_HUFF_BAD_CODE:
     case JWRN_MUST_RESYNC:
+        note(codec, ends_early((j_decompress_ptr) codec) ? MEGATON_JPEG_TRUNCATED : MEGATON_JPEG_ERROR);
+        break;
+    case JWRN_HUFF_BAD_CODE:
     case JWRN_BOGUS_PROGRESSION:
     case JWRN_NOT_SEQUENTIAL: note(codec, MEGATON_JPEG_ERROR); break;
     default: note(codec, MEGATON_JPEG_WARNING);

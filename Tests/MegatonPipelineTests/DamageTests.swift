@@ -154,6 +154,46 @@ struct DamageTests {
         #expect(shown.notes.count == 1 && shown.notes[0].contains("scans of 3"), "\(shown.notes)")
     }
 
+    /// Any first part of an arithmetic-coded scan is a whole scan of some other image: ITU-T T.81 D.1.8 leaves zeros at
+    /// the end out, of these stripes 4042 bytes. It surely ends early if a restart marker is missing, or if it comes to an
+    /// impossible code.
+    @Test func anArithmeticJPEGEndsEarlyIfItSurelyDoes() throws {
+        let whole = try Self.arithmetic.map { text in
+            try #require(Data(base64Encoded: text, options: .ignoreUnknownCharacters))
+        }
+        let (restarts, plain) = (whole[1], whole[2])
+        func kind(_ data: Data) -> JPEGDamage.Kind? {
+            JPEGDamage(examining: data, until: RenderDeadline(.now + .seconds(60)))?.kind
+        }
+        for data in whole { #expect(kind(data) == nil) }
+        for length in [150, 200, 250, 300] { #expect(kind(restarts.prefix(length) + [0xFF, 0xD9]) == .truncated) }
+        #expect(kind(plain.prefix(330) + [0xFF, 0xD9]) == .truncated)
+    }
+
+    /// By libjpeg: stripes of 8 pixels, 512 x 512; noise of 32 x 32, with a restart marker for each row, and without.
+    private static let arithmetic = [
+        """
+        /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAYEBQYFBAYGBQYHBwYIChAKCgkJChQODwwQFxQYGBcUFhYaHSUfGhsjHBYWICwgIyYnKSopGR8t
+        MC0oMCUoKSj/yQALCAIAAgABAREA/8wABgAQEAX/2gAIAQEAAD8A/wDQbVpzi2l6B/vD4fduGt5fbHSYhvwfp9fn9HS5Wi1hWzzU5NTchIg4
+        OgG8EqBUUCX+41N3jhuYbkcrm8/r+P/Z
+        """,
+        """
+        /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDACgcHiMeGSgjISMtKygwPGRBPDc3PHtYXUlkkYCZlo+AjIqgtObDoKrarYqMyP/L2u71////m8H/
+        ///6/+b9//j/yQALCAAgACABAREA/8wABgAQEAX/3QAEAAT/2gAIAQEAAD8A7bA8BwM0bqYCshLwSQrBP2/E4MHv9U7BZD3ESVV2OdlIApLS
+        ael1rU8S3wGDYR17WmeBqp1gW+bFMd6QCNSwVIoWzq3Z/9DdsW3HSrd5shA6C7C5jn85oue+Pyz4vbjMljnYZyikHv8ApHnUuAmSIfaLFgQb
+        V9OxVmWPqS/KCcU2RqRBPhTQ9SaDHP/RfTVkjgfci9iKy6XWOW43tissYuZy81AL+S1WYaJm2p5hufRJtm9aHX5Ps+WSxtzHPV+QdeaQc0P4
+        QPvWLVimVCO3qcD/0oTYt5MGPyZt0JTvTQRnOJEYFyGOocQ1hROmieobISWMFyOrjLpPC4I79vrieCRpSWs5NxVph9wyrLOiVLwltdjwxRi0
+        Ez2+FEMOrP/Z
+        """,
+        """
+        /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDACgcHiMeGSgjISMtKygwPGRBPDc3PHtYXUlkkYCZlo+AjIqgtObDoKrarYqMyP/L2u71////m8H/
+        ///6/+b9//j/yQALCAAgACABAREA/8wABgAQEAX/2gAIAQEAAD8A7bA8BwM0bqYCshLwSQrBP2/E4MHv9U7BZD3ESVV2OdlIApLSael1rU8S
+        3wGDYR17WmeBqp1gW+bFMd6QCNSwVIoWzq3YsJ+/iwOw/K5/sl+9GJ5lKHSozlQ46Pje7NqebIWTzA/UYceY4Au9PHaEvSWl4Z2S3KKcUrkF
+        RB2jzasmya1DaVrULBiga1rhb4M3FgGS/wBBmcEHY5jzveNNxcraKyCmut6M63MLqy1NP92kzHLM5ZdfqbsJnHCHFUJek/EPDwns/ItlDMnu
+        t/DhHTDjAIGtJ0Gg5bqEzUZ9tFzGhVtEiPo29YAef9pGA/noTOTtivNicv/Z
+        """,
+    ]
+
     @Test(arguments: [Rendition.Format.png, .gif]) func otherFormatsThatEndEarly(_ format: Rendition.Format) throws {
         let data = try Self.noise(64, 64, format)
         let cut = data.prefix(data.count / 2)

@@ -27,7 +27,9 @@ typedef struct {
 } megaton_jpeg_report;
 
 /// Decodes all entropy-coded data, at an eighth of the size, and throws the pixels away. libjpeg pads data that ends
-/// early with zeros and only warns, once for each restart interval: all warnings are looked at.
+/// early with zeros and only warns, once for each restart interval: all warnings are looked at. Arithmetic-coded data
+/// that ends early is found only if it lacks a restart marker or comes to an impossible code: any first part of such a
+/// scan is a whole scan of some other image.
 ///
 /// - Parameters:
 ///   - asks: not 0 ends it.
