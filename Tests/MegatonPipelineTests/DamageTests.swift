@@ -155,8 +155,8 @@ struct DamageTests {
     }
 
     /// Any first part of an arithmetic-coded scan is a whole scan of some other image: ITU-T T.81 D.1.8 leaves zeros at
-    /// the end out, of these stripes 4042 bytes. It surely ends early if a restart marker is missing, or if it comes to an
-    /// impossible code.
+    /// the end out, of these stripes 4042 bytes. It surely ends early if a restart marker is missing, or if it comes to
+    /// an impossible code.
     @Test func anArithmeticJPEGEndsEarlyIfItSurelyDoes() throws {
         let whole = try Self.arithmetic.map { text in
             try #require(Data(base64Encoded: text, options: .ignoreUnknownCharacters))
