@@ -41,8 +41,8 @@ static void ended(j_common_ptr codec) {
 }
 
 /// Whether arithmetic-coded data surely ended early. Data that ends is continued with zeros in such a scan, without a
-/// warning: an encoder leaves zeros at the end out (ITU-T T.81 D.1.8), of some whole images thousands of bytes. The number
-/// of zeros says nothing therefore; but a whole scan neither comes to an impossible code behind its data nor lacks a
+/// warning: an encoder leaves zeros at the end out (ITU-T T.81 D.1.8), of some whole images thousands of bytes. So the
+/// number of zeros says nothing; but a whole scan neither comes to an impossible code behind its data nor lacks a
 /// restart marker.
 static int ends_early(j_decompress_ptr image) {
     if (!image->arith_code) return 0;
