@@ -1,4 +1,6 @@
+import Foundation
 import Logging
+import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
 import NIOCore
@@ -26,6 +28,51 @@ import Testing
             }
             #expect(try await client.send(["HMGET", "piece", "0", "1"]).array?.map(\.string) == ["one", "two"])
         }
+    }
+
+    private static func bytes(_ count: Int) -> Data { Data((0..<count).map { UInt8(truncatingIfNeeded: $0 / 7) }) }
+
+    /// Fault: large originals of many jobs were in memory, which no budget counted, while these waited for their turn.
+    @Test func largeEntriesAreReadIntoFiles() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let client = server.client()
+            defer { client.close() }
+            let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
+            let cache = RedisDataCache(redis: client, logger: logger)
+            for count in [EntrySpool.threshold, EntrySpool.threshold + 1] {
+                let data = Self.bytes(count)
+                await cache.storeData(data, for: "a")
+                let found = try #require(await cache.cachedData(for: "a"))
+                #expect(found == data)
+                #expect(SpoolFile.bytes(of: found) == (count > EntrySpool.threshold ? count : 0))
+            }
+            var nowhere = RedisDataCache.Configuration()
+            nowhere.temporaryDirectory = URL(fileURLWithPath: "/proc/none")
+            let other = RedisDataCache(nowhere, redis: client, logger: logger)
+            let found = try #require(await other.cachedData(for: "a"), "without a place for files, in memory")
+            #expect(found.count == EntrySpool.threshold + 1 && SpoolFile.bytes(of: found) == 0)
+        }
+    }
+
+    @Test func whatIsInAFileIsVerified() async throws {
+        let data = Self.bytes(CacheEntry.chunkSize + 5)
+        let metadata = CachedData.Metadata(lifetime: 1)
+        let chunks = CacheEntry.chunks(of: data)
+        var spool = try #require(await EntrySpool(in: nil))
+        for chunk in chunks {
+            let isWritten = await spool.append([chunk])
+            #expect(isWritten)
+        }
+        let header = CacheEntry.Header(length: data.count, checksum: CacheEntry.xxh3(data), metadata: metadata)
+        let entry = try #require(try await spool.entry(header))
+        #expect(entry.data == data && entry.checksum == header.checksum)
+        #expect(SpoolFile.bytes(of: entry.data) == data.count)
+        let wrong = CacheEntry.Header(length: data.count, checksum: CacheEntry.xxh3(Data()), metadata: metadata)
+        let other = try await spool.entry(wrong)
+        #expect(other == nil)
+        let long = CacheEntry.Header(length: data.count + 1, checksum: CacheEntry.xxh3(data), metadata: metadata)
+        let short = try await spool.entry(long)
+        #expect(short == nil)
     }
 
     @Test func whatWasRefusedAtOnceSaysMoreThanItsTransaction() {

@@ -35,6 +35,11 @@ struct CacheEntry {
     static func assemble(_ header: Header, _ chunks: [ByteBuffer]) -> CachedData? {
         var data = Data(capacity: header.length)
         for chunk in chunks { data.append(contentsOf: chunk.readableBytesView) }
+        return entry(header, data)
+    }
+
+    /// Nil if the bytes are not those that were stored: a miss.
+    static func entry(_ header: Header, _ data: Data) -> CachedData? {
         guard data.count == header.length, let sum = header.checksum,
             sum == (header.sha256 == nil ? xxh3(data) : sha256(data))
         else { return nil }

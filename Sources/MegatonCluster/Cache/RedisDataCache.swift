@@ -15,6 +15,8 @@ public final class RedisDataCache: DataCaching {
         /// After so long Redis forgets an entry, fresh or not. Every key has a time-out, so that `volatile-*` policies
         /// can evict it.
         public var lifetime: Duration = .seconds(30 * 24 * 3600)
+        /// Where large entries are while they are in use: see `ImagePipeline.Configuration.temporaryDirectory`.
+        public var temporaryDirectory: URL?
 
         public init() {}
     }
@@ -126,7 +128,8 @@ public final class RedisDataCache: DataCaching {
 
     // MARK: - Entries
 
-    /// Reads an entry whose header and first chunk are here already.
+    /// Reads an entry whose header and first chunk are here already. The bytes of a large one are in a file, those of
+    /// others in memory.
     ///
     /// - Returns: nil where there is none; also where it is damaged: it is deleted then.
     func read(_ name: String, header: RedisValue, first: RedisValue) async throws(RedisError) -> CachedData? {
@@ -136,16 +139,38 @@ public final class RedisDataCache: DataCaching {
             (0...configuration.maximumEntrySize).contains(header.length)
         else { return try await drop(name, bytes, why: "its metadata cannot be read") }
         var chunks = first.buffer.map { [$0] } ?? []
+        var readCount = chunks.count
         let count = CacheEntry.chunkCount(header.length)
-        while chunks.count < count {
-            let fields = (chunks.count..<min(count, chunks.count + Self.chunksAtOnce)).map { RedisArgument.int($0) }
+        let isLarge = header.length > EntrySpool.threshold
+        // Nil also if no file can be made: then it is held in memory, as a download is.
+        var spool = isLarge ? await EntrySpool(in: configuration.temporaryDirectory?.path) : nil
+        while readCount < count {
+            if isLarge, Task.isCancelled { return nil }
+            let fields = (readCount..<min(count, readCount + Self.chunksAtOnce)).map { RedisArgument.int($0) }
             let reply = try await redis.send(RedisCommand(["HMGET", .string(name)] + fields))
             let next = (reply.array ?? []).compactMap(\.buffer)
             // Evicted or replaced while we read, or torn: a miss in any case.
             guard next.count == fields.count else { return try await drop(name, bytes, why: "chunks are missing") }
             chunks += next
+            readCount += next.count
+            guard spool != nil else { continue }
+            // The disk is full, say: once more from the beginning, in memory.
+            if await spool?.append(chunks) != true { (spool, readCount) = (nil, 0) }
+            chunks = []
         }
-        if var entry = CacheEntry.assemble(header, chunks) {
+        let found: CachedData?
+        if let spool {
+            do {
+                found = try await spool.entry(header)
+            } catch {
+                // That says nothing of what is in Redis.
+                missed(error)
+                return nil
+            }
+        } else {
+            found = CacheEntry.assemble(header, chunks)
+        }
+        if var entry = found {
             entry.layer = layerName
             statistics?.add("bytes_out", entry.data.count)
             return entry

@@ -16,7 +16,9 @@ extension Worker {
     ) -> (RedisClient?, InFlightLock?) {
         guard let address = configuration.cache, configuration.cachePolicy != .storeNothing else { return (nil, nil) }
         let client = RedisClient(address, role: "cache", group: group, logger: logger, isPatient: false)
-        let cache = RedisDataCache(.init(), redis: client, logger: logger, statistics: statistics)
+        var limits = RedisDataCache.Configuration()
+        limits.temporaryDirectory = configuration.temporaryDirectory
+        let cache = RedisDataCache(limits, redis: client, logger: logger, statistics: statistics)
         let lock = InFlightLock(
             cache: cache,
             owner: name,

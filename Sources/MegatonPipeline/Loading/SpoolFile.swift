@@ -1,12 +1,12 @@
-internal import Foundation
+package import Foundation
 import Synchronization
 
 /// A temporary file without a name: it is gone with the last user of its bytes, also if the process is killed.
 ///
 /// Its bytes belong to the page cache, which the system can write out and take back.
-final class SpoolFile: Sendable {
+package final class SpoolFile: Sendable {
     /// Why a file cannot be made or written.
-    struct Fault: Error {
+    package struct Fault: Error {
         let code: Int32
         let directory: String
 
@@ -23,7 +23,7 @@ final class SpoolFile: Sendable {
 
     /// - Parameter directory: nil for `TMPDIR`, or the first of `/var/tmp` and `/tmp` that can be written to: the second
     ///   is memory on many systems.
-    init(in directory: String?) throws(Fault) {
+    package init(in directory: String?) throws(Fault) {
         var fault = Fault(code: ENOENT, directory: "/var/tmp")
         for place in directory.map({ [$0] }) ?? Self.usualPlaces {
             do throws(Fault) {
@@ -64,7 +64,7 @@ final class SpoolFile: Sendable {
         return named
     }
 
-    func write(_ data: Data, at offset: Int) throws(Fault) {
+    package func write(_ data: Data, at offset: Int) throws(Fault) {
         let code = data.withUnsafeBytes { bytes -> Int32 in
             var written = 0
             while written < bytes.count {
@@ -95,7 +95,7 @@ final class SpoolFile: Sendable {
     }
 
     /// Its first bytes, mapped: they stay as they are while more is written behind them.
-    func bytes(_ count: Int) throws(Fault) -> Data {
+    package func bytes(_ count: Int) throws(Fault) -> Data {
         if count == 0 { return Data() }
         guard let start = mmap(nil, count, PROT_READ, MAP_PRIVATE, descriptor, 0), start != MAP_FAILED else {
             throw Fault(code: errno, directory: directory)
@@ -120,7 +120,7 @@ final class SpoolFile: Sendable {
     /// file again if they are needed again.
     ///
     /// - Parameter data: anything; only the bytes of a file are let go of.
-    static func releasePages(of data: Data) {
+    package static func releasePages(of data: Data) {
         if bytes(of: data) == 0 { return }
         data.withUnsafeBytes { bytes in
             _ = madvise(UnsafeMutableRawPointer(mutating: bytes.baseAddress), bytes.count, MADV_DONTNEED)
@@ -128,7 +128,7 @@ final class SpoolFile: Sendable {
     }
 
     /// How many of the bytes are those of a file: all or none.
-    static func bytes(of data: Data) -> Int {
+    package static func bytes(of data: Data) -> Int {
         data.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return 0 }
             return mappings.withLock { $0[UInt(bitPattern: start)] } == bytes.count ? bytes.count : 0

@@ -25,9 +25,9 @@ final class PreviewGate<Preview: Sendable>: Sendable {
         }
     }
 
-    /// Ends the work, then shows what it has made: a chunk that comes in answer to that finds the gate open. While an earlier
-    /// preview is still being shown, by this thread or another, this one is left to whoever does that, in the place of another
-    /// one that waits there.
+    /// Ends the work, then shows what it has made: a chunk that comes in answer to that finds the gate open. While an
+    /// earlier preview is still being shown, by this thread or another, this one is left to whoever does that, in the
+    /// place of another one that waits there.
     ///
     /// - Parameters:
     ///   - preview: nil if none was made.
