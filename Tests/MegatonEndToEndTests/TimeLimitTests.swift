@@ -5,6 +5,8 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
+@testable import MegatonCLI
+
 /// How long runs, waits and fetches may take is said on the command line.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct TimeLimitTests {
     private let failing: @Sendable (String) -> OriginServer.Answer = { _ in .init(status: 500) }
@@ -14,11 +16,28 @@ import Testing
         try await OriginServer.run(answer: failing) { (origin) async throws in
             let ending = try await home.run([
                 origin.url("/a.png").absoluteString, "--allow-private", "--workers", "1", "--attempts", "100",
-                "--timeout", "3",
+                "--timeout", "5",
             ])
             #expect(ending.code == 75 && ending.errors.contains("--timeout"), "\(ending.errors)")
             #expect(try home.summary(ending)["cancelled"] as? Int == 1)
         }
+    }
+
+    /// Fault: while the private Redis loaded its cache, neither a signal nor the end of `--timeout` did anything.
+    @Test func theStartOfThePrivateRedisCanBeInterrupted() async throws {
+        let shutdown = ShutdownSignal()
+        shutdown.raise(to: .drain)
+        let interrupted = EmbeddedRedis(size: 64 << 20, isTemporary: true, shutdown: shutdown)
+        await #expect { try await interrupted.run { _ in () } } throws: { ($0 as? Failure)?.code == 130 }
+        let late = EmbeddedRedis(size: 64 << 20, isTemporary: true, deadline: .now)
+        await #expect { try await late.run { _ in () } } throws: { ($0 as? Failure)?.code == 75 }
+    }
+
+    /// Fault: `--timeout` began to count when the workers were there.
+    @Test func theTimeOfARunCountsFromItsBegin() async throws {
+        let home = try RunTests.Home()
+        let ending = try await home.run(["https://example.org/a.png", "--workers", "1", "--timeout", "0"])
+        #expect(ending.code == 75 && ending.errors.contains("nothing was begun"), "\(ending.errors)")
     }
 
     /// A run on a cluster that starts no workers has nobody to give them to.
@@ -37,7 +56,7 @@ import Testing
     @Test func aSubmitterThatIsOutOfTimeStopsWaitingAndTheBatchGoesOn() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let submit = [
-                "submit", "https://example.org/a.png", "--batch", "b", "--redis", server.url, "--timeout", "0.2",
+                "submit", "https://example.org/a.png", "--batch", "b", "--redis", server.url, "--timeout", "1",
             ]
             #expect(await (try ProgramUnderTest.megaton(submit)).ending().code == 64, "there is nobody who waits")
             let ending = await (try ProgramUnderTest.megaton(submit + ["--wait"])).ending()

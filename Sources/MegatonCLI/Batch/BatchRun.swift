@@ -33,6 +33,8 @@ final class BatchRun: Sendable {
     private let waiting: RedisClient
     private let ledger: Ledger?
     private let shutdown: ShutdownSignal
+    /// The end of `--timeout`; nil if there is none.
+    private let deadline: ContinuousClock.Instant?
     /// Whether what is left after `--timeout` is cancelled; else it goes on.
     private let cancelsAtTimeout: Bool
     private let progress = Mutex(Progress())
@@ -76,9 +78,11 @@ final class BatchRun: Sendable {
         keys: QueueKeys,
         ledger: Ledger?,
         shutdown: ShutdownSignal,
+        deadline: ContinuousClock.Instant?,
         cancelsAtTimeout: Bool = true
     ) {
         self.options = options
+        self.deadline = deadline
         self.cancelsAtTimeout = cancelsAtTimeout
         self.batch = batch
         self.selection = selection
@@ -178,7 +182,9 @@ final class BatchRun: Sendable {
     }
 
     private func follow() async throws -> BatchTally {
-        try await withThrowingTaskGroup(of: BatchTally?.self) { group in
+        // If the start took all of the time, nothing is pushed.
+        if let deadline, ContinuousClock.now >= deadline { _ = try timeIsUp() }
+        return try await withThrowingTaskGroup(of: BatchTally?.self) { group in
             group.addTask {
                 try await self.submit()
                 self.progress.withLock { $0.isStopped = true }
@@ -188,9 +194,9 @@ final class BatchRun: Sendable {
                 return nil
             }
             group.addTask { try await self.collect() }
-            if let timeout = options.timeout {
+            if let deadline {
                 group.addTask {
-                    try await Task.sleep(for: .seconds(timeout))
+                    try await Task.sleep(until: deadline, clock: .continuous)
                     return try self.timeIsUp()
                 }
             }

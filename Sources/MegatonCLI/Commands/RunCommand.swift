@@ -95,6 +95,7 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let deadline = batch.deadline(from: .now)
         try await reportingFailures {
             try batch.check()
             Terminal.isQuiet = batch.quiet
@@ -108,14 +109,17 @@ struct RunCommand: AsyncParsableCommand {
                 let ledger = try await Ledger.open(places.ledger) { shutdown.level == .abort }
                 defer { ledger.close() }
                 if redis.controlURL != nil {
-                    return try await onCluster(places, ledger, shutdown)
+                    return try await onCluster(places, ledger, shutdown, deadline)
                 }
-                return try await EmbeddedRedis(size: cacheSize * 1024 * 1024)
-                    .run { address in
-                        try await withHelpers(address, address, places, defaultWorkers, shutdown) {
-                            try await batchRun(address, places, ledger, shutdown).run()
-                        }
+                return try await EmbeddedRedis(
+                    size: cacheSize * 1024 * 1024,
+                    shutdown: shutdown,
+                    deadline: deadline
+                ).run { address in
+                    try await withHelpers(address, address, places, defaultWorkers, shutdown, deadline) {
+                        try await batchRun(address, places, ledger, shutdown, deadline).run()
                     }
+                }
             }
             try report(result)
         }
@@ -142,9 +146,12 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     /// The cluster's own workers do the work, and ours beside them if that was asked for.
-    private func onCluster(_ places: RunPlaces, _ ledger: Ledger, _ shutdown: ShutdownSignal) async throws
-        -> BatchRun.Result
-    {
+    private func onCluster(
+        _ places: RunPlaces,
+        _ ledger: Ledger,
+        _ shutdown: ShutdownSignal,
+        _ deadline: ContinuousClock.Instant?
+    ) async throws -> BatchRun.Result {
         let (control, cache) = (try redis.control(), try redis.cache())
         if redis.redis == nil { Terminal.note("megaton: using the cluster of MEGATON_REDIS, \(control).") }
         try await InspectorSession.run(redis) { inspector in
@@ -164,10 +171,10 @@ struct RunCommand: AsyncParsableCommand {
                         + "options. Give --workers N for workers of this run, or start the cluster's with them."
                 )
             }
-            return try await batchRun(control, places, ledger, shutdown).run()
+            return try await batchRun(control, places, ledger, shutdown, deadline).run()
         }
-        return try await withHelpers(control, cache, places, workers, shutdown) {
-            try await batchRun(control, places, ledger, shutdown).run()
+        return try await withHelpers(control, cache, places, workers, shutdown, deadline) {
+            try await batchRun(control, places, ledger, shutdown, deadline).run()
         }
     }
 
@@ -177,7 +184,8 @@ struct RunCommand: AsyncParsableCommand {
         _ control: RedisConfiguration,
         _ places: RunPlaces,
         _ ledger: Ledger,
-        _ shutdown: ShutdownSignal
+        _ shutdown: ShutdownSignal,
+        _ deadline: ContinuousClock.Instant?
     ) throws -> BatchRun {
         let name = Identity.batch("run")
         let selection = batch.selection(output: places.output, endings: worker.endings)
@@ -195,7 +203,8 @@ struct RunCommand: AsyncParsableCommand {
             control: control,
             keys: redis.keys,
             ledger: ledger,
-            shutdown: shutdown
+            shutdown: shutdown,
+            deadline: deadline
         )
     }
 
@@ -206,6 +215,7 @@ struct RunCommand: AsyncParsableCommand {
         _ places: RunPlaces,
         _ count: Int,
         _ shutdown: ShutdownSignal,
+        _ deadline: ContinuousClock.Instant?,
         _ body: @Sendable @escaping () async throws -> Value
     ) async throws -> Value {
         var configuration = Coordinator.Configuration()
@@ -239,7 +249,7 @@ struct RunCommand: AsyncParsableCommand {
                 return nil
             }
             group.addTask {
-                try await waitForWorkers(count, queue, shutdown)
+                try await waitForWorkers(count, queue, shutdown, deadline)
                 return try await body()
             }
             defer { group.cancelAll() }
@@ -254,10 +264,12 @@ struct RunCommand: AsyncParsableCommand {
     private func waitForWorkers(
         _ count: Int,
         _ queue: JobQueue,
-        _ shutdown: ShutdownSignal
+        _ shutdown: ShutdownSignal,
+        _ deadline: ContinuousClock.Instant?
     ) async throws {
-        let deadline = ContinuousClock.now + .seconds(5)
-        while ContinuousClock.now < deadline && shutdown.level == .none {
+        let limit = ContinuousClock.now + .seconds(5)
+        let end = deadline.map { min($0, limit) } ?? limit
+        while ContinuousClock.now < end && shutdown.level == .none {
             if try await queue.workerCount() >= count { return }
             try await Task.sleep(for: .milliseconds(5))
         }

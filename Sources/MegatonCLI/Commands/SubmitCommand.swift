@@ -44,6 +44,7 @@ struct SubmitCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
+        let deadline = options.deadline(from: .now)
         try await reportingFailures {
             try options.check()
             Terminal.isQuiet = options.quiet
@@ -80,6 +81,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 keys: redis.keys,
                 ledger: ledger,
                 shutdown: shutdown,
+                deadline: deadline,
                 cancelsAtTimeout: false
             )
             guard wait else {

@@ -168,6 +168,13 @@ struct BatchOptions: ParsableArguments {
         }
     }
 
+    /// The end of `--timeout`; nil if there is none.
+    ///
+    /// - Parameter begin: of the command, so that nothing it waits for is left out.
+    func deadline(from begin: ContinuousClock.Instant) -> ContinuousClock.Instant? {
+        timeout.map { begin + .seconds($0) }
+    }
+
     /// What is asked of the batch.
     func policy(keepsLedger: Bool) -> BatchPolicy {
         BatchPolicy(keepsLedger: keepsLedger, deduplicates: deduplicate, weight: weight)

@@ -13,6 +13,10 @@ struct EmbeddedRedis: Sendable {
     let size: Int
     /// Whether nothing of it lasts.
     var isTemporary = false
+    /// A signal ends the wait for the start.
+    var shutdown = ShutdownSignal()
+    /// The end of `--timeout`, which the start is a part of; nil if there is none.
+    var deadline: ContinuousClock.Instant?
 
     /// What became of the data directory.
     private struct Place {
@@ -79,7 +83,7 @@ struct EmbeddedRedis: Sendable {
                 throw Failure.unavailable("the embedded redis-server ended (\(ending)). \(log.suffix(400))")
             }
             group.addTask {
-                try await Self.waitUntilReady(address)
+                try await waitUntilReady(address)
                 try await Self.forget(QueueKeys.patternOfAll, address)
                 return try await body(address)
             }
@@ -126,9 +130,21 @@ struct EmbeddedRedis: Sendable {
     }
 
     /// Redis loads what it saved before it answers.
-    private static func waitUntilReady(_ address: RedisConfiguration) async throws {
-        let deadline = ContinuousClock.now + startTimeout
+    ///
+    /// - Throws: `Failure` 130 after a signal, and 75 if the time of `--timeout` is up: a large cache takes long to load.
+    private func waitUntilReady(_ address: RedisConfiguration) async throws {
+        let limit = ContinuousClock.now + Self.startTimeout
         while true {
+            if shutdown.level > .none {
+                throw Failure(code: 130, message: "interrupted while the private Redis started; nothing was begun.")
+            }
+            if let deadline, ContinuousClock.now >= deadline {
+                throw Failure(
+                    code: 75,
+                    message: "the time of --timeout was up while the private Redis started; nothing was begun. Give it "
+                        + "more time: Redis loads the cache of earlier runs first."
+                )
+            }
             let client = RedisClient(
                 address,
                 role: "start",
@@ -142,7 +158,7 @@ struct EmbeddedRedis: Sendable {
                 return
             } catch {
                 // Not there yet, or loading: that is what we wait for.
-                guard ContinuousClock.now < deadline, !Task.isCancelled else { throw error }
+                guard ContinuousClock.now < limit, !Task.isCancelled else { throw error }
                 try await Task.sleep(for: .milliseconds(5))
             }
         }
