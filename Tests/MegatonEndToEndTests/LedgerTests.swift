@@ -85,6 +85,15 @@ import Testing
         #expect(home.directory.files.allSatisfy { !$0.hasSuffix(".jsonl") && $0 != "-" })
     }
 
+    /// Fault: the lines that were read to know it for a ledger were lost to the run, or it waited for more for ever.
+    @Test func aPipeIsNoLedgerToBeRetried() async throws {
+        let home = try RunTests.Home()
+        let pipe = home.directory.path + "/old.jsonl"
+        try #require(mkfifo(pipe, 0o600) == 0)
+        let ending = await (try home.megaton(["run", "--retry-failed", pipe, "-j1"])).ending()
+        #expect(ending.code == 64 && ending.errors.contains("is no regular file"), "\(ending.errors)")
+    }
+
     @Test func aPipeWithoutAReaderIsNotWaitedForLong() async throws {
         let home = try RunTests.Home()
         try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")

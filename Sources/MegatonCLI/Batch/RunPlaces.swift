@@ -13,7 +13,8 @@ struct RunPlaces: Sendable {
     /// Directories that the run's own workers may write to beside those of `--allow-root`.
     let outputRoots: [String]
 
-    /// Makes the output directory.
+    /// Makes the output directory. Reads the whole ledger of `--retry-failed`, and blocks: it belongs on a thread of its
+    /// own.
     ///
     /// - Throws: `Failure` where it cannot be made, or is an input too.
     init(_ options: BatchOptions, output: String?) throws {

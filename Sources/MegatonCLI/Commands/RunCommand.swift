@@ -105,7 +105,7 @@ struct RunCommand: AsyncParsableCommand {
             _ = try worker.credentialsFile()
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
-                let places = try RunPlaces(batch, output: output)
+                let places = try await preparedPlaces()
                 let ledger = try await Ledger.open(places.ledger) { shutdown.level == .abort }
                 defer { ledger.close() }
                 if redis.controlURL != nil {
@@ -123,6 +123,13 @@ struct RunCommand: AsyncParsableCommand {
             }
             try report(result)
         }
+    }
+
+    /// On a thread of its own, as a ledger may be long.
+    private func preparedPlaces() async throws -> RunPlaces {
+        let thread = ThreadPool(name: "megaton-places", count: 1)
+        defer { thread.stop() }
+        return try await thread.run { try RunPlaces(batch, output: output) }
     }
 
     private func dryRun() async throws {

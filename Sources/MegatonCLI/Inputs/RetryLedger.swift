@@ -14,8 +14,16 @@ struct RetryLedger {
     /// Lines by which a file is known for a ledger.
     private static let knownBy = 20
 
-    /// - Throws: `Failure` where the file cannot be read, or begins with lines of which none is a ledger's.
+    /// - Throws: `Failure` if it is no regular file, cannot be read, or begins with lines of which none is a ledger's.
     func check() throws {
+        var info = stat()
+        // It is read more than once: a pipe would lose the lines of the first time, or never end.
+        if stat(path, &info) == 0, info.st_mode & S_IFMT != S_IFREG {
+            throw Failure.usage(
+                "--retry-failed: \(path) is no regular file, and a ledger is read more than once. Write it to a file, and "
+                    + "name that."
+            )
+        }
         var reader = try InputReader.lines(of: path)
         var lines = 0
         while lines < Self.knownBy, case .line(let line) = try reader.next(waiting: -1) {
