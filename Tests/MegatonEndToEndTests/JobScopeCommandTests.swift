@@ -103,6 +103,9 @@ import Testing
             #expect(one.output.contains(#""n" : 1"#) && one.output.contains("allowed are jpeg (also jpg)"))
             #expect(try await megaton(["dead", "show", "two/5"], server).code == 0)
             #expect(try await megaton(["dead", "drop", "5"], server).code == 64)
+            // Fault: the question was about both.
+            let unsure = try await megaton(["dead", "drop", "--all", "--batch", "one"], server)
+            #expect(unsure.code == 64 && unsure.errors.contains("1 dead job of the batch \"one\""), "\(unsure.errors)")
             #expect(try await megaton(["dead", "drop", "5", "--batch", "one"], server).code == 0)
             #expect(try await megaton(["dead", "show", "5"], server).code == 0, "one is left")
             #expect(try await megaton(["dead", "show", "5", "--batch", "one"], server).code == 1)

@@ -27,9 +27,9 @@ struct DeadDropCommand: AsyncParsableCommand {
 
     /// Asks at a terminal, and refuses elsewhere: a script says `--yes`.
     private func confirm(_ queue: JobQueue) async throws {
-        let count = try await queue.deadCount()
+        let count = try await selection.count(in: queue)
         if count == 0 { return }
-        let question = "\(Counted.of(count, "dead job")) of the queue \"\(redis.queue)\""
+        let question = "\(Counted.of(count, "dead job"))\(selection.scope) in the queue \"\(redis.queue)\""
         guard Terminal.canAsk else {
             throw Failure.usage("--all forgets \(question) for good; add --yes to do that.")
         }

@@ -64,6 +64,18 @@ struct DeadSelection: ParsableArguments {
         }
     }
 
+    /// How many dead jobs the filters mean; ids are not counted.
+    func count(in queue: JobQueue) async throws -> Int {
+        if batch == nil && error == nil { return try await queue.deadCount() }
+        return try await each(in: queue) { _ in 0 }.found
+    }
+
+    /// The filters as they follow "dead jobs" in a sentence; empty without one.
+    var scope: String {
+        let place = batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
+        return place + (error.map { " with the error \"\($0)\"" } ?? "")
+    }
+
     /// Reports a selection that names something which is not there.
     ///
     /// - Throws: `Failure` 1 with what was not found.
