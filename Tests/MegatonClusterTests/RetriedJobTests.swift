@@ -158,6 +158,10 @@ import Testing
             let waited = try #require(try await queue.waitedFor(by: "b"))
             #expect(waited.host == "mine.org:8443" && (55...60).contains(waited.seconds))
             #expect(try await queue.waitedFor(by: "d") == nil)
+            // Fault: the jobs of other batches were counted too.
+            let delayed = try await queue.delayed(of: "b")
+            #expect(delayed.count == 1 && (55...60).contains(delayed.next ?? 0), "\(delayed)")
+            #expect(try await queue.delayed(of: "d") == JobQueue.Delayed(count: 0, next: nil))
         }
     }
 

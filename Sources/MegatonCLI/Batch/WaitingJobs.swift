@@ -14,7 +14,7 @@ struct WaitingJobs {
         guard last.duration(to: .now) >= Self.interval else { return }
         last = .now
         do {
-            delayed = try await queue.delayed()
+            delayed = try await queue.delayed(of: batch)
             host = delayed.count > 0 ? try await queue.waitedFor(by: batch) : nil
         } catch {
             // Redis is away: the reader of outcomes meets the same error and reports it.

@@ -2,7 +2,7 @@ internal import Foundation
 public import MegatonRedis
 
 extension JobQueue {
-    /// The jobs of the queue that are not ready before a time: they failed and are to be tried again, or their host is at
+    /// The jobs of a batch that are not ready before a time: they failed and are to be tried again, or their host is at
     /// its limit.
     public struct Delayed: Sendable, Equatable {
         public var count: Int
@@ -15,10 +15,17 @@ extension JobQueue {
         }
     }
 
-    /// Counts the delayed jobs of all batches.
-    public func delayed() async throws(RedisError) -> Delayed {
+    /// Delayed jobs whose names are looked at: at most 300 bytes each, as a rule 40.
+    private static let examinedDelayed = 1000
+
+    /// Counts the delayed jobs of a batch among those of the queue that are due first.
+    ///
+    /// - Returns: all of the batch if no other batch has delayed jobs, or the queue has at most 1000; else those of the
+    ///   first 1000.
+    public func delayed(of batch: String) async throws(RedisError) -> Delayed {
         let commands: [RedisCommand] = [
-            ["ZCARD", .string(keys.delay)], ["ZRANGE", .string(keys.delay), "0", "0", "WITHSCORES"], ["TIME"],
+            ["ZCARD", .string(keys.delay)],
+            ["ZRANGE", .string(keys.delay), "0", .int(Self.examinedDelayed - 1), "WITHSCORES"], ["TIME"],
         ]
         let replies = try await redis.pipeline(commands)
         for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -26,8 +33,15 @@ extension JobQueue {
             throw Self.unexpected("delayed")
         }
         let now = Double(time[0]) + Double(time[1]) / 1e6
+        let fields = replies[1].array ?? []
+        let indices = stride(from: 0, to: fields.count - 1, by: 2)
+        let own = indices.filter { fields[$0].string.flatMap { JobKey($0).batch } == batch }
         // Scores are milliseconds of the server's clock.
-        let first = replies[1].dictionary.values.first.flatMap(Double.init)
-        return Delayed(count: replies[0].int ?? 0, next: first.map { max(0, $0 / 1000 - now) })
+        let first = own.first.flatMap { fields[$0 + 1].string }.flatMap(Double.init)
+        let isAlone = !own.isEmpty && 2 * own.count == fields.count
+        return Delayed(
+            count: isAlone ? max(own.count, replies[0].int ?? 0) : own.count,
+            next: first.map { max(0, $0 / 1000 - now) }
+        )
     }
 }
