@@ -80,6 +80,32 @@ import Testing
         }
     }
 
+    /// Fault: the batch stayed open for ever.
+    @Test func aSubmitThatIsInterruptedCancelsWhatItHasPushed() async throws {
+        try await RedisServerProcess.run { (server) async throws in
+            let directory = try TestDirectory()
+            defer { directory.remove() }
+            let list = directory.path + "/list.txt"
+            try #require(mkfifo(list, 0o600) == 0)
+            // Open for both, so that the list has no end.
+            let pipe = open(list, O_RDWR | O_CLOEXEC)
+            defer { close(pipe) }
+            let line = Array("https://example.org/a.png\n".utf8)
+            let written = write(pipe, line, line.count)
+            try #require(written == line.count)
+            let run = try ProgramUnderTest.megaton(["submit", list, "--batch", "b", "--redis", server.url])
+            try await server.wait(forChangesOf: ["megaton:{default}:jobs:b"]) { client in
+                try await client.send(["LLEN", "megaton:{default}:jobs:b"]).int == 1
+            }
+            run.send(SIGINT)
+            let ending = await run.ending()
+            #expect(ending.code == 130 && ending.errors.contains("what was submitted is cancelled"), "\(ending.errors)")
+            let client = server.client()
+            defer { client.close() }
+            #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "b"]).int == 1)
+        }
+    }
+
     @Test func listsSayWhereTheyEndAndFiltersWhatTheyMissed() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = server.client()

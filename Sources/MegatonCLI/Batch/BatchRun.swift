@@ -171,13 +171,17 @@ final class BatchRun: Sendable {
 
     /// Whatever it was (the ledger's disk is full, a list cannot be read): nobody follows the batch any more. What was refused
     /// as somebody else's is left alone.
-    private func giveUp(after error: any Error) async {
+    ///
+    /// - Returns: false if it should be cancelled and could not be.
+    @discardableResult private func giveUp(after error: any Error) async -> Bool {
         let isOurs = (error as? RedisError)?.saysBatchExists != true && progress.withLock(\.wasTried)
-        guard hasBegun || isOurs else { return }
+        guard hasBegun || isOurs else { return true }
         do {
             try await monitor.cancel()
+            return true
         } catch let second {
             Terminal.error("megaton: the batch \(batch) could not be cancelled: \(second)")
+            return false
         }
     }
 
@@ -221,14 +225,36 @@ final class BatchRun: Sendable {
         return nil
     }
 
-    /// Submits everything and returns as soon as that is done.
+    /// Submits everything and returns as soon as that is done. The first signal ends that, and the second does not wait
+    /// for Redis; what was submitted is cancelled then, as a batch that stays open never ends.
     ///
     /// - Returns: how many jobs.
+    /// - Throws: `Failure` 130 after a signal.
     func submitOnly() async throws -> Int {
         defer { queue.close() }
         defer { waiting.close() }
-        try await submit(unbounded: true)
-        return progress.withLock { $0.submitted }
+        do {
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask { try await self.submit(unbounded: true) }
+                group.addTask { await self.shutdown.wait(for: .abort) }
+                _ = try await group.next()
+                group.cancelAll()
+            }
+        } catch {
+            await giveUp(after: error)
+            throw error
+        }
+        let now = progress.withLock { $0 }
+        if now.isComplete { return now.submitted }
+        let isCancelled = await giveUp(after: CancellationError())
+        let rest =
+            isCancelled
+            ? "what was submitted is cancelled." : "megaton batch cancel \(batch) ends the jobs that were submitted."
+        throw Failure(
+            code: 130,
+            message: "interrupted before all jobs of the batch \(batch) were submitted; \(rest) The same command again "
+                + "submits all."
+        )
     }
 
     // MARK: - In

@@ -85,7 +85,7 @@ struct SubmitCommand: AsyncParsableCommand {
                 cancelsAtTimeout: false
             )
             guard wait else {
-                let count = try await run.submitOnly()
+                let count = try await ProcessSignals.forwarded(to: shutdown) { try await run.submitOnly() }
                 if options.quiet && !options.json { return }
                 Terminal.output(
                     options.json ? "{\"batch\":\"\(name)\",\"jobs\":\(count)}" : "\(Counted.jobs(count)), batch \(name)"

@@ -128,7 +128,8 @@ struct InputReader {
 
     /// - Throws: `Failure` where the file cannot be opened.
     static func lines(of path: String) throws -> LineReader {
-        let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC)
+        // A pipe that nobody writes to yet is waited for as a slow one is, so that a signal is noticed meanwhile.
+        let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw Failure.usage("\(path) cannot be read: \(String(cString: strerror(errno))).")
         }
