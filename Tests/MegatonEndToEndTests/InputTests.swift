@@ -46,6 +46,32 @@ import Testing
         #expect(home.outputs == ["good-256x256.jpg"])
     }
 
+    /// Fault: such a line ended the run with what had been done before it.
+    @Test func aLineThatIsTooLongIsRefusedAndTheOthersAreRead() throws {
+        let directory = try TestDirectory()
+        defer { directory.remove() }
+        let long = String(repeating: "x", count: 5 * 1024 * 1024)
+        let barely = String(repeating: "y", count: LineReader.lineLimit + 1)
+        let list = try directory.write(
+            Data("a.png\n\(long)\n#\(long)\nb.png\n\(barely)\nc.png\n\(long)".utf8),
+            to: "l.txt"
+        )
+        var reader = try InputReader(InputSelection(arguments: [list]))
+        var (sources, refused): ([String], [Int]) = ([], [])
+        while !reader.isAtEnd {
+            for input in try reader.next(100) {
+                switch input {
+                case .source(let url, _): sources.append((url as NSString).lastPathComponent)
+                case .refused(let line, let reason, let place):
+                    #expect(line.utf8.count <= 2048 && reason.contains("longer than 2097152 bytes"), "\(reason)")
+                    refused.append(place.number)
+                case .job: Issue.record("no line is a job")
+                }
+            }
+        }
+        #expect(sources == ["a.png", "b.png", "c.png"] && refused == [2, 5, 7], "\(sources) \(refused)")
+    }
+
     /// Fault: a pattern that has the path as people type it left nothing out.
     @Test(arguments: [
         ("in/old/*", true), ("./in/old/*", true), ("old/*", true), ("/work/in/old/*", true), ("a.png", true),

@@ -78,6 +78,15 @@ struct InputReader {
                     // What its text names is another file, or none.
                     let isReadable = kind != .sources || reader.isUTF8
                     inputs.append(isReadable ? found : .refused(line: line, reason: Self.noUTF8, place: reader.place))
+                case .tooLong(let beginning):
+                    stack.append(.list(reader, kind))
+                    switch kind {
+                    // The beginning is reported as no whole line of a ledger.
+                    case .ledger: _ = try input(beginning, kind, reader.place)
+                    case .sources where beginning.utf8.first == UInt8(ascii: "#"): break
+                    case .sources, .jobs:
+                        inputs.append(.refused(line: beginning, reason: Self.tooLong, place: reader.place))
+                    }
                 }
             }
         }
@@ -244,6 +253,8 @@ struct InputReader {
 
     private static let noUTF8 =
         "it is no UTF-8. Write a list in UTF-8; a file with such a name can be read under another one"
+
+    private static let tooLong = "it is longer than \(LineReader.lineLimit) bytes"
 
     static func isURL(_ text: String) -> Bool {
         guard let colon = text.firstIndex(of: ":") else { return false }

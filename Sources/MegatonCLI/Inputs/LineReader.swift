@@ -5,7 +5,9 @@ struct LineReader {
     /// What a look gave.
     enum Look: Equatable {
         case line(String)
-        /// Nothing is there yet: whoever writes is slow.
+        /// A line above the limit; this is its beginning, and the rest is skipped.
+        case tooLong(String)
+        /// No whole line is there yet: its writer is slow, or a long line is being skipped.
         case nothingYet
         case end
     }
@@ -15,12 +17,16 @@ struct LineReader {
     private var buffer = Data()
     private var isAtEnd = false
     private var number = 0
+    /// Of a line above the limit whose end has not been read yet.
+    private var beginning: Data?
     /// Whether the line that was read last is UTF-8; other bytes are replaced in its text.
     private(set) var isUTF8 = true
 
     private static let blockSize = 256 * 1024
     /// Bytes of one line.
-    private static let lineLimit = 2 * 1024 * 1024
+    static let lineLimit = 2 * 1024 * 1024
+    /// Bytes of a longer one that are shown: as many as of a job's source.
+    private static let beginningSize = 2048
 
     /// - Parameter descriptor: stays open until the process ends; lists are few.
     init(_ descriptor: Int32, name: String) {
@@ -32,25 +38,48 @@ struct LineReader {
     var place: LinePlace { LinePlace(list: name, number: number) }
 
     /// - Parameter milliseconds: how long to wait for bytes.
-    /// - Throws: `Failure` where the file cannot be read, or a line is too long.
+    /// - Throws: `Failure` if the file cannot be read.
     mutating func next(waiting milliseconds: Int32) throws -> Look {
         while true {
             if let end = buffer.firstIndex(of: 10) {
                 let line = buffer[buffer.startIndex..<end]
                 buffer = buffer[(end + 1)...]
-                return .line(text(line))
+                return look(line)
             }
             if isAtEnd {
-                guard !buffer.isEmpty else { return .end }
+                guard !buffer.isEmpty || beginning != nil else { return .end }
                 defer { buffer = Data() }
-                return .line(text(buffer))
+                return look(buffer)
             }
-            guard buffer.count <= Self.lineLimit else {
-                throw Failure.usage("\(name): line \(number + 1) is longer than \(Self.lineLimit) bytes.")
+            if buffer.count > Self.lineLimit {
+                beginning = beginning ?? Data(buffer.prefix(Self.beginningSize))
+                buffer = Data()
+                // A caller that does not wait for ever may have to stop meanwhile.
+                if milliseconds >= 0 { return .nothingYet }
             }
             guard try isReadable(milliseconds) else { return .nothingYet }
             try fill()
         }
+    }
+
+    /// The next line, waited for; nil at the end. Lines above the limit are left out.
+    ///
+    /// - Throws: `Failure` if the file cannot be read.
+    mutating func nextLine() throws -> String? {
+        while true {
+            switch try next(waiting: -1) {
+            case .line(let line): return line
+            case .tooLong, .nothingYet: continue
+            case .end: return nil
+            }
+        }
+    }
+
+    private mutating func look(_ line: Data) -> Look {
+        let long = beginning ?? (line.count > Self.lineLimit ? Data(line.prefix(Self.beginningSize)) : nil)
+        guard let long else { return .line(text(line)) }
+        beginning = nil
+        return .tooLong(text(long))
     }
 
     /// Without the byte-order mark that some editors put in front of the first line.

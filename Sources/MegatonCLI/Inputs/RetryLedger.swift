@@ -26,7 +26,7 @@ struct RetryLedger {
         }
         var reader = try InputReader.lines(of: path)
         var lines = 0
-        while lines < Self.knownBy, case .line(let line) = try reader.next(waiting: -1) {
+        while lines < Self.knownBy, let line = try reader.nextLine() {
             if Self.outcome(line) != nil { return }
             lines += 1
         }
@@ -89,7 +89,7 @@ struct RetryLedger {
         let own = directory
         var directories: Set<String> = [own]
         var reader = try InputReader.lines(of: path)
-        while case .line(let line) = try reader.next(waiting: -1) {
+        while let line = try reader.nextLine() {
             guard let outcome = Self.outcome(line), outcome.status == .failed, let job = outcome.job,
                 !Self.closed.contains(outcome.error?.code ?? "")
             else { continue }
