@@ -86,6 +86,14 @@ import Testing
         }
     }
 
+    @Test func saysWhatAllowsS3() throws {
+        let url = try #require(URL(string: "s3://bucket/a.jpg"))
+        #expect { try URLPolicy().check(url) } throws: { error in
+            let message = (error as? ImagePipeline.Error)?.message ?? ""
+            return message.contains("--credentials") && message.contains("--s3-endpoint")
+        }
+    }
+
     // B 44
     @Test(arguments: ["HTTP://example.com/a", "Https://example.com/a", "FILE:///a", "Data:,a"])
     func schemesInUpperCaseAreSchemes(_ text: String) throws {

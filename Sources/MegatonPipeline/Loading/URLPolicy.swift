@@ -18,6 +18,10 @@ public struct URLPolicy: Sendable, Equatable {
     /// Schemes whose URLs name a host, or a bucket in its place.
     static let remoteSchemes: Set<String> = ["http", "https", "s3", "ftp"]
 
+    /// The options are those of `megaton run` and `megaton worker`.
+    private static let adviceForS3 =
+        " It is allowed with an S3 credential (--credentials FILE) or a store of your own (--s3-endpoint URL)."
+
     /// - Returns: the parts of a URL that names a host.
     /// - Throws: `.invalidURL` or `.forbidden`.
     @discardableResult
@@ -26,9 +30,10 @@ public struct URLPolicy: Sendable, Equatable {
             throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" has no scheme; a source is a URL.")
         }
         guard schemes.contains(scheme) else {
+            let advice = scheme == "s3" ? Self.adviceForS3 : ""
             throw ImagePipeline.Error(
                 .forbidden,
-                "\(scheme): is not among the schemes allowed (\(schemes.sorted().joined(separator: ", ")))."
+                "\(scheme): is not among the schemes allowed (\(schemes.sorted().joined(separator: ", "))).\(advice)"
             )
         }
         guard Self.remoteSchemes.contains(scheme) else { return nil }
