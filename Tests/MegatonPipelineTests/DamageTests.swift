@@ -71,6 +71,22 @@ struct DamageTests {
     }
 
     /// Bytes between two segments that belong to nothing change no pixel. The header of such an image is read by libvips.
+    /// In the last rows that a decoder reads: libvips 8.14 does not fail there.
+    @Test(arguments: RenderEngineChoice.allCases) func aJPEGThatEndsInItsLastRowsIsAnError(
+        _ engine: RenderEngineChoice
+    ) throws {
+        let data = try Self.noise(1024, 1024, .jpeg)
+        for (part, width) in [(0.95, 128), (0.99, 128), (0.995, 256), (0.995, 1000)] {
+            let cut = data.prefix(Int(Double(data.count) * part)) + Data([0xFF, 0xD9])
+            #expect(throws: ImagePipeline.Error.self, "\(part) \(width)") {
+                try Self.render(cut, Rendition(width: width), engine)
+            }
+            let tolerant = try Self.render(cut, Rendition(width: width), engine, .nothing)
+            #expect(!tolerant.notes.isEmpty, "\(part) \(width)")
+        }
+        #expect(try Self.render(data, Rendition(width: 128), engine).notes.isEmpty)
+    }
+
     @Test(arguments: RenderEngineChoice.allCases) func aHarmlessOddityIsARemark(_ engine: RenderEngineChoice) throws {
         let data = try Self.jpegs[0].data.get()
         let garbage = Data(repeating: 0x12, count: 40)

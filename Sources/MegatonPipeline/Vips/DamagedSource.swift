@@ -27,7 +27,15 @@ struct DamagedSource {
         if damage == nil, failOn == .warning { damage = JPEGDamage(examining: data, until: deadline) }
         if damage == nil {
             switch attempt(.warning, body) {
-            case .success(let result): return result
+            case .success(let result):
+                // libvips 8.14 looks for warnings of one strip of rows before it reads the next: those of the last strip
+                // leave a message and no failure.
+                guard result.hasErrors else { return (result.value, result.notes) }
+                damage = JPEGDamage(examining: data, until: deadline)
+                if let ended = deadline.error { throw ended }
+                guard let damage else { return (result.value, result.notes) }
+                guard damage.isTolerated(by: failOn) else { throw damage.error }
+                return (result.value, RenderNotes.merged([damage.note], result.notes))
             case .failure(let error):
                 if let ended = deadline.error { throw ended }
                 damage = JPEGDamage(examining: data, until: deadline)
@@ -47,7 +55,7 @@ struct DamagedSource {
         _ body: (DecodingAttempt.Source) throws(VipsError) -> Value
     ) throws(ImagePipeline.Error) -> (value: Value, notes: [String]) {
         switch attempt(.warning, body) {
-        case .success(let result): return result
+        case .success(let result): return (result.value, result.notes)
         case .failure(let error):
             if let ended = deadline.error { throw ended }
             if failOn == .warning { throw error.asCorruptImage() }
@@ -70,10 +78,10 @@ struct DamagedSource {
     private func attempt<Value>(
         _ failOn: Rendition.FailOn,
         _ body: (DecodingAttempt.Source) throws(VipsError) -> Value
-    ) -> Result<(value: Value, notes: [String]), VipsError> {
+    ) -> Result<(value: Value, notes: [String], hasErrors: Bool), VipsError> {
         DecodingAttempt(data, type, failOn: failOn).result { source throws(VipsError) in
             let value = try body(source)
-            return (value, source.notes)
+            return (value, source.notes, VipsMessages.hasErrors)
         }
     }
 }

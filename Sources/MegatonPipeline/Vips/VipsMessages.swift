@@ -31,6 +31,12 @@ enum VipsMessages {
         return reason.isEmpty ? nil : reason.joined(separator: "; ")
     }
 
+    /// Whether an error was reported, even if the body succeeded.
+    static var hasErrors: Bool {
+        guard let messages = megaton_messages_current() else { return false }
+        return !lines { megaton_messages_errors(messages, $0, $1) }.isEmpty
+    }
+
     /// Of the way through libvips, and of formats that it tried in vain.
     private static let commonplaces = [
         "error in tile", "read gave", "heifload: ignoring nclx profile", "vips2", "source: bad seek",
