@@ -47,6 +47,7 @@ import Testing
         (["--size", ""], "--size"), (["--size", "1x2x3"], "--size"), (["--size", "0"], "width"),
         (["--log-level", "loud"], "--log-level"), (["--exclude", ""], "--exclude"),
         (["--jobs-from", ""], "--jobs-from"),
+        (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "nan"], "more than 0"),
         (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),
     ])
     func whatMakesNoSenseIsWrongUsage(_ options: [String], _ words: String) async throws {

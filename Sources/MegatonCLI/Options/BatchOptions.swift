@@ -110,7 +110,9 @@ struct BatchOptions: ParsableArguments {
         if let credential, !Job.isName(credential) {
             throw ValidationError("--credential is a name of 1 to 128 letters, digits and . : - _")
         }
-        if let timeout, !(timeout >= 0 && timeout < 1e9) { throw ValidationError("--timeout is a number of seconds.") }
+        if let timeout, !(timeout > 0 && timeout < 1e9) {
+            throw ValidationError("--timeout is a number of seconds, more than 0.")
+        }
         if !(1...BatchPolicy.maximumWeight).contains(weight) {
             throw ValidationError("--weight is 1 to \(BatchPolicy.maximumWeight).")
         }
