@@ -57,6 +57,9 @@ import Testing
         #expect(first.code == 2, "\(first.errors)")
         let codes = try home.ledger().map { $0.error?.code ?? "" }.sorted()
         #expect(codes == ["forbidden", "forbidden", "invalid_url", "not_found"], "what is outside is not told")
+        for message in try home.ledger().compactMap(\.error).filter({ $0.code == "forbidden" }).map(\.message) {
+            #expect(message.contains("(--allow-read)") && !message.contains("--allow-root"), "\(message)")
+        }
         let again = try home.megaton([
             "run", "--retry-failed", "\(home.output)/megaton-ledger.jsonl", "--workers", "1", "--ledger", "again.jsonl",
         ])

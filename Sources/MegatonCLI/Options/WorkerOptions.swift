@@ -243,7 +243,10 @@ struct WorkerOptions: ParsableArguments {
         configuration.roots = roots
         configuration.readRoots = allowRead.map(RunPlaces.absolute)
         configuration.optionNames = [
-            "Configuration.fileAccess": "--allow-root", "AddressPolicy.allowsPrivate": "--allow-private",
+            // For a source the option that allows reading only.
+            "the roots of Configuration.fileAccess": "--allow-read",
+            "the output roots of Configuration.fileAccess": "--allow-root",
+            "AddressPolicy.allowsPrivate": "--allow-private",
             "AddressPolicy.ports": "--allow-port", "Configuration.renderEngine": "--engine",
         ]
         configuration.addressPolicy = addressPolicy

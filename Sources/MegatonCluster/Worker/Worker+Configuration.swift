@@ -38,8 +38,8 @@ extension Worker {
         public var flightLease: Duration = .seconds(10)
         /// Where large bodies are while they come: see `ImagePipeline.Configuration.temporaryDirectory`.
         public var temporaryDirectory: URL?
-        /// The program's options by the library's settings, such as `--allow-root` by `Configuration.fileAccess`: messages
-        /// of failed jobs that name the setting name the option too. None by default.
+        /// The program's options by the library's settings, such as `--allow-private` by `AddressPolicy.allowsPrivate`:
+        /// messages of failed jobs that name the setting name the option too. None by default.
         public var optionNames: [String: String] = [:]
         /// Directories beneath which `file:` sources are read and outputs written.
         public var roots: [String] = []

@@ -208,7 +208,8 @@ public struct FileAccess: Sendable {
         let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
         throw ImagePipeline.Error(
             .forbidden,
-            "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); add one to Configuration.fileAccess."
+            "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); "
+                + "add one to the roots of Configuration.fileAccess."
         )
     }
 
