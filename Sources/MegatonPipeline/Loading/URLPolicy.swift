@@ -20,7 +20,7 @@ public struct URLPolicy: Sendable, Equatable {
 
     /// The options are those of `megaton run` and `megaton worker`.
     private static let adviceForS3 =
-        " It is allowed with an S3 credential (--credentials FILE) or a store of your own (--s3-endpoint URL)."
+        " Allow it by an S3 credential (--credentials FILE) or a store of your own (--s3-endpoint URL)."
 
     /// - Returns: the parts of a URL that names a host.
     /// - Throws: `.invalidURL` or `.forbidden`.
