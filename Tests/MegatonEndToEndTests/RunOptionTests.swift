@@ -71,6 +71,24 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: home.directory.path + "/cache"), "no Redis was started")
     }
 
+    /// Fault: they counted as one output whatever the number of renditions.
+    @Test func aDryRunCountsOutputsWhoseNamesAreNotKnownYet() async throws {
+        let home = try RunTests.Home()
+        let output = "file://\(home.output)/{stem}-{name}-{width}.{ext}"
+        let renditions = #"[{"name":"s","width":8},{"name":"l","width":16}]"#
+        let lines = [
+            #"{"source":"https://example.org/a.png","output":"\#(output)","renditions":\#(renditions)}"#,
+            #"{"source":"https://example.org/b.png","output":"\#(output)","preset":"card"}"#,
+        ]
+        let list = try home.directory.write(Data((lines[0] + "\n").utf8), to: "sizes.jsonl")
+        let sizes = await (try home.megaton(["run", list, "-o", home.output, "--dry-run"])).ending()
+        #expect(sizes.code == 0 && sizes.errors.contains("megaton: 2 outputs of 1 job "), "\(sizes.errors)")
+        #expect(sizes.output.contains("a.png -> file://\(home.output)/{stem}-l-{width}.jpg\n"), "\(sizes.output)")
+        let both = try home.directory.write(Data(lines.joined(separator: "\n").utf8), to: "both.jsonl")
+        let presets = await (try home.megaton(["run", both, "-o", home.output, "--dry-run"])).ending()
+        #expect(presets.errors.contains("at least 3 outputs of 2 jobs"), "\(presets.errors)")
+    }
+
     @Test func forceRendersAgain() async throws {
         let home = try RunTests.Home()
         let image = TestImage.quarters(width: 32, height: 32)

@@ -13,7 +13,10 @@ struct DryRun: Sendable {
     /// The object of `--json`.
     private struct Summary: Codable {
         var jobs = 0
+        /// Each job with a preset counts as one.
         var outputs = 0
+        /// Jobs with a preset: only the coordinator knows how many outputs they have.
+        var presets = 0
         /// Outputs whose place has a file now.
         var existing = 0
         /// Lines that are no jobs, or are refused.
@@ -58,8 +61,9 @@ struct DryRun: Sendable {
         }
         if options.json { Terminal.output(try JSONText.pretty(summary)) }
         if leftOut > 0 { Terminal.note("megaton: \(Counted.of(leftOut, "input")) left out by --exclude.") }
+        let count = (summary.presets > 0 ? "at least " : "") + Counted.of(summary.outputs, "output")
         Terminal.note(
-            "megaton: \(Counted.of(summary.outputs, "output")) of \(Counted.jobs(summary.jobs)) would be made, "
+            "megaton: \(count) of \(Counted.jobs(summary.jobs)) would be made, "
                 + "\(summary.existing) of them in the place of a file that is there; nothing was fetched or written."
         )
         if summary.invalid > 0 { throw ExitCode(2) }
@@ -72,6 +76,7 @@ struct DryRun: Sendable {
             return true
         }
         summary.jobs += 1
+        if job.preset != nil { summary.presets += 1 }
         for output in try outputs(of: job) {
             summary.outputs += 1
             var info = stat()
@@ -86,17 +91,24 @@ struct DryRun: Sendable {
     }
 
     private func outputs(of job: Job) throws -> [String] {
-        let renditions = job.renditions ?? Job.defaultRenditions
         guard job.kind == .process else { return ["the cache, as it was fetched"] }
+        let renditions = job.renditions ?? Job.defaultRenditions
         guard let output = job.output else {
+            if let preset = job.preset { return ["the cache, by the preset \(preset)"] }
             return renditions.map { "the cache, \($0.name).\($0.format.fileExtension)" }
         }
         let template: OutputTemplate
         do throws(JobError) { template = try OutputTemplate(output) } catch {
             throw Failure.usage("\(output): \(error.message).")
         }
-        // The size of the result, or a preset of the coordinator, is not known here.
-        if template.usesSize || job.preset != nil { return [output] }
+        // Neither what the coordinator's preset makes nor the size of the result is known here.
+        if job.preset != nil { return [output] }
+        if template.usesSize {
+            return renditions.map { rendition in
+                output.replacingOccurrences(of: "{name}", with: rendition.name)
+                    .replacingOccurrences(of: "{ext}", with: rendition.format.fileExtension)
+            }
+        }
         let size = PixelSize(width: 0, height: 0)
         return renditions.map { template.path(source: job.source, rendition: $0, size: size) }
     }
