@@ -246,7 +246,9 @@ final class BatchRun: Sendable {
         }
         let now = progress.withLock { $0 }
         if now.isComplete { return now.submitted }
-        let isCancelled = await giveUp(after: CancellationError())
+        // After the second signal it may be unknown whether the first push was taken, or the batch is somebody else's.
+        let isKnown = now.hasBegun || !now.wasTried
+        let isCancelled = isKnown ? await giveUp(after: CancellationError()) : false
         let rest =
             isCancelled
             ? "what was submitted is cancelled." : "megaton batch cancel \(batch) ends the jobs that were submitted."
