@@ -128,6 +128,26 @@ extension HTTPCacheCase {
         )
     }
 
+    /// Fault: the variants of other header fields were still found, as soon as one was stored again.
+    private static let invalidatedVariants = HTTPCacheCase(
+        "variants",
+        [
+            .init(request: [("Foo", "1")], response: vary("Foo"), source: .origin),
+            .init(request: [("Foo", "2")], response: vary("Foo"), source: .origin),
+            .init(request: [("Foo", "2")], source: .cache(of: 1)),
+            .init(method: "PUT", response: fresh, source: .origin),
+            .init(request: [("Foo", "1")], response: vary("Foo"), source: .origin),
+            .init(request: [("Foo", "2")], response: vary("Foo"), source: .origin),
+            .init(request: [("Foo", "1")], source: .cache(of: 4)),
+            .init(request: [("Foo", "2")], source: .cache(of: 5)),
+            .init(method: "PUT", response: fresh, source: .origin),
+            .init(response: vary("Foo"), source: .origin),
+            .init(request: [("Foo", "2")], response: vary("Foo"), source: .origin),
+            .init(source: .cache(of: 9)),
+            .init(request: [("Foo", "2")], source: .cache(of: 10)),
+        ]
+    )
+
     private static func invalidated(naming field: String) -> HTTPCacheCase {
         HTTPCacheCase(
             field,
@@ -161,6 +181,7 @@ extension HTTPCacheCase {
     static let unsafeMethods: [HTTPCacheCase] =
         ["POST", "PUT", "DELETE", "PATCH", "M-SEARCH"].map { invalidated(by: $0) }
         + ["Location", "Content-Location"].map { invalidated(naming: $0) } + [
+            invalidatedVariants,
             HTTPCacheCase(
                 "HEAD",
                 [
@@ -168,7 +189,7 @@ extension HTTPCacheCase {
                     .init(method: "HEAD", response: fresh, body: Data(), source: .origin),
                     .init(source: .cache(of: 0)),
                 ]
-            )
+            ),
         ]
 
     private static let size = image(1).count

@@ -98,6 +98,7 @@ struct PlainJSONReaderTests {
         metadata.lastModified = "Sun, 22 Nov 2026 09:00:00 GMT"
         (metadata.vary, metadata.headers) = (["accept": ""], ["cache-control": "max-age=60", "x-ä": "ü"])
         metadata.notes = ["the image is damaged", ""]
+        metadata.generation = "3w5e11264sgsf"
         return CacheEntry.Header(length: 5, checksum: checksum, metadata: metadata)
     }
 

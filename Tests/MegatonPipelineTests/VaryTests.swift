@@ -74,6 +74,9 @@ import Testing
         )
         #expect(Set([primary, webp, png, none, other]).count == 5)
         #expect(webp.kind == .original)
+        let choice = VaryKey(["accept", "x"], request: ["Accept": "image/webp"])
+        let generations = ["a", "b", nil].map { choice.key(beneath: primary, generation: $0) }
+        #expect(Set(generations).count == 3 && generations[2] == webp)
     }
 
     /// K2: a caller's fields tell entries apart, but for those that only say how to answer.

@@ -46,6 +46,7 @@ extension CacheEntry.Header {
         json.open("{")
         json.field("age", metadata.age)
         json.field("etag", metadata.etag)
+        json.field("generation", metadata.generation)
         json.field("headers", metadata.headers)
         json.field("height", metadata.height)
         json.field("lastModified", metadata.lastModified)
@@ -104,6 +105,7 @@ extension CachedData.Metadata {
         return switch name {
         case "age": set(\.age, reader.double())
         case "etag": set(\.etag, reader.string())
+        case "generation": set(\.generation, reader.string())
         case "headers": set(\.headers, reader.texts())
         case "height": set(\.height, reader.int())
         case "lastModified": set(\.lastModified, reader.string())

@@ -180,6 +180,7 @@ extension CachedData.Metadata {
         var inherited = self
         inherited.age = age.map { _ in currentAge(at: now) }
         inherited.stored = nil
+        inherited.generation = nil
         // The other fields describe the original.
         inherited.headers = headers?.filter { Self.essentialHeaders.contains($0.key) }
         return inherited

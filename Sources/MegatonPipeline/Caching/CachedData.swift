@@ -29,6 +29,10 @@ public struct CachedData: Sendable, Equatable {
         /// What the request sent of the fields that the answer varies by (RFC 9111 section 4.1), by their names in
         /// lower case: hex SHA-256, or empty where it did not send them. Nil where the answer does not vary.
         public var vary: [String: String]?
+        /// Of an original that varies: a random name of those variants that may be used beside it. A new one begins if
+        /// the entry that names the varying fields was forgotten, so that no older variant is found (RFC 9111 section
+        /// 4.4).
+        package var generation: String?
         /// Header fields of the answer that are of use later, by their names in lower case; the type and the validators
         /// have their own places. Nil where they were too long, and in entries that were stored without them.
         public var headers: [String: String]?

@@ -102,11 +102,27 @@ public final class CachingDataLoader: TimedDataLoading {
                     if error != nil { return relay.complete(error, timings) }
                     relay.run { [self] in
                         await cache.removeData(for: key)
+                        // The entries of requests with header fields have keys that nobody knows.
+                        await cache.storeData(Data("\(now().timeIntervalSince1970)".utf8), for: Self.mark(beside: key))
                         relay.complete(nil, timings)
                     }
                 }
             )
         }
+    }
+
+    /// Where it is written when the URL's entries became invalid, as seconds since 1970.
+    private static func mark(beside key: String) -> String { key + ":changed" }
+
+    /// Whether an unsafe request has invalidated the URL's entries since (RFC 9111 section 4.4).
+    ///
+    /// - Parameter time: seconds since 1970.
+    private func isInvalid(_ url: URL, _ key: String, storedAt time: Double) async -> Bool {
+        // The URL's own entry is removed.
+        guard let plain = self.key(URLRequest(url: url)), plain != key,
+            let mark = await cache.cachedData(for: Self.mark(beside: plain))
+        else { return false }
+        return Double(String(decoding: mark, as: UTF8.self)).map { time < $0 } ?? false
     }
 
     /// What the cache has and may still be used.
@@ -121,6 +137,7 @@ public final class CachingDataLoader: TimedDataLoading {
         guard resident >= 0, resident < lifetime else { return nil }
         let age = (stored.headers["age"].flatMap { CacheControl.deltaSeconds($0) } ?? 0) + resident
         if let maximumAge, age > maximumAge.inSeconds { return nil }
+        if await isInvalid(url, key, storedAt: time) { return nil }
         var head = stored
         // RFC 9111 section 4.
         head.headers["age"] = String(Int(min(age, CacheControl.longest)))

@@ -14,6 +14,8 @@ extension OriginalLoader {
     ) async -> Result<Original, Error> {
         // RFC 9111 section 4.3.1: only what could have been the answer is asked about.
         let entry = lead?.stale ?? refused
+        var load = load
+        if load.source.sharedKey == nil { load.generation = load.generation ?? entry?.metadata.generation }
         let known = entry.flatMap { $0.metadata.matches(request: load.source.sentFields) ? $0 : nil }
         if lead == nil, let error = await bindingFailure(load) { return failure(error, known, load) }
         do throws(Error) {
@@ -190,6 +192,8 @@ extension OriginalLoader {
         _ lead: FlightLead?,
         _ load: Load
     ) -> Original {
+        var metadata = metadata
+        if metadata?.vary != nil { metadata?.generation = generation(load) }
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
         let keeping = OriginalKeeping(

@@ -184,6 +184,8 @@ final class OriginalLoader: Sendable {
         let context: WorkContext<Original>
         /// The entry that was found beneath the source's `sharedKey`.
         var shared: Shared?
+        /// If the source's own key is what others share: the generation of the entry that was found there.
+        var generation: String?
     }
 
     private func lead(_ load: Load) async -> Result<Original, Error> {
@@ -202,6 +204,8 @@ final class OriginalLoader: Sendable {
             // Chosen by what this request sends otherwise: not for it, and not for the next of its kind either.
             case .hit(let cached) where !cached.metadata.matches(request: sent),
                 .stale(let cached, nil) where !cached.metadata.matches(request: sent):
+                // Its variants are still good: this one takes its place.
+                if source.sharedKey == nil { load.generation = cached.metadata.generation }
                 await source.flights.discard(source.key)
             case .hit(let cached): return .success(hit(cached, metrics))
             case .stale(let cached, nil): return .success(stale(cached, metrics))

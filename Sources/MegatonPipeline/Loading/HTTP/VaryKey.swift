@@ -92,9 +92,12 @@ struct VaryKey: Hashable, Sendable {
     ]
 
     /// The key of this variant of an entry.
-    func key(beneath primary: CacheKey) -> CacheKey {
+    ///
+    /// - Parameter generation: as of `CachedData.Metadata`; nil of entries that were stored without it.
+    func key(beneath primary: CacheKey, generation: String? = nil) -> CacheKey {
         let sorted = fields.sorted { $0.key < $1.key }
-        return CacheKey(primary.kind, [primary.digest, "vary"] + sorted.flatMap { [$0.key, $0.value] })
+        let last = generation.map { ["generation", $0] } ?? []
+        return CacheKey(primary.kind, [primary.digest, "vary"] + sorted.flatMap { [$0.key, $0.value] } + last)
     }
 
     /// As one line each, where a name was given in two cases.
