@@ -65,7 +65,7 @@ import Testing
         let home = try RunTests.Home()
         let (process, program) = try await Self.runOfACopy(in: home)
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: program)
-        let ending = try await process.ending()
+        let ending = await process.ending()
         #expect(ending.code == 70, "\(ending.errors)")
         #expect(ending.errors.contains("worker 1 cannot start"), "\(ending.errors)")
         #expect(ending.errors.contains("Permission denied"), "\(ending.errors)")
@@ -76,7 +76,7 @@ import Testing
         let home = try RunTests.Home()
         let (process, program) = try await Self.runOfACopy(in: home)
         try FileManager.default.removeItem(atPath: program)
-        let ending = try await process.ending()
+        let ending = await process.ending()
         #expect(ending.code == 0, "\(ending.errors)")
         #expect(ending.errors.contains("1 of 1 done"), "\(ending.errors)")
     }
