@@ -33,13 +33,20 @@ import Testing
         let lock: InFlightLock
         let pipeline: ImagePipeline
 
-        init(_ server: RedisConfiguration, _ name: String) throws {
+        init(_ server: RedisConfiguration, _ name: String, _ limit: Limit? = nil) throws {
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let group = MultiThreadedEventLoopGroup.singleton
             client = RedisClient(server, role: name, group: group, logger: logger)
             var loader = DataLoader.Configuration()
             loader.addressPolicy.allowsPrivate = true
+            if limit == .timeout { loader.timeout = .milliseconds(500) }
             var configuration = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
+            switch limit {
+            case .types: configuration.types = [.jpeg]
+            case .side: configuration.renderLimits.side = 32
+            case .bytes: configuration.maximumDataSize = 16
+            case .timeout, nil: break
+            }
             lock = InFlightLock(
                 cache: RedisDataCache(redis: client, logger: logger),
                 owner: name,
@@ -76,13 +83,28 @@ import Testing
         }
     }
 
+    /// A limit that the first peer has set lower than the other one.
+    enum Limit: String, CaseIterable, Sendable {
+        case types, side, bytes, timeout
+
+        var code: ImagePipeline.Error.Code {
+            switch self {
+            case .types: .unsupportedFormat
+            case .side: .sideTooLong
+            case .bytes: .dataTooLarge
+            case .timeout: .timedOut
+            }
+        }
+    }
+
     private func withPeers(
         _ site: Site,
+        _ limit: Limit? = nil,
         _ body: (OriginServer, Peer, Peer, RedisClient) async throws -> Void
     ) async throws {
         try await RedisServerProcess.run { server in
             try await OriginServer.run(responding: { _ in site.answer }) { (origin) async throws in
-                let one = try Peer(server.configuration, "one")
+                let one = try Peer(server.configuration, "one", limit)
                 defer { one.client.close() }
                 let two = try Peer(server.configuration, "two")
                 defer { two.client.close() }
@@ -192,6 +214,32 @@ import Testing
                 // For the next round.
                 await one.client.empty()
             }
+        }
+    }
+
+    /// Fault: what `--allow-type` or a longer `--fetch-timeout` would have mended was answered from memory.
+    @Test(arguments: Limit.allCases) func aFailureByALimitIsNoAnswerToThoseWhoAllowMore(_ limit: Limit) async throws {
+        let site = Site(200)
+        site.repair()
+        try await withPeers(site, limit) { (origin, one, two, _) async throws in
+            if limit == .timeout { origin.hold() }
+            let first = try #require(await one.failure(origin))
+            #expect(first.code == limit.code && first.remembered == nil)
+            let second = try #require(await one.failure(origin))
+            #expect(second.code == limit.code && second.remembered != nil)
+            #expect(origin.total == 1)
+            if limit == .timeout { origin.release() }
+            #expect(await two.failure(origin) == nil)
+        }
+    }
+
+    @Test func aFailureByALimitIsAnAnswerToThoseWhoAllowLess() async throws {
+        let site = Site(200, [], body: "<html>")
+        try await withPeers(site, .types) { (origin, one, two, _) async throws in
+            #expect(await two.failure(origin)?.code == .unsupportedFormat)
+            let failure = await one.failure(origin)
+            #expect(failure?.code == .unsupportedFormat && failure?.remembered != nil)
+            #expect(origin.total == 1)
         }
     }
 

@@ -167,3 +167,12 @@ extension RecordingDataLoader: WeakeningDeclaring {
         }
     }
 }
+
+extension RecordingDataLoader: LoadLimitDeclaring {
+    var loadLimits: DataLoader.Configuration? {
+        switch mode {
+        case .record(let loader), .recordMissing(let loader): (loader as? any LoadLimitDeclaring)?.loadLimits
+        case .replay: nil
+        }
+    }
+}

@@ -124,3 +124,7 @@ public final class RetryingDataLoader: TimedDataLoading {
 extension RetryingDataLoader: WeakeningDeclaring {
     var weakenings: [String] { (loader as? any WeakeningDeclaring)?.weakenings ?? [] }
 }
+
+extension RetryingDataLoader: LoadLimitDeclaring {
+    var loadLimits: DataLoader.Configuration? { (loader as? any LoadLimitDeclaring)?.loadLimits }
+}

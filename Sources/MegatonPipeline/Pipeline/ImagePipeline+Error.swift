@@ -27,6 +27,8 @@ extension ImagePipeline {
         }
         /// Limits that the origin's answer sets on remembering the failure; nil if it sets none.
         public var reuse: Reuse?
+        /// What was allowed as it was met; nil if that does not matter, or is not known.
+        package var allowance: Allowance?
         /// The origin's status, where there was one.
         public var status: Int?
         /// What was asked for, without user, password and query, which may hold secrets. Nil of what has no URL.
@@ -91,7 +93,7 @@ extension ImagePipeline {
             case isRetryable = "retryable"
             case retryAfter = "retry_after"
             case requestedDelay = "requested_delay"
-            case remembered, reuse
+            case remembered, reuse, allowance
         }
 
         /// The stages of a request.

@@ -38,6 +38,7 @@ extension OriginalLoader {
         } catch {
             // Remembered, so that the origin is left alone for a moment; those who wait get the stale entry too.
             let told = error.about(load.source.request, at: .load).asked(with: load.source.sentFields)
+                .met(under: configuration)
             if let lead {
                 await load.source.flights.fail([lead], error: told)
             } else if load.wish.keeps, load.source.isKept, load.source.cachePolicy.mayKeep {

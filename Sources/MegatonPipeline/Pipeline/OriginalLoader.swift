@@ -216,7 +216,8 @@ final class OriginalLoader: Sendable {
             // The asker may be here to refresh what was made of the stale one: it wants to know.
             case .stale(_, let lead?), .lead(let lead): return await fetch(lead, refusing: load.shared?.entry, load)
             case .failed(let error):
-                return error.matches(request: sent) ? .failure(error) : await fetch(nil, load)
+                let isAnswer = error.matches(request: sent, under: configuration)
+                return isAnswer ? .failure(error) : await fetch(nil, load)
             case .wait(let flight):
                 guard ContinuousClock.now < deadline else {
                     await source.flights.abandon(flight)

@@ -59,7 +59,8 @@ extension RenditionMaker {
                 } else {
                     look.led.append(Led(lead: lead, rendition: rendition, isFlight: isFlight))
                 }
-            case .failed(let error) where !error.matches(request: order.source.sentFields):
+            case .failed(let error)
+            where !error.matches(request: order.source.sentFields, under: configuration):
                 let lead = FlightLead(key: key, token: nil)
                 look.led.append(Led(lead: lead, rendition: rendition, isFlight: false))
             case .failed(let error): look.settled[key] = .failure(error)

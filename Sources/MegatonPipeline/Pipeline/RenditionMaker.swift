@@ -144,7 +144,7 @@ final class RenditionMaker: Sendable {
     }
 
     private func fail(_ led: [Led], _ failure: Error, _ order: Order) async -> Settled {
-        let error = failure.asked(with: order.source.sentFields)
+        let error = failure.asked(with: order.source.sentFields).met(under: configuration)
         await order.source.flights.fail(led.filter(\.isFlight).map(\.lead), error: error)
         var settled: Settled = [:]
         for led in led {
