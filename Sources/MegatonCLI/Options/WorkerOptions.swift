@@ -99,7 +99,8 @@ struct WorkerOptions: ParsableArguments {
         name: .customLong("heuristic-lifetime"),
         help: ArgumentHelp(
             "Seconds that a response is fresh if it names no lifetime and no Last-Modified. With Last-Modified it is fresh for "
-                + "a tenth of the time since then, and at most seven times as long as this. 0 asks the origin each time.",
+                + "a tenth of the time since then, and at most seven times as long as this. 0 asks the origin each time. "
+                + "Decided when a response is stored: what the cache has already stays fresh as long as it was given then.",
             valueName: "seconds"
         )
     )

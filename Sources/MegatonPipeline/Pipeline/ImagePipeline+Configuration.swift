@@ -103,7 +103,8 @@ extension ImagePipeline {
 
         /// How long a response is fresh that names no lifetime and has no `Last-Modified`. With one it is fresh for a tenth
         /// of the time since then, and for at most seven times as long as this (RFC 9111 section 4.2.2). After that its
-        /// validator is used. Zero asks the origin each time.
+        /// validator is used. Zero asks the origin each time. That is decided when a response is stored or confirmed: an
+        /// entry of before stays fresh for as long as it was given then.
         public var heuristicLifetime: Duration = .seconds(HTTPFreshness.defaultLifetime)
 
         public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
