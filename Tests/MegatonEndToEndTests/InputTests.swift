@@ -31,6 +31,9 @@ import Testing
         #expect(Set(failed.map(\.source)) == ["file://\(folder)/caf%E9.png", "file://\(folder)/dir%FF"])
         #expect(failed.allSatisfy { $0.error?.code == "invalid_url" && $0.attempts == 1 })
         #expect(home.outputs == ["good-256x256.jpg"])
+        let dry = await (try home.megaton(["run", folder, "-o", home.output, "--dry-run"])).ending()
+        #expect(dry.code == 2 && !dry.output.contains("%E9") && !dry.output.contains("%FF"), "\(dry.output)")
+        #expect(dry.errors.contains("caf%E9.png is no UTF-8") && dry.errors.contains("1 output of 1 job"))
     }
 
     /// Fault: such a path was looked for under another name, with U+FFFD, and reported as not found.

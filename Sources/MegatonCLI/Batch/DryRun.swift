@@ -19,7 +19,7 @@ struct DryRun: Sendable {
         var presets = 0
         /// Outputs whose place has a file now.
         var existing = 0
-        /// Lines that are no jobs, or are refused.
+        /// Lines that are no jobs, or are refused, and files whose names are no UTF-8.
         var invalid = 0
     }
 
@@ -43,7 +43,7 @@ struct DryRun: Sendable {
         self.files = files
     }
 
-    /// - Throws: `Failure` if an input cannot be read; `ExitCode` 2 if a line is no job.
+    /// - Throws: `Failure` if an input cannot be read; `ExitCode` 2 if a line is no job, or a name no UTF-8.
     func run() async throws {
         let maker = try options.jobMaker(batch: "dry-run", selection, roots: roots, files: files)
         let thread = ThreadPool(name: "megaton-input", count: 1)
@@ -73,6 +73,11 @@ struct DryRun: Sendable {
     private func report(_ made: JobMaker.Made, _ summary: inout Summary) throws -> Bool {
         guard let job = made.job, job.refused == nil else {
             summary.invalid += 1
+            return true
+        }
+        if Self.isUnreadable(job.source) {
+            summary.invalid += 1
+            Terminal.error("megaton: \(TextColumns.oneLine(job.source)) is no UTF-8: a run fails it as invalid_url.")
             return true
         }
         summary.jobs += 1
@@ -111,6 +116,12 @@ struct DryRun: Sendable {
         }
         let size = PixelSize(width: 0, height: 0)
         return renditions.map { template.path(source: job.source, rendition: $0, size: size) }
+    }
+
+    /// Whether a source names a file by bytes that are no UTF-8: a worker fails it as `invalid_url`.
+    private static func isUnreadable(_ source: String) -> Bool {
+        guard source.prefix(5).lowercased() == "file:", let url = URL(string: source) else { return false }
+        return url.path(percentEncoded: false).isEmpty && !url.path(percentEncoded: true).isEmpty
     }
 
     /// A path as a path, and a URL as it is.
