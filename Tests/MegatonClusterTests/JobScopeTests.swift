@@ -120,6 +120,7 @@ import Testing
             #expect(counters["total"] == 2 && counters["failed"] == 2 && counters.isFinished)
             let line = try #require(try await ledger("b", fixture).first { $0.error?.code == "id_conflict" })
             #expect(line.id == "a" && line.status == .failed && line.labels == ["n": .bool(true)])
+            #expect(line.job?.source == "https://h/other", "a repetition can submit it under another id")
             #expect(line.source == "https://h/other" && line.error?.message.contains("batch \"b\"") == true)
             // Both are dead, and neither has taken the other's letter.
             let letters = try await fixture.queue.deadLetters(id: "a", batch: "b")
@@ -141,6 +142,23 @@ import Testing
             try await fixture.push(job("a", "https://h/b"))
             #expect(try await fixture.admit() == .admitted(.init(admitted: 1)))
         }
+    }
+
+    /// Fault: a job that was refused for its output could not be repeated with another root.
+    @Test func aJobThatItsClientRefusedIsInItsOutcome() throws {
+        func held(_ output: String?, _ source: String = "https://h/a", refused: String? = "it is outside") -> Job? {
+            var job = Job(id: "a", source: source, output: output)
+            job.refused = refused
+            let verdict = JobValidator(presets: [:]).examine(job.json(), batch: "").verdict
+            guard case .invalid(_, _, let found) = verdict else { return nil }
+            return found
+        }
+        let job = try #require(held("file:///srv/a.jpg"))
+        #expect(job.output == "file:///srv/a.jpg" && job.refused == nil && job.complaint == nil)
+        #expect(held(nil) == nil, "a refused line of a list")
+        #expect(held("file:///srv/a.jpg", "") == nil, "invalid for another reason too")
+        #expect(held("file:///srv/{no}.jpg", refused: nil) == nil)
+        #expect(held("file:///srv/\(String(repeating: "a", count: JobOutcome.maximumJobSize)).jpg") == nil)
     }
 
     /// Fault: a job that may replace files, or asks for a reload, was taken for one with its id that may not.

@@ -34,6 +34,25 @@ import Testing
         #expect(try String(contentsOfFile: ledger, encoding: .utf8) == old)
     }
 
+    /// Fault: it said that no image was found in what was named, and ended with 0.
+    @Test(arguments: [
+        ("cancelled", "2 cancelled jobs of the ledger were left out"),
+        ("failed", "2 failed jobs of the ledger could not be repeated"),
+        ("done", "nothing to do: the ledger names no failed job."),
+    ])
+    func aRepetitionSaysWhatItLeavesOut(_ name: String, _ words: String) async throws {
+        let home = try RunTests.Home()
+        let status = try #require(JobOutcome.Status(rawValue: name))
+        let line = JobOutcome(source: "https://example.org/a.png", status: status).json() + Data("\n".utf8)
+        let ledger = try home.directory.write(line + line, to: "out/old.jsonl")
+        let run = ["run", "--retry-failed", ledger, "--workers", "1"]
+        let ending = await (try home.megaton(run)).ending()
+        #expect(ending.code == (status == .done ? 0 : 2) && ending.errors.contains(words), "\(ending.errors)")
+        #expect(!ending.errors.contains("no image was found"), "\(ending.errors)")
+        let dry = await (try home.megaton(run + ["--dry-run"])).ending()
+        #expect(dry.code == ending.code && (status == .done || dry.errors.contains(words)), "\(dry.errors)")
+    }
+
     /// Fault: the run went on to wait for a batch that nobody submitted.
     @Test func aListThatCannotBeOpenedEndsTheRun() async throws {
         let home = try RunTests.Home()

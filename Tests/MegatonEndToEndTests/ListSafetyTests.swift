@@ -126,6 +126,36 @@ import Testing
         #expect(home.outputs == ["a-256x256.jpg", "b-256x256.jpg"])
     }
 
+    /// Fault: these jobs were readable, and their repetition left them out and ended with 0.
+    @Test func aJobIsRepeatedThatFailedForItsIdOrItsOutput() async throws {
+        let home = try RunTests.Home()
+        let folder = home.directory.path
+        let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
+        func line(_ id: String, _ output: String) -> String {
+            #"{"id":"\#(id)","source":"file://\#(image)","output":"file://\#(output)"}"#
+        }
+        let lines = [
+            line("a", "\(home.output)/a.jpg"), line("a", "\(home.output)/b.jpg"), line("c", "\(folder)/more/c.jpg"),
+            "{}",
+        ]
+        let list = try home.directory.write(Data(lines.joined(separator: "\n").utf8), to: "jobs.jsonl")
+        #expect(try await home.run([list, "--workers", "1"]).code == 2)
+        let codes = try home.ledger().compactMap(\.error?.code).sorted()
+        #expect(codes == ["id_conflict", "invalid_job", "invalid_job"])
+        let run = ["run", "--retry-failed", "\(home.output)/megaton-ledger.jsonl", "--workers", "1"]
+        // What was not even looked at opens no directory.
+        let closed = await (try home.megaton(run)).ending()
+        #expect(closed.code == 2 && closed.errors.contains("0 of 2 done"), "\(closed.errors)")
+        let text = try String(contentsOfFile: home.output + "/megaton-ledger.retry.jsonl", encoding: .utf8)
+        #expect(text.contains("--allow-read") && text.contains("--allow-root DIR"), "\(text)")
+        let again = await (try home.megaton(run + ["--allow-root", folder])).ending()
+        #expect(again.code == 2 && again.errors.contains("2 of 2 done"), "\(again.errors)")
+        #expect(again.errors.contains("which failed as invalid_job: "), "\(again.errors)")
+        #expect(again.errors.contains("1 failed job of the ledger could not be repeated"), "\(again.errors)")
+        let images = home.directory.files.filter { $0.hasSuffix(".jpg") }.sorted()
+        #expect(images == ["more/c.jpg", "out/a.jpg", "out/b.jpg"])
+    }
+
     /// A retried ledger repeats what lists of strangers said.
     @Test func aRetriedLedgerWritesBesideItselfOnly() async throws {
         let home = try RunTests.Home()

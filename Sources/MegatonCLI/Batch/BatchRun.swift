@@ -14,6 +14,8 @@ final class BatchRun: Sendable {
         let errors: String
         let skipped: Int
         let excluded: Int
+        /// Jobs of a retried ledger that were left out.
+        let unrepeated: RetryLedger.LeftOut
         let wasInterrupted: Bool
         /// Whether it was `--timeout` that interrupted it.
         let ranOutOfTime: Bool
@@ -54,6 +56,7 @@ final class BatchRun: Sendable {
         var ranOutOfTime = false
         var skipped = 0
         var excluded = 0
+        var unrepeated = RetryLedger.LeftOut()
     }
 
     /// Jobs that are submitted and have not ended: what is read ahead of the workers.
@@ -142,6 +145,7 @@ final class BatchRun: Sendable {
             errors: tally.table,
             skipped: progress.skipped,
             excluded: progress.excluded,
+            unrepeated: progress.unrepeated,
             wasInterrupted: shutdown.level > .none && !isWhole,
             ranOutOfTime: progress.ranOutOfTime && !isWhole
         )
@@ -166,6 +170,9 @@ final class BatchRun: Sendable {
                 + "\(batch) ends them."
         )
     }
+
+    /// Jobs of a retried ledger that were left out; known when all were submitted.
+    var unrepeated: RetryLedger.LeftOut { progress.withLock { $0.unrepeated } }
 
     private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
 
@@ -288,6 +295,7 @@ final class BatchRun: Sendable {
             progress.hasBegun = true
             progress.isComplete = true
             (progress.skipped, progress.excluded) = reader.leftOut
+            progress.unrepeated = reader.unrepeated
         }
     }
 

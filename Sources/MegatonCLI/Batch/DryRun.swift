@@ -43,21 +43,23 @@ struct DryRun: Sendable {
         self.files = files
     }
 
-    /// - Throws: `Failure` if an input cannot be read; `ExitCode` 2 if a line is no job, or a name no UTF-8.
+    /// - Throws: `Failure` if an input cannot be read; `ExitCode` 2 if a line is no job, a name is no UTF-8, or a job
+    ///   of the ledger is left out.
     func run() async throws {
         let maker = try options.jobMaker(batch: "dry-run", selection, roots: roots, files: files)
         let thread = ThreadPool(name: "megaton-input", count: 1)
         defer { thread.stop() }
-        let (summary, leftOut) = try await thread.run {
+        let (summary, leftOut, unrepeated) = try await thread.run {
             var (summary, maker) = (Summary(), maker)
             var reader = try InputReader(selection)
             while !reader.isAtEnd {
                 for made in maker.make(try reader.next(Self.readAtOnce)) {
-                    guard try report(made, &summary) else { return (summary, reader.excluded) }
+                    guard try report(made, &summary) else { return (summary, reader.excluded, reader.unrepeated) }
                 }
             }
+            reader.complaints.end()
             maker.complaints.end()
-            return (summary, reader.excluded)
+            return (summary, reader.excluded, reader.unrepeated)
         }
         if options.json { Terminal.output(try JSONText.pretty(summary)) }
         if leftOut > 0 { Terminal.note("megaton: \(Counted.of(leftOut, "input")) left out by --exclude.") }
@@ -66,7 +68,8 @@ struct DryRun: Sendable {
             "megaton: \(count) of \(Counted.jobs(summary.jobs)) would be made, "
                 + "\(summary.existing) of them in the place of a file that is there; nothing was fetched or written."
         )
-        if summary.invalid > 0 { throw ExitCode(2) }
+        unrepeated.report()
+        if summary.invalid > 0 || !unrepeated.isEmpty { throw ExitCode(2) }
     }
 
     /// - Returns: false if the reader of the lines has gone.

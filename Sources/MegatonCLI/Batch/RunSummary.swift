@@ -51,10 +51,12 @@ struct RunSummary: Sendable, Codable, Equatable {
         return parts.joined(separator: "; ")
     }
 
-    /// 0 all done · 2 some failed or were cancelled · 75 the time was up · 130 interrupted.
-    func exitCode(interrupted: Bool, ranOutOfTime: Bool = false) -> Int32 {
+    /// 0 all done · 2 some failed, were cancelled or were left out · 75 the time was up · 130 interrupted.
+    ///
+    /// - Parameter leavesOut: whether a repetition left jobs of its ledger undone.
+    func exitCode(interrupted: Bool, ranOutOfTime: Bool = false, leavesOut: Bool = false) -> Int32 {
         if ranOutOfTime { return 75 }
         if interrupted { return 130 }
-        return failed + cancelled > 0 ? 2 : 0
+        return failed + cancelled > 0 || leavesOut ? 2 : 0
     }
 }

@@ -29,7 +29,8 @@ struct RunCommand: AsyncParsableCommand {
             needs --overwrite. An input is never replaced. Lines of a .txt and of standard input name sources; jobs are read \
             from a .jsonl and from --jobs-from.
 
-            Exit codes: 0 all done, 2 some failed or were cancelled (the ledger says which and why), 64 wrong usage, 69 Redis is not \
+            Exit codes: 0 all done, 2 some failed or were cancelled (the ledger says which and why) or could not be \
+            repeated, 64 wrong usage, 69 Redis is not \
             there, 70 workers cannot work, 74 a file cannot be written, 75 the time of --timeout was up, 130 interrupted.
             """
     )
@@ -336,10 +337,11 @@ struct RunCommand: AsyncParsableCommand {
                 Terminal.note("megaton: the ledger is \(ledger)")
             }
         }
-        if summary.jobs == 0 && !result.wasInterrupted {
-            let reason =
-                batch.hasInputs ? "no image was found in what was named." : "no failed job was found in the ledger."
-            Terminal.note("megaton: there was nothing to do: \(reason)")
+        if summary.jobs == 0 && !result.wasInterrupted && result.unrepeated.isEmpty {
+            let reasons: [String] =
+                (batch.hasInputs ? ["no image was found in what was named"] : [])
+                + (batch.retryFailed == nil ? [] : ["the ledger names no failed job"])
+            Terminal.note("megaton: there was nothing to do: \(reasons.joined(separator: ", and ")).")
         }
         if result.ranOutOfTime {
             Terminal.error(
@@ -347,7 +349,12 @@ struct RunCommand: AsyncParsableCommand {
                     + "cancelled. The same command again makes what is missing."
             )
         }
-        let code = summary.exitCode(interrupted: result.wasInterrupted, ranOutOfTime: result.ranOutOfTime)
+        result.unrepeated.report()
+        let code = summary.exitCode(
+            interrupted: result.wasInterrupted,
+            ranOutOfTime: result.ranOutOfTime,
+            leavesOut: !result.unrepeated.isEmpty
+        )
         if code != 0 { throw ExitCode(code) }
     }
 }

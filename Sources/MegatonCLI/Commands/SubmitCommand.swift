@@ -86,10 +86,12 @@ struct SubmitCommand: AsyncParsableCommand {
             )
             guard wait else {
                 let count = try await ProcessSignals.forwarded(to: shutdown) { try await run.submitOnly() }
-                if options.quiet && !options.json { return }
-                Terminal.output(
-                    options.json ? "{\"batch\":\"\(name)\",\"jobs\":\(count)}" : "\(Counted.jobs(count)), batch \(name)"
-                )
+                if !options.quiet || options.json {
+                    let json = "{\"batch\":\"\(name)\",\"jobs\":\(count)}"
+                    Terminal.output(options.json ? json : "\(Counted.jobs(count)), batch \(name)")
+                }
+                run.unrepeated.report()
+                if !run.unrepeated.isEmpty { throw ExitCode(2) }
                 return
             }
             let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
@@ -100,7 +102,12 @@ struct SubmitCommand: AsyncParsableCommand {
             } else {
                 Terminal.note("megaton: \(summary.line)")
             }
-            let code = summary.exitCode(interrupted: result.wasInterrupted, ranOutOfTime: result.ranOutOfTime)
+            result.unrepeated.report()
+            let code = summary.exitCode(
+                interrupted: result.wasInterrupted,
+                ranOutOfTime: result.ranOutOfTime,
+                leavesOut: !result.unrepeated.isEmpty
+            )
             if code != 0 { throw ExitCode(code) }
         }
     }

@@ -31,6 +31,10 @@ struct InputReader {
     private(set) var skipped = 0
     /// Inputs that match a pattern of `--exclude`; a directory counts once.
     private(set) var excluded = 0
+    /// Jobs of the ledger that are not done again.
+    private(set) var unrepeated = RetryLedger.LeftOut()
+    /// Reports of lines of the ledger that are left out.
+    var complaints = LineComplaints()
 
     /// What a directory's files must be called to be taken; a file that is named by itself always is.
     static let usualEndings: Set<String> = ["jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif"]
@@ -223,12 +227,28 @@ struct InputReader {
         let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
         if text.isEmpty { return nil }
         switch kind {
-        case .ledger:
-            let job = RetryLedger.failedJob(text, at: place, isReporting: isReporting)
-            return job.map { .job(line: $0.json(), place: place) }
+        case .ledger: return repeated(text, place)
         case .jobs: return .job(line: Data(text.utf8), place: place)
         case .sources: return try source(text, place)
         }
+    }
+
+    /// Nil for a line whose job is not repeated.
+    private mutating func repeated(_ line: String, _ place: LinePlace) -> Input? {
+        switch RetryLedger.entry(line) {
+        case .job(let job): return .job(line: job.json(), place: place)
+        case .ended: break
+        case .cancelled: unrepeated.cancelled += 1
+        case .unknown(let error):
+            unrepeated.failed += 1
+            leaveOut(place, "the ledger does not hold its job, which failed \(error)")
+        case .broken: leaveOut(place, "it is no whole line of a ledger: \(line.prefix(80))")
+        }
+        return nil
+    }
+
+    private mutating func leaveOut(_ place: LinePlace, _ reason: String) {
+        if isReporting { complaints.add(place, "is left out, as \(reason)") }
     }
 
     /// A line of a list can only name a source. Jobs also say where their outputs go, and a list may be a stranger's.

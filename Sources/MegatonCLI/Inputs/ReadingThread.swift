@@ -25,8 +25,14 @@ final class ReadingThread: Sendable {
     /// Files that were left out so far: of no known file extension, and by `--exclude`.
     var leftOut: (skipped: Int, excluded: Int) { state.withLock { ($0.reader.skipped, $0.reader.excluded) } }
 
+    /// Jobs of a retried ledger that were left out so far.
+    var unrepeated: RetryLedger.LeftOut { state.withLock { $0.reader.unrepeated } }
+
     func stop() {
         thread.stop()
-        state.withLock { $0.maker.complaints.end() }
+        state.withLock { state in
+            state.reader.complaints.end()
+            state.maker.complaints.end()
+        }
     }
 }

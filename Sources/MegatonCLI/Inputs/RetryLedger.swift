@@ -6,7 +6,7 @@ struct RetryLedger {
     let path: String
 
     /// Codes of failures that say nothing of whether a place was allowed.
-    private static let closed: Set<String> = ["forbidden", "invalid_url", "invalid_job"]
+    private static let closed: Set<String> = ["forbidden", "invalid_url", "invalid_job", "id_conflict"]
 
     /// Directories that workers are allowed without a word.
     private static let rootLimit = 64
@@ -35,26 +35,63 @@ struct RetryLedger {
         }
     }
 
-    /// The job of a line, without the id and the batch that it had; nil where it did not fail, or the ledger does not
-    /// hold it.
-    static func failedJob(_ line: String, at place: LinePlace, isReporting: Bool = true) -> Job? {
-        func leaveOut(_ reason: String, _ text: String) {
-            if isReporting { Terminal.error("megaton: \(place) is left out, as it \(reason): \(text.prefix(80))") }
+    /// A line of the ledger, as a repetition takes it.
+    enum Entry {
+        /// A failed job, without the id and the batch that it had.
+        case job(Job)
+        /// A failed job that the ledger does not hold, and its error.
+        case unknown(String)
+        case cancelled
+        /// A job that is done, or that is the same as another one.
+        case ended
+        /// No whole line of a ledger.
+        case broken
+    }
+
+    /// Jobs of the ledger that a repetition leaves undone.
+    struct LeftOut: Sendable, Equatable {
+        /// Failed jobs that the ledger does not hold.
+        var failed = 0
+        var cancelled = 0
+
+        var isEmpty: Bool { failed + cancelled == 0 }
+
+        /// Reports how many there are, and why.
+        func report() {
+            if failed > 0 {
+                let jobs = Counted.of(failed, "failed job")
+                let (them, it) = failed == 1 ? ("the job", "it") : ("the jobs", "them")
+                Terminal.error(
+                    "megaton: \(jobs) of the ledger could not be repeated, as it does not hold \(them): unreadable or too "
+                        + "large. The lines above say which; submit \(it) anew."
+                )
+            }
+            if cancelled > 0 {
+                let jobs = Counted.of(cancelled, "cancelled job")
+                Terminal.error(
+                    "megaton: \(jobs) of the ledger \(cancelled == 1 ? "was" : "were") left out: --retry-failed repeats "
+                        + "failed jobs only. Give the command that was cancelled again."
+                )
+            }
         }
-        guard let outcome = outcome(line) else {
-            leaveOut("is no whole line of a ledger", line)
-            return nil
+    }
+
+    static func entry(_ line: String) -> Entry {
+        guard let outcome = outcome(line) else { return .broken }
+        switch outcome.status {
+        case .done, .deduplicated: return .ended
+        case .cancelled: return .cancelled
+        case .failed: break
         }
-        guard outcome.status == .failed else { return nil }
         guard var job = outcome.job else {
-            leaveOut("was no readable job or too large for a ledger", outcome.source)
-            return nil
+            guard let error = outcome.error else { return .unknown("without an error") }
+            return .unknown("as \(error.code): \(error.message.prefix(200))")
         }
         job.id = nil
         job.batch = nil
         job.ignoresRememberedFailures = true
         job.requeuedFrom = nil
-        return job
+        return .job(job)
     }
 
     /// Nil where the line is none of a ledger, or was cut off: a full disk does that.
@@ -99,7 +136,7 @@ struct RetryLedger {
         }
         guard directories.count <= Self.rootLimit else {
             throw Failure.usage(
-                "--retry-failed: its files lie in \(directories.count) directories; allow their places by --allow-root."
+                "--retry-failed: its files lie in \(directories.count) directories; allow their places by --allow-read."
             )
         }
         return directories.sorted()

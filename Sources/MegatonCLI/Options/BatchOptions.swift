@@ -17,7 +17,8 @@ struct BatchOptions: ParsableArguments {
     @Option(
         name: .customLong("retry-failed"),
         help: ArgumentHelp(
-            "Do again what a ledger says has failed, as it was asked for then.",
+            "Do the failed jobs of a ledger again, as they were asked for then. Cancelled ones are left out: give the "
+                + "command that was cancelled again.",
             valueName: "ledger.jsonl"
         )
     )

@@ -237,10 +237,10 @@ struct Intake: Sendable {
                     .string("\(priority)@\(job.sourceDigest)"), batch, isOwn, .buffer(ByteBuffer(bytes: json)),
                     .buffer(ByteBuffer(bytes: digest ?? Data())),
                 ]
-            case .invalid(let dead, let source):
+            case .invalid(let dead, let source, let job):
                 arguments += [
                     "x", batch, isOwn, .buffer(ByteBuffer(bytes: WireJSON.data(dead))),
-                    .buffer(ByteBuffer(bytes: candidate.outcome(dead, source: source).json())),
+                    .buffer(ByteBuffer(bytes: candidate.outcome(dead, source: source, job: job).json())),
                 ]
             }
             arguments += [.string(content ?? ""), .string(candidate.labels.map { WireJSON.text($0) } ?? "")]

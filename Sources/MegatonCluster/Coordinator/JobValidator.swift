@@ -18,26 +18,29 @@ struct JobValidator: Sendable {
         enum Verdict: Sendable {
             /// The job, and the JSON in its full form.
             case valid(Job, json: Data)
-            case invalid(DeadJob, source: String?)
+            /// With the job, if only its client refused it: a repetition may allow what was refused.
+            case invalid(DeadJob, source: String?, job: Job?)
         }
 
         /// Nil of an invalid job whose labels cannot be read.
         var labels: Job.Labels? {
             switch verdict {
             case .valid(let job, _): job.labels
-            case .invalid(let dead, _): dead.labels
+            case .invalid(let dead, _, _): dead.labels
             }
         }
 
         /// For the ledger, where it is invalid.
-        func outcome(_ dead: DeadJob, source: String?) -> JobOutcome {
-            JobOutcome(
+        func outcome(_ dead: DeadJob, source: String?, job: Job?) -> JobOutcome {
+            var outcome = JobOutcome(
                 id: key.id,
                 source: source ?? String(dead.job.prefix(256)),
                 status: .failed,
                 error: .init(code: dead.code, message: dead.message, retryable: false),
                 labels: dead.labels
             )
+            outcome.job = job
+            return outcome
         }
 
         /// Tells jobs of a batch apart that have the same source, renditions and output: 16 bytes.
@@ -119,9 +122,19 @@ struct JobValidator: Sendable {
                 key: JobKey(batch: batch, id: identity.id ?? Self.newID()),
                 batch: batch,
                 isOwn: isOwn,
-                verdict: .invalid(dead, source: identity.source)
+                verdict: .invalid(dead, source: identity.source, job: Self.refusedJob(json))
             )
         }
+    }
+
+    /// The job that a client refused for its output, and that is fine otherwise; nil of any other. A refused line of a
+    /// list has no output: it is no job at all.
+    private static func refusedJob(_ json: Data) -> Job? {
+        guard json.count <= JobOutcome.maximumJobSize, var job = try? Job(json: json, wasValidated: true),
+            job.refused != nil, job.output != nil
+        else { return nil }
+        job.refused = nil
+        return job.complaint == nil ? job : nil
     }
 
     private func renditions(of job: Job) throws(JobError) -> [Rendition]? {

@@ -89,7 +89,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public var notes: [String]?
     /// Who ended it: `host:pid:random`; nil where no worker did.
     public var worker: String?
-    /// The whole job, where it failed: what `megaton run --retry-failed` submits again. Left out above
+    /// The whole job, if it failed and could be read: what `megaton run --retry-failed` submits again. Left out above
     /// `maximumJobSize` bytes.
     public var job: Job?
 

@@ -25,7 +25,8 @@ enum QueueScripts {
     ///   their end. To be asked before the first write.
     /// - `named(key)`: the id of a job as its submitter knows it; see `JobKey`.
     /// - `refused(key, json, status, code, message, labels)`: the outcome of a job that is not admitted, as a worker would
-    ///   write it. The labels are JSON, and none if they are nil or empty.
+    ///   write it. The labels are JSON, and none if they are nil or empty. That of an `id_conflict` holds the job, in one
+    ///   line, if it has at most 16 KiB (`JobOutcome.maximumJobSize`).
     /// - `again(outcome)`: the same outcome for a duplicate of that job.
     /// - `answer(batch, seen, counts, outcomes)`: adds the outcomes of the duplicates that wait for these jobs, and notes how
     ///   the jobs ended for those to come: the outcomes of 50,000 jobs with at most 2 KiB each, of others that they ended.
@@ -65,8 +66,13 @@ enum QueueScripts {
           local source = read and type(job) == 'table' and type(job.source) == 'string' and job.source or ''
           if #source > 2048 then source = string.gsub(string.sub(source, 1, 2048), '[\\192-\\255][\\128-\\191]*$', '') end
           local noted = labels and labels ~= '' and ',"labels":' .. labels or ''
+          local whole = ''
+          if code == 'id_conflict' and #json <= 16384 then
+            whole = ',"job":' .. string.gsub(json, '[\\r\\n]', ' ')
+          end
           return '{"attempts":0,"error":{"code":"' .. code .. '","message":' .. cjson.encode(message) ..
-            ',"retryable":false},"id":' .. cjson.encode(named(key)) .. noted .. ',"outputs":[],"seconds":0,"source":' ..
+            ',"retryable":false},"id":' .. cjson.encode(named(key)) .. whole .. noted ..
+            ',"outputs":[],"seconds":0,"source":' ..
             cjson.encode(source) .. ',"status":"' .. status .. '"}'
         end
         local function again(outcome)
