@@ -1,10 +1,10 @@
 extension QueueScripts {
-    /// Makes delayed jobs of a cancelled batch ready at once, so that they end when a worker comes to them and not when
+    /// Makes delayed jobs of a cancelled batch ready at once, so that they end when a worker claims them and not when
     /// they are due.
     ///
     /// KEYS 1 delay · 2 meta · 3-5 ready: high, normal, bulk · 6 wake
     /// ARGV 1 batch · 2… ids
-    /// Returns how many were made ready. Ids that are not delayed any more, or of another batch, are left alone.
+    /// Returns how many were made ready. Ids that are no longer delayed, or belong to another batch, are left alone.
     static let hasten = script(
         "hasten",
         """
@@ -25,13 +25,13 @@ extension QueueScripts {
         """
     )
 
-    /// Forgets a batch that has ended, or one that nobody closed and in which nothing is left to do.
+    /// Forgets a batch that has ended, or one that was never closed and has no unfinished job left.
     ///
     /// KEYS 1 batch:<b> · 2 results:<b> · 3 seen:<b> · 4 batches · 5 cancelled · 6 jobs:<b> · 7 seen:<b> of
     ///      earlier versions
-    /// ARGV 1 batch · 2 ms since its end, or since it began where it has none
-    /// Returns 1 if it was forgotten, 0 if one of its jobs is left, or it is younger.
-    /// A cancelled batch stays in `cancelled` for as long as it is known: what comes late is refused.
+    /// ARGV 1 batch · 2 minimum ms since its end, or since its creation if it has not ended
+    /// Returns 1 if it was forgotten, 0 if one of its jobs is left or it is younger.
+    /// A cancelled batch stays in `cancelled` for as long as it is known, so that jobs that arrive late are refused.
     static let forgetBatch = script(
         "forgetBatch",
         """
@@ -55,7 +55,7 @@ extension QueueScripts {
     /// KEYS 1 control · 2 wake · 3 intakewake · 4 workers
     /// ARGV 1 field · 2 `1` or `0`
     /// Returns the number of workers that were woken.
-    /// After clearing: workers and coordinator look at once, and not when their sleep ends.
+    /// After clearing: workers and the coordinator look for work at once and not when their sleep ends.
     static let control = script(
         "control",
         """
@@ -70,12 +70,13 @@ extension QueueScripts {
         """
     )
 
-    /// Takes dead jobs back to the public intake, where they are looked at like new ones.
+    /// Moves dead jobs back to the public intake; they are validated like new ones.
     ///
     /// KEYS 1 dead · 2 deadinfo · 3 jobs · 4 stat · 5 crashes
-    /// ARGV for each three: id · the JSON to push · the digest of its source, which is suspected no more
-    /// Returns how many were requeued: an id that is not dead (any more) is left out, so that nothing is pushed twice.
-    /// They have no batch, only its scope for their ids: the one they died in has counted them as failed, once. Not `allow-oom`: it is new work.
+    /// ARGV three for each job: id · the JSON to push · the digest of its source, which is no longer suspected
+    /// Returns how many were requeued. An id that is not dead (any more) is skipped, so that nothing is pushed twice.
+    /// The jobs have no batch, only its scope for their ids: the batch that they died in has counted them as failed,
+    /// once. Not `allow-oom`, as this is new work.
     static let requeue = script(
         "requeue",
         allowsOutOfMemory: false,
@@ -94,11 +95,11 @@ extension QueueScripts {
         """
     )
 
-    /// Forgets dead jobs for good.
+    /// Deletes dead letters for good.
     ///
     /// KEYS 1 dead · 2 deadinfo
     /// ARGV ids
-    /// Returns how many were there.
+    /// Returns how many there were.
     static let drop = script(
         "drop",
         """

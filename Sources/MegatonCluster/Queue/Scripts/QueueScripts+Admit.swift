@@ -1,21 +1,23 @@
 extension QueueScripts {
-    /// Takes jobs from the intakes into the leader's stage, where nobody else touches them.
+    /// Moves jobs from the intakes into the leader's stage, which only the leader touches.
     ///
     /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6 credit · 7 control · 8 round ·
     ///      9… intakes, the public one first
-    /// ARGV 1 who · 2 epoch · 3 how many at the most · 4 how many of the stage's first the caller has already · 5 the round
-    ///      that the caller knows; then for each intake two: its batch, `` for the public one · its weight
-    /// Returns what is in the stage then behind those, oldest first, each `<batch>\\0<json>`; or the error NOTLEADER or
-    /// STALEROUND. The round is one more then: whoever reads the stage by what he remembers of it is refused where Redis
-    /// has gone back to an earlier state, after a failover.
-    /// After: a job is in exactly one of intake and stage. Whatever the stage held already comes first, so that a
-    /// leader which failed between `stage` and `admit` goes on where it was.
-    /// A job of more than 1 MiB is cut, and marked by a first byte 1: it will be invalid. No more than 1 MiB is moved
-    /// and returned at once, or one job: Redis serves no other client meanwhile, and a larger reply could not be read.
-    /// Smooth weighted round robin, as nginx has it: with each job every intake that has one gains its weight, and the
-    /// richest gives the job and pays all weights together. What is left over is kept in `credit`, so that the shares
-    /// hold also where there is room for one job at a time. An own intake that is empty is forgotten. Nothing is taken
-    /// while the queue drains.
+    /// ARGV 1 caller's name · 2 epoch · 3 maximum number of jobs · 4 number of jobs at the front of the stage that the
+    ///      caller has already · 5 the round that the caller knows; then two for each intake: its batch, `` for the
+    ///      public one · its weight
+    /// Returns the jobs that are then in the stage behind those, oldest first, each `<batch>\\0<json>`; or the error
+    /// NOTLEADER or STALEROUND. The round is then one higher: after a failover that has returned Redis to an earlier
+    /// state, a leader that relies on its memory of the stage is refused.
+    /// After: a job is in exactly one of intake and stage. Jobs that the stage held already come first, so that after
+    /// a failure between `stage` and `admit` a leader resumes with the same jobs.
+    /// A job of more than 1 MiB is cut and marked with a first byte 1, so that validation rejects it. One call moves
+    /// about 1 MiB and returns at most 1 MiB, or one job: Redis serves no other client meanwhile, and a larger reply
+    /// could not be read.
+    /// Smooth weighted round robin, as in nginx: with each job, every intake that has jobs gains its weight, and the
+    /// intake with the most credit provides the job and pays the sum of all weights. Remaining credit is kept in
+    /// `credit`, so that the shares hold even if there is room for only one job at a time. A batch's own intake is
+    /// forgotten once it is empty. Nothing is moved from the intakes while the queue drains.
     static let stage = script(
         "stage",
         """
@@ -93,11 +95,11 @@ extension QueueScripts {
         """
     )
 
-    /// Puts what an earlier leader staged and never admitted back into the stage of this one.
+    /// Moves jobs that an earlier leader staged and never admitted into the stage of this leader.
     ///
     /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 stage:<older>
-    /// ARGV 1 who · 2 epoch · 3 the older epoch · 4 how many at the most
-    /// Returns how many were moved; the older stage is forgotten once it is empty.
+    /// ARGV 1 caller's name · 2 epoch · 3 the older epoch · 4 maximum number of jobs
+    /// Returns how many were moved, or the error NOTLEADER. The older stage is forgotten once it is empty.
     static let replay = script(
         "replay",
         """
@@ -114,28 +116,32 @@ extension QueueScripts {
         """
     )
 
-    /// Turns the first jobs of the stage into jobs that can be claimed, or into dead ones.
+    /// Turns the first jobs of the stage into jobs that can be claimed, or into dead letters.
     ///
     /// KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
     ///      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round, then for each batch concerned: batch:<b>,
     ///      results:<b>, seen:<b>
-    /// ARGV 1 who · 2 epoch · 3 wake tokens at the most · 4 the round that the caller knows · 5 number of batches · their
-    ///      names, then for each job eight:
-    ///      key · `1`-`3` its priority, `@` and the digest of its source, or `x`: invalid · number of its batch, 0 for none ·
-    ///      `1` if it came through its
-    ///      batch's own intake · its JSON, or its `DeadJob` · what tells it from others, where its batch admits the same
-    ///      only once, else ``; or the outcome of an invalid one · its content in 32 hex digits, if its id is to be compared
-    ///      with those that the batch has had, else `` · its labels, JSON, else ``
-    /// Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or STALEROUND. The round is one more then.
-    /// Before: the jobs are the first of the stage, in order. After: they are there no more, and each is in exactly one
-    /// of ready, dead, ended and waiting; its batch's `total` counts it. A key that its batch has had, or that is alive, is
-    /// a duplicate if the content is the same: it ends as `deduplicated`, with the outcome of the first one if that is known, or
-    /// waits for it (100 of them at the most) until `finish` answers. With another content it is dead as `id_conflict`, under a
-    /// key of its own. A batch remembers 1,000,000 ids, until it has ended, or for a day after its last job if it has no
-    /// submitter; beyond that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a
-    /// deduplicating batch has seen is a duplicate too. A batch whose key, counters or `seen` are no longer what they were counts nothing and is
-    /// not touched: its jobs are dead where they would be ready, and each that ends here is in `damaged_batch_ends`; those of
-    /// other batches are admitted as if it were not there. Where only its ledger is damaged, it lacks outcomes and no job.
+    /// ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number
+    ///      of batches · their names, then eight for each job:
+    ///      key · `1`-`3` its priority, `@` and the digest of its source, or `x` if it is invalid · number of its
+    ///      batch, 0 for none · `1` if it came through its batch's own intake · its JSON, or its `DeadJob` · the digest
+    ///      that distinguishes it from other jobs, if its batch admits equal jobs only once, otherwise ``; or the
+    ///      outcome of an invalid job · its content in 32 hex digits, if its id is to be compared with those that the
+    ///      batch has had, otherwise `` · its labels as JSON, otherwise ``
+    /// Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER
+    /// or STALEROUND. The round is then one higher.
+    /// Before: the jobs are the first of the stage, in order. After: they have left the stage, and each is in exactly
+    /// one of ready, dead, ended and waiting; its batch's `total` counts it.
+    /// A job whose key its batch has had, or whose key is alive, is a duplicate if the content is the same: it ends as
+    /// `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 100 duplicates)
+    /// until `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of
+    /// its own.
+    /// A batch remembers 1,000,000 ids until it has ended, or for a day after its last job if it has no submitter.
+    /// Beyond that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a
+    /// deduplicating batch has seen is a duplicate too.
+    /// A batch whose key, counters or `seen` are damaged counts nothing and is not touched: its jobs become dead
+    /// letters instead of ready, and each that ends here is counted in `damaged_batch_ends`. Jobs of other batches are
+    /// admitted as if it did not exist. If only its ledger is damaged, it lacks outcomes but no jobs.
     static let admit = script(
         "admit",
         """

@@ -1,10 +1,10 @@
 internal import MegatonRedis
 
 extension QueueScripts {
-    /// Reads the ids of a page of bodies: HSCAN itself would send the jobs' JSON with them.
+    /// Reads the ids of a page of job bodies. HSCAN alone would send the jobs' JSON too.
     ///
     /// KEYS 1 body
-    /// ARGV 1 cursor · 2 how many, about
+    /// ARGV 1 cursor · 2 approximate number of ids
     /// Returns {the next cursor, `0` after the last page, {ids}}. Changes nothing.
     static let auditBodies = RedisScript(
         name: "auditBodies",
@@ -17,20 +17,21 @@ extension QueueScripts {
             """
     )
 
-    /// Examines suspects, each as it is at this moment, and mends what is wrong with them.
+    /// Examines ids that looked inconsistent, each in its state at this moment, and repairs them on request.
     ///
-    /// KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake · 11 stat ·
-    ///      12 suspects, then for each batch concerned: batch:<b>, results:<b>, seen:<b>
-    /// ARGV 1 `1`: mend · 2 number of batches · their names, then pairs of an id and the number of its batch, 0 for none
-    /// Returns a list of {id, kind, where it is, its batch}, one for each fault: all that were found, or those that were
-    /// mended. The kinds are those of `QueueAudit.Kind`; the batches need not be given where nothing is to be mended.
-    /// Suspects count as ready here.
-    /// Before: any. After mending: each id has body and meta and is in exactly one of ready, lease and delay, or is
-    /// nowhere but, perhaps, in dead. A lease wins over delay, delay over ready; an orphan is ready and goes first. What
-    /// cannot be done any more has failed: its batch counts it, unless it is dead and was counted then, and its JSON, where
-    /// it is left, is in dead; a batch that cannot count any more lacks it, which `damaged_batch_ends` in stat tells. Such a
-    /// job of another batch than the one that was given is left alone. A meta that cannot be
-    /// read is none: `claim` would stumble over it.
+    /// KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake ·
+    ///      11 stat · 12 suspects, then for each batch concerned: batch:<b>, results:<b>, seen:<b>
+    /// ARGV 1 `1` to repair · 2 number of batches · their names, then pairs of an id and the number of its batch, 0 for
+    ///      none
+    /// Returns a list of {id, kind, its places joined by ` + `, its batch}, one for each fault: all that were found, or
+    /// those that were repaired. The kinds are those of `QueueAudit.Kind`. The batches may be left out if nothing is to
+    /// be repaired. Jobs in `suspects` count as ready here.
+    /// Before: any state. After a repair: each id has body and meta and is in exactly one of ready, lease and delay, or
+    /// is nowhere except, perhaps, in dead. A lease wins over delay, delay over ready; an orphan becomes ready and goes
+    /// first. A job that cannot run any more has failed: its batch counts it, unless it is dead and was counted then,
+    /// and its JSON, if it still exists, is in dead. A batch that cannot count any more lacks the job, which is then in
+    /// `damaged_batch_ends` of stat. Such a job is left alone if its batch is not the one that was given. An unreadable
+    /// meta counts as missing: `claim` would fail on it.
     static let audit = script(
         "audit",
         """
@@ -134,9 +135,9 @@ extension QueueScripts {
     /// Forgets an epoch whose stage is empty.
     ///
     /// KEYS 1 epoch · 2 stages · 3 stage:<older>
-    /// ARGV 1 the older epoch · 2 `1`: mend
-    /// Returns 1 if it is in `stages`, is not the current one, and has nothing staged; 0 otherwise.
-    /// After mending: such an epoch is in `stages` no more.
+    /// ARGV 1 the older epoch · 2 `1` to repair
+    /// Returns 1 if it is in `stages`, is not the current one, and has nothing staged; otherwise 0.
+    /// After a repair: the epoch is no longer in `stages`.
     static let auditStage = script(
         "auditStage",
         """
@@ -149,12 +150,12 @@ extension QueueScripts {
         """
     )
 
-    /// Announces a batch's own intake that the coordinator does not know of.
+    /// Adds a batch's own intake to `intakes` if it is missing there: the coordinator knows of no other intakes.
     ///
     /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 intakes · 4 intakewake
-    /// ARGV 1 batch · 2 `1`: mend
-    /// Returns 1 if the intake has jobs and is not in `intakes`, 0 otherwise.
-    /// After mending: it is there, with the batch's weight.
+    /// ARGV 1 batch · 2 `1` to repair
+    /// Returns 1 if the intake has jobs and is not in `intakes`, otherwise 0.
+    /// After a repair: it is in `intakes`, with the batch's weight.
     static let auditIntake = script(
         "auditIntake",
         """

@@ -1,23 +1,26 @@
 extension QueueScripts {
-    /// Takes jobs, each with its lease and its attempt number: there is no moment between.
+    /// Claims jobs. Each receives its lease and its attempt number in the same step, so that no job is without a lease
+    /// in between.
     ///
-    /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers ·
-    ///      11 workerinfo · 12 crashes · 13 suspects · 14 isolating · 15 places
-    /// ARGV 1 worker · 2 lease, ms · 3 how many at the most · 4 how many the worker has in hand · 5 its places ·
-    ///      6 `1`: without regard to its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the
+    /// KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled ·
+    ///      10 workers · 11 workerinfo · 12 crashes · 13 suspects · 14 isolating · 15 places
+    /// ARGV 1 worker · 2 lease, ms · 3 maximum number of jobs · 4 number of jobs that the worker holds · 5 its places ·
+    ///      6 `1` to ignore its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the
     ///      others), `only`
-    /// Returns a list: how many jobs were left to other workers · `1` if the caller is to start a process for suspects ·
-    /// then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, how many attempts were free,
-    /// deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is left out}.
-    /// After: each of them is in `lease` and in none of the ready lists, its attempt is one more, and every later write
-    /// about it must carry that number: it is the fence. Jobs that are due again go first, the earliest in front,
-    /// but not more of them than half of what is asked for, so that fresh ones get their turn.
-    /// If fewer jobs are ready than places are free, a worker takes no more than its share by places, so that the last jobs
-    /// of a batch are not all in one worker's hands. It asks again soon, and then without regard to its share.
-    /// A job whose source two processes have died of is in `suspects` and not in ready; one of three is handed out as any,
-    /// to be ended. No two jobs of one suspected source run at a time. A process is asked for only if a suspect waits whose
-    /// source does not run: it would find nothing to do.
-    /// A reply has 1 MiB of JSON, or one job: more could not be read.
+    /// Returns a list: number of jobs that were left to other workers · `1` if the caller is to start a process for
+    /// suspects · then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free
+    /// attempts, deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is
+    /// left out}.
+    /// After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher.
+    /// Every later write about the job must carry that number: it is the fencing token. Delayed jobs that are due go
+    /// first, the earliest in front, but only up to half of the requested number, so that fresh jobs get their turn.
+    /// If fewer jobs are ready than places are free, a worker claims no more than its share by places, so that the last
+    /// jobs of a batch do not all go to one worker. It asks again soon, and then ignores its share.
+    /// A job whose source two processes have died of is in `suspects` and not in ready. After three deaths, the job is
+    /// handed out like any other, so that the worker fails it. No two jobs of one suspected source run at a time. The
+    /// caller is asked for a process only if a suspect waits whose source is not running: otherwise the process would
+    /// find nothing to do.
+    /// A reply has at most 1 MiB of JSON, or one job: a larger reply could not be read.
     static let claim = script(
         "claim",
         """
@@ -182,14 +185,15 @@ extension QueueScripts {
         """
     )
 
-    /// Prolongs a worker's leases, and is its sign of life.
+    /// Renews a worker's leases; also serves as its heartbeat.
     ///
     /// KEYS 1 lease · 2 meta · 3 workers · 4 workerinfo · 5 cancelled · 6 crashes · 7 isolating
-    /// ARGV 1 worker · 2 lease, ms · 3 running · 4 about the worker, JSON · 5… pairs of id and attempt
-    /// Returns {{ids that are no longer the worker's}, {ids whose batch was cancelled}, {ids whose source three processes
-    /// have died of}}.
-    /// After: each lease that is still the worker's, by its attempt, ends that much later than now, and a suspected source
-    /// that runs is marked as such for as long.
+    /// ARGV 1 worker · 2 lease, ms · 3 number of running jobs · 4 description of the worker, JSON · 5… pairs of id and
+    ///      attempt
+    /// Returns {{ids that are no longer the worker's}, {ids whose batch was cancelled}, {ids whose source three
+    /// processes have died of}}.
+    /// After: each lease that is still the worker's, by its attempt number, ends one lease time from now, and a
+    /// suspected source that is running stays marked as running for as long.
     static let renew = script(
         "renew",
         """
@@ -226,11 +230,11 @@ extension QueueScripts {
         """
     )
 
-    /// Gives jobs back that were not begun or will not be finished: the attempt does not count.
+    /// Releases jobs that were not started or will not be finished. The attempt does not count.
     ///
     /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 workers · 8 workerinfo · 9 isolating
-    /// ARGV 1 worker · 2 `1`: the worker goes · 3… pairs of id and attempt
-    /// Returns how many were given back. After: they are the next to be claimed.
+    /// ARGV 1 worker · 2 `1` if the worker leaves · 3… pairs of id and attempt
+    /// Returns how many were released. After: they are the next to be claimed.
     static let release = script(
         "release",
         """

@@ -1,11 +1,11 @@
 extension QueueScripts {
-    /// Takes or keeps the lead.
+    /// Acquires or renews the leader's lease.
     ///
     /// KEYS 1 leader · 2 epoch
-    /// ARGV 1 who · 2 lease, ms
-    /// Returns {1, epoch} to the leader, {0, ms left of the other's lease} to the others.
-    /// After: the epoch has grown by one where the leader is a new one, so that what the one before still sends is
-    /// refused by `stage` and `admit`. A leader whose name begins with `reserve:` gives way to anybody whose does not.
+    /// ARGV 1 caller's name · 2 lease, ms
+    /// Returns {1, epoch} to the leader, {0, ms left of the leader's lease} to the others.
+    /// After: the epoch is one higher if the lease was newly acquired, so that `stage` and `admit` refuse later calls
+    /// of the previous leader. A leader whose name begins with `reserve:` yields to any caller whose name does not.
     static let lead = script(
         "lead",
         """
@@ -21,11 +21,12 @@ extension QueueScripts {
         """
     )
 
-    /// Tells those who may have to take the leader's place what it knows.
+    /// Publishes the leader's presets for processes that may have to take over.
     ///
     /// KEYS 1 presets
     /// ARGV 1 the presets, JSON
-    /// Returns `OK`. `allow-oom`: a leader that could not say it would not lead, and a full queue not be worked off.
+    /// Returns `OK`. `allow-oom`: a leader that could not publish would not lead, and a full queue could not be worked
+    /// off.
     static let publish = script(
         "publish",
         """
@@ -33,11 +34,11 @@ extension QueueScripts {
         """
     )
 
-    /// Gives the lead up.
+    /// Releases the leader's lease.
     ///
     /// KEYS 1 leader
-    /// ARGV 1 who
-    /// Returns 1 if it was the leader.
+    /// ARGV 1 caller's name
+    /// Returns 1 if the caller was the leader, otherwise 0.
     static let resign = script(
         "resign",
         """

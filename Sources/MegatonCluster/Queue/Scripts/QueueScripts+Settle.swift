@@ -1,17 +1,18 @@
 extension QueueScripts {
-    /// Ends jobs for good, each by itself: one that is refused does not keep the others.
+    /// Ends jobs for good. Each is handled by itself: a refused one does not hold the others up.
     ///
     /// KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 crashes · 8 isolating, then for each batch
     ///      concerned: batch:<b>, results:<b>, seen:<b>
-    /// ARGV 1 worker · 2 number of jobs, then for each of them: id · attempt · `done`, `failed` or `cancelled` · number of
-    ///      its batch, 0 for none · the outcome, JSON, where it has a batch · the `DeadJob`, JSON, of a failed one · how many
-    ///      pairs follow · pairs of counter and number, added to the batch
-    /// Returns for each job, in order, `ok`, or why the caller has no say any more: `gone` (ended already), `fenced`
-    /// (another attempt runs), `nolease` (the lease ran out; another attempt will run), `damaged` (it has ended as after `ok`,
-    /// but a key or a counter of its batch is no longer what it was, so that the batch may lack it).
-    /// The source of a job that is done is suspected no more.
-    /// After `ok`: the job is nowhere but, failed, in dead; its batch counts it, once. After `damaged`: the same, but for
-    /// the batch; those of other batches end as if it were not there. After anything else: nothing about it has changed.
+    /// ARGV 1 worker · 2 number of jobs, then for each of them: id · attempt · `done`, `failed` or `cancelled` · number
+    ///      of its batch, 0 for none · the outcome as JSON, if it has a batch · the `DeadJob` as JSON, if it failed ·
+    ///      number of pairs that follow · pairs of counter and number, added to the batch
+    /// Returns for each job, in order, `ok` or one of: `gone` (already ended), `fenced` (another attempt runs),
+    /// `nolease` (the lease ran out; another attempt will run), `damaged` (it has ended as after `ok`, but a key or a
+    /// counter of its batch is damaged, so that the batch may not have counted it).
+    /// The source of a job that is done is no longer suspected.
+    /// After `ok`: the job is nowhere except, if it failed, in dead; its batch counts it, once. After `damaged`: the
+    /// same, except for the batch; jobs of other batches end as if that batch did not exist. After any other reply:
+    /// nothing about the job has changed.
     static let settle = script(
         "settle",
         """
@@ -77,15 +78,15 @@ extension QueueScripts {
         """
     )
 
-    /// Puts a job off to be tried again.
+    /// Delays a job for another attempt.
     ///
-    /// KEYS 1 lease · 2 meta · 3 delay · 4 stat · 5 batch:<b> (not touched where the job has none) · 6 cancelled ·
+    /// KEYS 1 lease · 2 meta · 3 delay · 4 stat · 5 batch:<b> (not touched if the job has none) · 6 cancelled ·
     ///      7-9 ready: high, normal, bulk · 10 wake · 11 isolating
-    /// ARGV 1 id · 2 worker · 3 attempt · 4 delay, ms · 5 `1`: the attempt counts · 6… pairs of counter and number, added to the
-    ///      batch
-    /// Returns as `settle` does for one job. After `ok`, and after `damaged`, where the batch cannot count: the job is in delay,
-    /// due that much later, and its stalls are forgiven: its worker has survived it. One of a cancelled batch is ready at
-    /// once, to be ended.
+    /// ARGV 1 id · 2 worker · 3 attempt · 4 delay, ms · 5 `1` if the attempt counts · 6… pairs of counter and number,
+    ///      added to the batch
+    /// Returns the same as `settle` for one job. After `ok`, and after `damaged` if the batch cannot count: the job is
+    /// in delay, due after that time, and its stalls are reset, as its worker has survived it. A job of a cancelled
+    /// batch is ready at once instead, so that a worker ends it.
     static let retry = script(
         "retry",
         """

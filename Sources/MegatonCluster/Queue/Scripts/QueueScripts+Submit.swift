@@ -2,13 +2,14 @@ extension QueueScripts {
     /// Pushes jobs to a batch's own intake, each exactly once.
     ///
     /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 batches · 4 intakes · 5 intakewake · 6 cancelled · 7 seen:<batch>
-    /// ARGV 1 batch · 2 number of the first job, counted from 0 · 3 `1`: no more will come · 4 `1`: keep a ledger ·
-    ///      5 `1`: admit what is the same only once · 6 the batch's weight · 7 who submits: one batch is one submitter's ·
-    ///      8 `1`: no id so far can be there twice, so that none has to be remembered · 9… the jobs' JSON
-    /// Returns how many jobs of the batch are submitted now, or the error BATCHEXISTS.
-    /// Before: any. After: `submitted` = first + count, however often the call was repeated: the number of the first
-    /// job says which of them are there already. That is what makes it safe to repeat after a lost reply. A batch that was
-    /// cancelled takes no more.
+    /// ARGV 1 batch · 2 number of the first job, counted from 0 · 3 `1` if no more will come · 4 `1` to keep a ledger ·
+    ///      5 `1` to admit equal jobs only once · 6 the batch's weight · 7 the submitter: a batch has only one · 8 `1`
+    ///      if no id so far can occur twice, so that none has to be remembered · 9… the jobs' JSON
+    /// Returns how many jobs of the batch are submitted now, or the error BATCHEXISTS, or ERR if jobs before the first
+    /// one are missing.
+    /// Before: any state. After: `submitted` = first + count, however often the call was repeated: the number of the
+    /// first job shows which of them are there already, so that a call can be repeated after a lost reply. A cancelled
+    /// batch accepts no more jobs.
     /// Not `allow-oom`: a full Redis refuses new work.
     static let submit = script(
         "submit",
@@ -45,13 +46,13 @@ extension QueueScripts {
         """
     )
 
-    /// Drops what has not been staged of a batch, and marks the rest as no longer wanted.
+    /// Cancels a batch: drops its jobs that have not been staged, and marks the rest as no longer wanted.
     ///
     /// KEYS 1 jobs:<batch> · 2 batch:<batch> · 3 cancelled · 4 intakes · 5 seen:<batch> · 6 stat
     /// ARGV 1 batch
     /// Returns how many jobs were dropped, or the error NOBATCH.
-    /// After: the batch is closed, the dropped jobs count as cancelled; jobs that are ready, delayed or staged end as
-    /// cancelled when somebody comes to them, and those that are running when their worker renews next.
+    /// After: the batch is closed, and the dropped jobs count as cancelled. Jobs that are ready, delayed or staged end
+    /// as cancelled when a worker or the coordinator reaches them, and running jobs when their worker renews next.
     static let cancelBatch = script(
         "cancelBatch",
         """
@@ -72,13 +73,13 @@ extension QueueScripts {
         """
     )
 
-    /// Reads a ledger and forgets what its reader has.
+    /// Reads a batch's ledger and deletes the outcomes that its reader has received.
     ///
     /// KEYS 1 results:<batch> · 2 batch:<batch>
-    /// ARGV 1 how many outcomes the reader has in all · 2 how many to return at the most
+    /// ARGV 1 number of outcomes that the reader has in all · 2 maximum number of outcomes to return
     /// Returns the next outcomes, oldest first: 1 MiB and at most 32 more, as Redis serves no other client meanwhile.
-    /// After: what the reader has is gone, and `read` counts it; the rest stays, so that a lost reply loses nothing and
-    /// the call may be repeated.
+    /// After: the outcomes that the reader has are deleted, and `read` counts them; the rest stays, so that a lost
+    /// reply loses nothing and the call may be repeated.
     static let results = script(
         "results",
         """

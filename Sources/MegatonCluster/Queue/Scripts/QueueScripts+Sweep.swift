@@ -1,18 +1,20 @@
 extension QueueScripts {
-    /// Makes jobs ready again whose lease has run out or whose worker is known to be dead, counts what the dead had in hand,
-    /// and forgets workers that have been silent for long.
+    /// Makes jobs ready again whose lease has run out or whose worker is known to be dead, counts process deaths for
+    /// the sources that dead workers held, and forgets workers that have been silent for long.
     ///
-    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo ·
-    ///      11 crashes · 12 suspects · 13 isolating
-    /// ARGV 1 how many at the most · 2 gate, ms · 3 a worker's silence, ms · 4 `1`: whichever process has swept before ·
-    ///      5 how long a source is suspected, ms · 6… names of workers whose processes have ended
+    /// KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers ·
+    ///      10 workerinfo · 11 crashes · 12 suspects · 13 isolating
+    /// ARGV 1 maximum number of jobs · 2 gate, ms · 3 silence after which a worker is forgotten, ms · 4 `1` to sweep
+    ///      even if another process has just done so · 5 how long a source is suspected, ms · 6… names of workers whose
+    ///      processes have ended
     /// Returns how many were swept, -1 if another process swept a moment ago.
-    /// After: each has one stall more and goes first, or waits among the suspects.
-    /// A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals; then all of its
-    /// leases end, so that what it had in hand is seen at one moment. A worker that still renews has lost the reply to a
-    /// claim, and nothing is suspected of that. If all that a dead worker had in hand names one source, that one has one
-    /// death more. Else any of them may be to blame: each counts one, but no more than two, which makes it a suspect that
-    /// runs by itself. The score in `crashes` is eight times the time of expiry, plus the deaths, at most seven.
+    /// After: each swept job has one more stall and goes first, or waits in `suspects`.
+    /// A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. All of its
+    /// leases then end, so that everything it held is seen at one moment. A worker that still renews has lost the reply
+    /// to a claim, and no source is suspected because of that. If all jobs of a dead worker name one source, that
+    /// source has one more death. Otherwise any of the sources may be the cause: each counts one death, but no more
+    /// than two, which makes it a suspect that runs by itself. The score in `crashes` is eight times the expiry time,
+    /// plus the deaths, at most seven.
     static let sweep = script(
         "sweep",
         """

@@ -1,38 +1,43 @@
 internal import MegatonRedis
 
-/// The scripts by which alone a queue changes, by stages. The contract of each stands above it.
+/// Lua scripts that change jobs and batches, grouped by stage. Nothing else changes them, except a client's `LPUSH` to
+/// an intake. The doc comment of each script is its contract.
 ///
-/// All of them name every key they touch, take the time from Redis, and do a bounded amount of work. Those that drain
-/// carry `allow-oom`: a full queue can be worked off while nothing new gets in.
+/// Every script names all keys that it touches, takes the time from Redis, and does a bounded amount of work. Scripts
+/// that work the queue off carry `allow-oom`: when Redis is out of memory, jobs can still finish while no new work gets
+/// in.
 enum QueueScripts {
-    /// What several scripts share, in front of their text.
+    /// Lua functions that several scripts share, prepended to the source of each script.
     ///
-    /// - `now()`: ms of Redis' clock.
-    /// - `meta(text)`: attempt, stalls, worker, priority, batch, free, digest of the source; `pack` is its inverse. The
-    ///   attempt only grows, as it is the fence; those of them that do not count against the job's limit are free.
-    /// - `deaths(crashes, digests, t)`: for each source that is in `crashes`, how many process deaths it is suspected of.
-    /// - `close(batch, seen)`: marks a batch as finished that is: it is closed, all that its submitter pushed was
-    ///   admitted (`own`), and all of its jobs (`total`, with those of the public list) have ended. Returns 1 once, and
-    ///   forgets then what the batch has seen.
-    /// - `finish(batch, results, seen, counts, outcomes)`: adds to a batch's counters what its jobs' ends add, closes, and
-    ///   hands their outcomes to the ledger if the batch keeps one: last, so that a damaged ledger takes no end with it.
-    ///   Duplicates that wait for these jobs end with them. With `refusals` the outcomes are not of jobs that were admitted, and
-    ///   nothing waits for them.
-    /// - `tell(stat, batch, results, seen, counts, outcomes, refusals)`: finishes, if the jobs have ended already. Returns whether
-    ///   that was possible; else counts the outcomes in `damaged_batch_ends`. Lua does not roll back: a batch that cannot count
-    ///   must not end a script between two of its writes.
-    /// - `sound(batch, seen)`: whether a batch can count: it is not there yet, or a hash whose counters are numbers far from
-    ///   their end. To be asked before the first write.
+    /// - `now()`: milliseconds of Redis' clock.
+    /// - `meta(text)`: attempt, stalls, worker, priority, batch, free attempts, source digest; `pack` is its inverse.
+    ///   The attempt number only grows, as it is the fencing token. Free attempts do not count against the job's limit.
+    /// - `deaths(crashes, digests, t)`: for each given source that is in `crashes`, the number of process deaths it is
+    ///   suspected of.
+    /// - `close(batch, seen)`: marks a batch as finished if it is complete: it is closed, everything its submitter
+    ///   pushed was admitted (`own`), and all of its jobs (`total`, which includes those of the public intake) have
+    ///   ended. Returns 1 once, and then deletes `seen`.
+    /// - `finish(batch, results, seen, counts, outcomes, refusals)`: adds `counts` to the batch's counters, closes the
+    ///   batch, and appends the outcomes to the ledger if the batch keeps one. The ledger comes last, so that no
+    ///   completion is lost to a damaged ledger. Duplicates that wait for these jobs end with them. With `refusals`,
+    ///   the outcomes belong to jobs that were never admitted, and no duplicate waits for them.
+    /// - `tell(stat, batch, results, seen, counts, outcomes, refusals)`: calls `finish` for jobs that have already
+    ///   ended, and returns whether it succeeded. If not, it counts the outcomes in `damaged_batch_ends`. Lua does not
+    ///   roll back: a batch that cannot count must not abort a script between two of its writes.
+    /// - `sound(batch, seen)`: whether a batch can count: its key does not exist yet, or is a hash whose counters are
+    ///   numbers far from overflow. Scripts check this before their first write.
     /// - `named(key)`: the id of a job as its submitter knows it; see `JobKey`.
-    /// - `refused(key, json, status, code, message, labels)`: the outcome of a job that is not admitted, as a worker would
-    ///   write it. The labels are JSON, and none if they are nil or empty. That of an `id_conflict` holds the job, in one
-    ///   line, if it has at most 16 KiB (`JobOutcome.maximumJobSize`).
+    /// - `refused(key, json, status, code, message, labels)`: the outcome of a job that is not admitted, in the form
+    ///   that a worker writes. The labels are JSON; nil or empty means none. The outcome of an `id_conflict` includes
+    ///   the job, on one line, if the job has at most 16 KiB (`JobOutcome.maximumJobSize`).
     /// - `again(outcome)`: the same outcome for a duplicate of that job.
-    /// - `answer(batch, seen, counts, outcomes)`: adds the outcomes of the duplicates that wait for these jobs, and notes how
-    ///   the jobs ended for those to come: the outcomes of 50,000 jobs with at most 2 KiB each, of others that they ended.
-    /// - `bury(dead, info, id, json)`: the oldest of 100,000 dead makes room.
-    /// - `all(command, key, values)`: one command for many values, in pieces that Lua's stack has room for. A call out of
-    ///   Lua costs more than most of what it does.
+    /// - `answer(batch, seen, counts, outcomes)`: appends outcomes for the duplicates that wait for these jobs, and
+    ///   records in `seen` how the jobs ended, for later duplicates. It records a whole outcome only if the batch keeps
+    ///   a ledger, `seen` has at most 50,000 entries and the outcome at most 2 KiB; otherwise only that the job has
+    ///   ended.
+    /// - `bury(dead, info, id, json)`: adds a dead letter; if there are more than 100,000, the oldest is deleted.
+    /// - `all(command, key, values)`: runs one command for many values, in pieces that fit on Lua's stack. A call from
+    ///   Lua costs more than most of the work that it starts.
     static let prelude = """
         local function now()
           local t = redis.call('TIME')
