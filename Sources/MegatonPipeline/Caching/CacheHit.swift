@@ -1,9 +1,9 @@
 public import Foundation
 
-/// What a cache had for a key.
+/// Data that a cache had for a key, with the name of that cache.
 public struct CacheHit: Sendable, Equatable {
     public var data: Data
-    /// The ``DataCaching/layerName`` of the cache that had it.
+    /// The ``DataCaching/layerName`` of the cache that had the data.
     public var layer: String
 
     public init(data: Data, layer: String) {

@@ -2,18 +2,18 @@ internal import Crypto
 internal import Foundation
 internal import FoundationNetworking
 
-/// The name of an entry in the caches and of the flight that makes it.
+/// Identifies an entry in the caches, and the flight that produces it.
 ///
-/// A SHA-256 over length-prefixed fields with a version in front: no two different lists of fields share a key, as
-/// joined strings do.
+/// A SHA-256 over length-prefixed fields, with a version in front. With the length prefixes two different lists of
+/// fields cannot share a key, as they could if the strings were joined.
 public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
-    /// What the entry holds.
+    /// The content of an entry.
     public enum Kind: String, Sendable {
         case original = "o"
         case rendition = "r"
-        /// A picture that was decoded and processed, in memory or encoded again.
+        /// An image that was decoded and processed, in memory or encoded again.
         case image = "i"
-        /// The beginning of an original whose download was interrupted.
+        /// The first part of an original whose download was interrupted.
         case partial = "p"
     }
 
@@ -21,8 +21,8 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
     /// 64 hex digits.
     public let digest: String
 
-    /// To be raised when the same fields no longer mean the same picture: a new engine, other defaults. 2: WebP is
-    /// without the EXIF of its source. 3: thumbnails of JPEGs are made of planes.
+    /// Raise this when the same fields no longer mean the same image, e.g. after a change of engine or of defaults.
+    /// Version 2: WebP is written without the EXIF of its source. Version 3: JPEG thumbnails are rendered from planes.
     static let version = "3"
 
     public init(_ kind: Kind, _ fields: [String]) {
@@ -40,18 +40,18 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension CacheKey {
-    /// The key of what a request fetches: its method and body, name, whose credentials, and all header fields.
+    /// The key of the response that a request fetches: method, body, name, credential scope and all header fields.
     ///
-    /// - Parameter revision: what a local file looked like (size and modification time): it has no validators. The
-    ///   request's, unless somebody has just looked.
+    /// - Parameter revision: the size and modification time of a local file, which has no validators. Defaults to the
+    ///   revision in the request; pass a value if the file has just been checked.
     static func original(of request: ImageRequest, revision: String? = nil) -> CacheKey {
         original(of: request, sending: VaryKey.lines(request.sentFields), revision: revision)
     }
 
-    /// The key of what requests fetch that differ in nothing but header fields, where the response does not vary by these
-    /// (RFC 9111 section 4.1). Fields that may tell who asks are in it all the same.
+    /// The key shared by requests that differ only in header fields by which the response does not vary (RFC 9111
+    /// section 4.1). Fields that may identify the caller stay in the key all the same.
     ///
-    /// - Returns: nil if that is the key of `original(of:)` too, as of all requests without header fields.
+    /// - Returns: nil if `original(of:)` gives the same key, as for every request without header fields.
     static func sharedOriginal(of request: ImageRequest) -> CacheKey? {
         let fields = request.sentFields
         if fields.isEmpty || request.cachePolicy.isExclusive { return nil }
@@ -66,7 +66,7 @@ extension CacheKey {
     ) -> CacheKey {
         let revision = revision ?? request.revision ?? ""
         let urlRequest = request.urlRequest
-        // No method has a blank in it.
+        // A method contains no space, so that method and body cannot be confused.
         let body = urlRequest?.httpBody.map { " " + SHA256.hash(data: $0).hexDigits } ?? ""
         return CacheKey(
             .original,
@@ -77,7 +77,8 @@ extension CacheKey {
         )
     }
 
-    /// The key of a request's image. A request that changes nothing has one name only: the original's.
+    /// The key of a request's image. It is the original's key if the request changes nothing, so that the bytes have
+    /// one key only.
     static func image(of request: ImageRequest) -> CacheKey {
         guard request.changesOriginal else { return original(of: request) }
         return CacheKey(
@@ -86,19 +87,19 @@ extension CacheKey {
         )
     }
 
-    /// The key of what an interrupted download of an original has left.
+    /// The key of the first part of an original whose download was interrupted.
     public static func partial(of original: CacheKey) -> CacheKey { CacheKey(.partial, [original.digest]) }
 
     /// The key of a rendition of this original.
     ///
-    /// - Parameter engine: where it was chosen, what it makes is not mistaken for what another one made.
+    /// - Parameter engine: part of the key if one was chosen, so that the outputs of two engines are not confused.
     func rendition(_ rendition: Rendition, by engine: RenderEngineChoice = .auto) -> CacheKey {
         CacheKey(.rendition, [digest] + rendition.identity + (engine == .auto ? [] : ["engine=\(engine.rawValue)"]))
     }
 }
 
 extension Digest {
-    /// Lower-case hex.
+    /// The digest in lowercase hex.
     var hexDigits: String {
         let digits = Array("0123456789abcdef".utf8)
         return String(unsafeUninitializedCapacity: Self.byteCount * 2) { buffer in

@@ -2,32 +2,32 @@ internal import Foundation
 internal import FoundationNetworking
 
 extension CachedData.Metadata {
-    /// Header fields that later decisions need: they go first where there is little room, and alone with what is made of
-    /// an original.
+    /// Header fields that later decisions need. They are stored first when space is short, and they are the only ones
+    /// that a rendition inherits from its original.
     private static let essentialHeaders: Set<String> = [
         "cache-control", "content-disposition", "content-language", "content-location", "date", "expires", "vary",
     ]
-    /// Header fields of one connection or of one client (RFC 9110 section 7.6.1, RFC 9111 section 3.1), and those that
-    /// have a place of their own in the metadata or are written anew for each hit.
+    /// Header fields of one connection or of one client (RFC 9110 section 7.6.1, RFC 9111 section 3.1), and fields that
+    /// have a property of their own in the metadata or are written anew for each hit.
     private static let omittedHeaders: Set<String> = [
         "age", "authentication-info", "authorization", "connection", "content-length", "content-type", "etag",
         "keep-alive", "last-modified", "proxy-authenticate", "proxy-authentication-info", "proxy-authorization",
         "proxy-connection", "set-cookie", "set-cookie2", "te", "trailer", "transfer-encoding", "upgrade",
         "www-authenticate",
     ]
-    /// Bytes of the kept header fields together.
+    /// The maximum total size of the stored header fields, bytes.
     private static let headerLimit = 4096
 
-    /// What is known of an origin's answer.
+    /// Metadata of a response that an origin has sent.
     ///
     /// - Parameters:
-    ///   - headers: names in lower case.
+    ///   - headers: names in lowercase.
     ///   - request: header fields as they were sent, names in any case.
-    ///   - isAuthorized: as of `HTTPFreshness`; by default whether there is an `Authorization` among the header fields.
+    ///   - isAuthorized: as in `HTTPFreshness`. By default, whether the request has an `Authorization` field.
     ///   - requested: when the request was sent.
-    ///   - heuristic: seconds for which it is fresh if it names no lifetime.
-    ///   - received: when the answer was here; now by default.
-    /// - Returns: nil where it must not be kept.
+    ///   - heuristic: lifetime in seconds if the response names none.
+    ///   - received: when the response arrived; now by default.
+    /// - Returns: nil if the response must not be stored.
     init?(
         headers: [String: String],
         request: [String: String] = [:],
@@ -46,10 +46,11 @@ extension CachedData.Metadata {
             received: received
         )
         guard let lifetime = freshness.lifetime else { return nil }
-        // RFC 9111 section 5.2.2.7: these fields are somebody's own, the rest is everybody's.
+        // RFC 9111 section 5.2.2.7: fields named by `private` belong to one user; the others may be shared.
         let control = CacheControl(headers["cache-control"])
         let ours = headers.filter { !control.scope("private").names($0.key) }
-        // Section 5.2.2.4: not to be handed on without asking; to ask with a validator is no handing on.
+        // RFC 9111 section 5.2.2.4: fields named by `no-cache` must not be served without revalidation. The validators
+        // stay usable, because sending one to the origin serves nothing.
         let handedOn = ours.filter { !control.scope("no-cache").names($0.key) }
         self.init(
             type: handedOn["content-type"],
@@ -65,7 +66,7 @@ extension CachedData.Metadata {
         self.headers = Self.stored(handedOn)
     }
 
-    /// The header fields that are kept; nil if not even those fit that later decisions need.
+    /// The header fields to store; nil if not even the essential ones fit.
     private static func stored(_ headers: [String: String]) -> [String: String]? {
         let connection = Set(HTTPFieldList.elements(headers["connection"] ?? "").map { $0.lowercased() })
         let storable = headers.filter { !omittedHeaders.contains($0.key) && !connection.contains($0.key) }
@@ -73,7 +74,7 @@ extension CachedData.Metadata {
         var kept = storable.filter { essentialHeaders.contains($0.key) }
         var left = headerLimit - kept.reduce(0) { $0 + size($1) }
         if left < 0 { return nil }
-        // The short ones first: what describes the image is short, and policies for browsers are long.
+        // Short fields first: those that describe the image are short, and policies for browsers are long.
         let others = storable.filter { !essentialHeaders.contains($0.key) }
         for field in others.sorted(by: { (size($0), $0.key) < (size($1), $1.key) }) where size(field) <= left {
             kept[field.key] = field.value
@@ -82,45 +83,44 @@ extension CachedData.Metadata {
         return kept
     }
 
-    /// Whether a 304 is about this answer: it has the same entity tag, or none (RFC 9111 section 4.3.4). One about
-    /// another answer confirms nothing, and the origin is to be asked without a condition.
+    /// Whether a 304 confirms this response: it has the same entity tag, or none (RFC 9111 section 4.3.4). A 304 with
+    /// another tag confirms nothing, and the caller must repeat the request without a condition.
     ///
-    /// - Parameter headers: of the 304, names in lower case.
+    /// - Parameter headers: those of the 304, names in lowercase.
     func isConfirmed(by headers: [String: String]) -> Bool {
         guard let other = headers["etag"], !other.isEmpty, let etag else { return true }
-        // Some servers weaken their tag on the way. The bytes are the stored ones in any case: it is no matter of
-        // ranges.
+        // Compare weakly: some servers weaken their tag on the way. Strong comparison matters only for ranges, and here
+        // the stored bytes are served as a whole.
         func opaque(_ tag: String) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag[...] }
         return opaque(etag) == opaque(other)
     }
 
-    /// The header fields after a 304: those of the 304 replace the stored ones (RFC 9111 section 3.2).
+    /// The header fields after a 304: its fields replace the stored ones (RFC 9111 section 3.2).
     ///
-    /// - Parameter headers: of the 304, names in lower case.
+    /// - Parameter headers: those of the 304, names in lowercase.
     func updated(by headers: [String: String]) -> [String: String] {
-        // `Date` and `Age` are about the answer that has just come; `Date` is not needed where that has none.
+        // `Date` and `Age` describe the response that has just arrived. If the 304 has no `Date`, none is needed.
         let stored = (self.headers ?? [:]).filter { $0.key != "date" }
         var merged = stored.merging(headers) { $1 }
         merged["etag"] = merged["etag"] ?? etag
         merged["last-modified"] = merged["last-modified"] ?? lastModified
-        // About the bytes, which are the stored ones: some origins label the 304 itself.
+        // These describe the bytes, which are the stored ones. Some origins describe the 304 itself.
         for name in ["content-encoding", "content-range"] { merged[name] = stored[name] }
         merged["content-type"] = updatedType(headers["content-type"])
         return merged
     }
 
-    /// The stored type, unless the other one is the same with other parameters.
+    /// The stored type, unless the other one differs only in its parameters.
     private func updatedType(_ other: String?) -> String? {
         func essence(_ type: String) -> String { type.prefix { $0 != ";" && $0 != " " }.lowercased() }
         guard let type, let other, essence(type) == essence(other) else { return type }
         return other
     }
 
-    /// What is known after a 304: its header fields replace those of the stored answer (RFC 9111 sections 3.2 and
-    /// 4.3.4).
+    /// Metadata after a 304: its header fields replace those of the stored response (RFC 9111 sections 3.2 and 4.3.4).
     ///
-    /// - Parameter headers: names in lower case; the others are as of `init`.
-    /// - Returns: nil where the entry must no longer be kept, or is not what the 304 is about.
+    /// - Parameter headers: names in lowercase. The other parameters are as for `init`.
+    /// - Returns: nil if the entry must no longer be stored, or if the 304 does not confirm it.
     func refreshed(
         by headers: [String: String],
         request: [String: String] = [:],
@@ -140,11 +140,11 @@ extension CachedData.Metadata {
             received: received
         )
         guard var refreshed else { return nil }
-        // What it varied by holds until the origin says otherwise.
+        // The fields by which the stored response varies hold until the origin names others.
         if headers["vary"] == nil { refreshed.vary = vary }
         (refreshed.width, refreshed.height) = (width, height)
         if self.headers == nil, headers["cache-control"] == nil, headers["expires"] == nil {
-            // What was said before is known by its outcome only.
+            // The original directives were not stored; only the values computed from them were.
             refreshed.lifetime = lifetime
             refreshed.staleWhileRevalidate = staleWhileRevalidate
             refreshed.staleIfError = staleIfError
@@ -152,10 +152,11 @@ extension CachedData.Metadata {
         return refreshed
     }
 
-    /// The answer that a caller gets of a 304: the stored one with the header fields of both.
+    /// The response for a caller whose request was answered with a 304: the stored response, updated by the header
+    /// fields of the 304.
     ///
     /// - Parameters:
-    ///   - headers: of the 304, names in lower case.
+    ///   - headers: those of the 304, names in lowercase.
     ///   - length: bytes of the stored body.
     func response(for url: URL, updatedBy headers: [String: String], length: Int) -> HTTPURLResponse? {
         let connection: Set<String> = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"]
@@ -164,18 +165,18 @@ extension CachedData.Metadata {
         return HTTPURLResponse(url: url, statusCode: status ?? 200, httpVersion: "HTTP/1.1", headerFields: fields)
     }
 
-    /// Seconds since the origin made or confirmed the answer (RFC 9111 section 4.2.3).
+    /// Seconds since the origin created or confirmed the response (RFC 9111 section 4.2.3).
     func currentAge(at now: Date) -> Double {
         let resident = stored.map { now.timeIntervalSince1970 - $0 } ?? 0
         return (age ?? 0) + max(0, resident)
     }
 
-    /// Whether the answer is one for a request that sends these header fields (RFC 9111 section 4.1).
+    /// Whether the response matches a request that sends these header fields (RFC 9111 section 4.1).
     ///
     /// - Parameter request: names in any case.
     func matches(request: [String: String]) -> Bool { VaryKey.matches(vary, request: request) }
 
-    /// For that which is made of the entry now: it is as old, and was not stored yet.
+    /// Metadata for a rendition or image made from this entry now: it has the same age, and was not stored yet.
     func inherited(at now: Date) -> Self {
         var inherited = self
         inherited.age = age.map { _ in currentAge(at: now) }
@@ -186,7 +187,8 @@ extension CachedData.Metadata {
         return inherited
     }
 
-    /// What holds for that which is made of the entry now that it is stale: it is stale too, and served no longer.
+    /// Metadata for output made from this entry while it is stale: the output is stale from the start, and its
+    /// remaining windows are those of the entry.
     func aged(by staleness: Double) -> Self {
         var aged = self
         aged.lifetime = 0
@@ -197,7 +199,7 @@ extension CachedData.Metadata {
 }
 
 extension CachedData {
-    /// A rendition that has just been made.
+    /// A rendition that was just produced.
     init(_ image: EncodedImage, _ format: Rendition.Format, of original: Metadata, at now: Date = Date()) {
         var metadata = original.inherited(at: now)
         metadata.type = format.mediaType
@@ -207,7 +209,7 @@ extension CachedData {
         self.init(data: image.data, metadata: metadata)
     }
 
-    /// The same rendition, with what holds for its original now.
+    /// The same rendition, with freshness and validators of the revalidated original.
     func prolonged(by original: Metadata, at now: Date = Date()) -> CachedData {
         var metadata = original.inherited(at: now)
         metadata.type = self.metadata.type
@@ -217,7 +219,7 @@ extension CachedData {
         return CachedData(data: data, metadata: metadata, checksum: checksum)
     }
 
-    /// The answer of the origin as a hit has it, with `Age` (RFC 9111 section 4).
+    /// The origin's response as it is served from the cache, with `Age` (RFC 9111 section 4).
     func response(for url: URL, at now: Date = Date()) -> HTTPURLResponse? {
         var fields = metadata.headers ?? [:]
         fields["content-type"] = metadata.type

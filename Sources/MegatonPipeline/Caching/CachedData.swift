@@ -1,42 +1,43 @@
 public import Foundation
 
-/// Bytes with what must be known about them when they come out of a cache again.
+/// A cache entry: bytes, with the metadata that is needed to serve and revalidate them later.
 public struct CachedData: Sendable, Equatable {
-    /// What travels with the bytes.
+    /// Metadata stored with the bytes.
     public struct Metadata: Sendable, Equatable, Codable {
         /// The media type.
         public var type: String?
-        /// Of a rendition: of the original that it was made from.
+        /// The entity tag. A rendition has the one of its original.
         public var etag: String?
-        /// Of a rendition: of the original that it was made from.
+        /// The `Last-Modified` date. A rendition has the one of its original.
         public var lastModified: String?
-        /// Pixels, of a rendition.
+        /// Pixels; only for encoded images such as renditions.
         public var width: Int?
-        /// Pixels, of a rendition.
+        /// Pixels; only for encoded images such as renditions.
         public var height: Int?
-        /// Seconds since 1970 by the clock of whoever stored it; for people.
+        /// Seconds since 1970 when the entry was stored, by the clock of the process that stored it.
         public var stored: Double?
         /// Seconds for which the entry may be used without asking the origin.
         public var lifetime: Double
-        /// Seconds after that for which it may be served while the origin is asked (RFC 5861 section 3).
+        /// Seconds after the lifetime during which the entry may be served while it is revalidated (RFC 5861 section
+        /// 3).
         public var staleWhileRevalidate: Double?
-        /// Seconds after the lifetime for which it may be served where the origin fails (RFC 5861 section 4).
+        /// Seconds after the lifetime during which the entry may be served if the origin fails (RFC 5861 section 4).
         public var staleIfError: Double?
         /// The origin's status; nil in entries that were stored without it.
         public var status: Int?
-        /// Seconds: how old the answer was already when it was stored (RFC 9111 section 4.2.3).
+        /// Age of the response in seconds when it was stored (RFC 9111 section 4.2.3).
         public var age: Double?
-        /// What the request sent of the fields that the answer varies by (RFC 9111 section 4.1), by their names in
-        /// lower case: hex SHA-256, or empty where it did not send them. Nil where the answer does not vary.
+        /// The request header fields by which the response varies (RFC 9111 section 4.1). Keys are names in lowercase;
+        /// values are the hex SHA-256 of the value that the request sent, or empty if it did not send the field. Nil if
+        /// the response does not vary.
         public var vary: [String: String]?
-        /// Of an original that varies: a random name of those variants that may be used beside it. A new one begins if
-        /// the entry that names the varying fields was forgotten, so that no older variant is found (RFC 9111 section
-        /// 4.4).
+        /// A random name shared by the variants of one original that may be used together. A new name is chosen if the
+        /// entry that names the varying fields was lost, so that no older variant is found (RFC 9111 section 4.4).
         package var generation: String?
-        /// Header fields of the answer that are of use later, by their names in lower case; the type and the validators
-        /// have their own places. Nil where they were too long, and in entries that were stored without them.
+        /// Response header fields that are needed later, by their names in lowercase. The type and the validators have
+        /// properties of their own. Nil if the fields were too long, and in entries that were stored without them.
         public var headers: [String: String]?
-        /// Of a rendition: see ``RenditionResponse/notes``. Nil where there are none.
+        /// Notes of a rendition, see ``RenditionResponse/notes``. Nil if there are none.
         public var notes: [String]?
 
         public init(
@@ -65,12 +66,12 @@ public struct CachedData: Sendable, Equatable {
     /// The bytes.
     public var data: Data
     public var metadata: Metadata
-    /// What the cache that gave the data has just verified it by, hex: of a rendition its SHA-256, of an original what that
-    /// cache uses. Nil where it has not.
+    /// The checksum, in hex, by which the cache has just verified the data: SHA-256 for a rendition, the cache's own
+    /// algorithm for an original. Nil if the cache did not verify it.
     public var checksum: String?
-    /// Seconds since it ceased to be fresh, as told by the cache that gave it; nil where it is fresh.
+    /// Seconds since the entry ceased to be fresh, as reported by the cache that returned it; nil if it is fresh.
     public var staleness: Double?
-    /// Which cache gave it, by its ``DataCaching/layerName``; nil where it does not come from one that tells.
+    /// The ``DataCaching/layerName`` of the cache that returned the entry; nil if that is not known.
     public var layer: String?
 
     public init(data: Data, metadata: Metadata, checksum: String? = nil, staleness: Double? = nil) {
@@ -80,10 +81,10 @@ public struct CachedData: Sendable, Equatable {
         self.staleness = staleness
     }
 
-    /// Whether it may be served while the origin is asked.
+    /// Whether the entry may be served while it is revalidated.
     public var mayServeWhileRevalidating: Bool { isWithin(metadata.staleWhileRevalidate) }
 
-    /// Whether it may be served in the place of this error.
+    /// Whether the entry may be served instead of this error.
     public func mayServe(after error: ImagePipeline.Error) -> Bool {
         error.isOriginFailure && isWithin(metadata.staleIfError)
     }
@@ -95,13 +96,13 @@ public struct CachedData: Sendable, Equatable {
 }
 
 extension CachedData.Metadata {
-    /// Whether the bytes are an image that was encoded here, and not those that an origin has sent: only of the first the
-    /// size is noted.
+    /// Whether the bytes are an image that Megaton encoded, not bytes received from an origin: only encoded images have
+    /// a recorded size.
     var isOfEncodedImage: Bool { width != nil }
 }
 
 extension CachedData {
-    /// One blob for caches that know nothing but bytes: `M1`, the metadata's length (4 bytes, little endian), the
+    /// One blob for caches that store only bytes: `M1`, the length of the metadata (4 bytes, little endian), the
     /// metadata as JSON, the data.
     func encoded() throws -> Data {
         let json = try JSONEncoder().encode(metadata)
@@ -112,14 +113,14 @@ extension CachedData {
         return blob
     }
 
-    /// Nil where the blob is not one of ours, or cut short: a miss.
+    /// Nil if the blob has another format or is cut short, which counts as a miss.
     init?(encoded blob: Data) {
         let bytes = blob.prefix(6)
         guard bytes.count == 6, bytes.starts(with: Data("M1".utf8)) else { return nil }
         let length = bytes.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
         guard blob.count >= 6 + length else { return nil }
         let json = blob.dropFirst(6).prefix(length)
-        // Another version's, or damaged: a miss too.
+        // Metadata that is damaged or of another version is a miss too.
         guard let metadata = try? JSONDecoder().decode(Metadata.self, from: Data(json)) else { return nil }
         self.init(data: blob.dropFirst(6 + length), metadata: metadata)
     }

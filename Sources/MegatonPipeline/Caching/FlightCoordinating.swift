@@ -1,90 +1,92 @@
-/// Sees to it that what several want is made once.
+/// Coalesces concurrent requests for the same entry, so that it is produced once (single flight).
 ///
-/// A flight is the making of one entry by one leader. It saves work and never decides correctness: a coordinator that
-/// cannot reach its peers lets everybody lead.
+/// A flight is the production of one entry by one leader. Flights save work and never decide correctness: a coordinator
+/// that cannot reach its peers lets every caller lead.
 public protocol FlightCoordinating: Sendable {
-    /// Looks up all keys at once, and takes the lead of what is neither fresh nor being made.
+    /// Looks up all keys at once, and takes the lead for each key whose entry is neither fresh nor being produced.
     ///
-    /// Every lead must be ended by `finish` or `fail`.
+    /// The caller must end every lead by `finish` or `fail`.
     ///
-    /// - Parameter waits: those that the asker has sat out. What these flights have brought is a hit for it, also where the
-    ///   origin wants to be asked about each request: it was asked after this one came, and its one answer serves both
-    ///   (collapsed requests, RFC 9111 section 4).
+    /// - Parameter waits: flights that the caller has already waited for. Their entries count as hits, even if the
+    ///   origin demands validation for each request: the origin was asked after this request arrived, so that one
+    ///   response may serve both (collapsed requests, RFC 9111 section 4).
     func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision]
 
-    /// As ``begin(_:after:)``, for a request that accepts remembered failures up to an age only.
+    /// Like ``begin(_:after:)``, for a request that accepts remembered failures up to a given age.
     ///
-    /// A failure of a flight in `waits` is accepted at any age: the origin was asked after this request came. So is one
-    /// whose origin asked not to be asked again yet (Retry-After).
+    /// Two kinds of failure are accepted at any age: one of a flight in `waits`, because the origin was asked after
+    /// this request arrived, and one whose origin forbade further requests for now (Retry-After).
     ///
-    /// - Parameter maximumFailureAge: since the failure; nil accepts any that is remembered.
+    /// - Parameter maximumFailureAge: time since the failure; nil accepts any remembered failure.
     func begin(
         _ keys: [CacheKey],
         after waits: [FlightWait],
         maximumFailureAge: Duration?
     ) async -> [FlightDecision]
 
-    /// Replaces what is remembered of a failure, after the origin was asked without a flight.
+    /// Replaces the remembered failure of a key after the origin was asked without a flight.
     ///
-    /// - Parameter error: nil forgets what is remembered.
+    /// - Parameter error: nil clears the remembered failure.
     func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async
 
-    /// The remembered failure whose origin asked not to be asked again yet (Retry-After), for a request that is about to
-    /// go to the origin without a flight; nil if there is none.
+    /// Returns the remembered failure of a key if its origin forbade further requests for now (Retry-After), else nil.
+    /// For a request that is about to ask the origin without a flight.
     func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error?
 
-    /// Returns when the flight has ended, or when it is worth looking again; never much later than the leader's lease.
+    /// Suspends until the flight has ended or another lookup is worthwhile; never much longer than the leader's lease.
     func wait(for flight: FlightWait) async
 
-    /// Gives a wait up that `wait` was not called for.
+    /// Gives up a wait for which `wait` was not called.
     func abandon(_ flight: FlightWait) async
 
-    /// Keeps the entries and ends their flights: data first, so that whoever is woken finds it.
+    /// Stores the entries and ends their flights. The data is stored first, so that waiters find it when they resume.
     ///
-    /// - Parameter entries: nil ends the flight without keeping anything, the stale entry neither. An entry with the
-    ///   checksum of the lead's stale one has its bytes: only what is known of them has changed.
-    /// - Returns: the keys whose entry is what others find now. The others' is not: another flight was newer, say.
+    /// - Parameter entries: nil ends the flight without storing an entry, and the stale entry is removed. An entry with
+    ///   the checksum of the lead's stale entry has the same bytes; only its metadata has changed.
+    /// - Returns: keys whose entry was stored and is visible to others. A key is missing if its entry was refused, e.g.
+    ///   because another flight was newer.
     @discardableResult
     func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey>
 
-    /// Ends flights with an error that those who wait for them are told.
+    /// Ends flights with an error, which their waiters receive.
     func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async
 
-    /// What is kept of these keys, in one look and without taking the lead of anything.
+    /// Returns the stored fresh entries of these keys in one lookup, without taking the lead for any.
     func lookUp(_ keys: [CacheKey]) async -> [CachedData?]
 
-    /// As `lookUp(_:)`, but entries that are no longer fresh are found too.
+    /// Like `lookUp(_:)`, but also returns stale entries.
     func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?]
 
-    /// Keeps an entry that no flight is about.
+    /// Stores an entry that belongs to no flight.
     ///
-    /// - Returns: whether it is what others find now.
+    /// - Returns: whether the entry was stored and is visible to others.
     @discardableResult
     func store(_ entry: CachedData, for key: CacheKey) async -> Bool
 
-    /// Keeps an entry in the place of what is there, fresh or not: the origin was asked in spite of that.
+    /// Stores an entry and overwrites the present one even if that is fresh: the origin was asked although there was
+    /// one.
     ///
-    /// - Returns: whether it is what others find now.
+    /// - Returns: whether the entry was stored and is visible to others.
     @discardableResult
     func replace(_ entry: CachedData, for key: CacheKey) async -> Bool
 
-    /// Forgets an entry whose bytes turned out to be of no use, so that they are fetched anew the next time, and what is
-    /// remembered of a failure.
+    /// Removes an entry whose bytes turned out to be unusable, so that the next request fetches it again, and clears
+    /// the remembered failure of the key.
     func discard(_ key: CacheKey) async
 
-    /// Tells from now on which entries somebody has deleted, for those who have copies of them.
+    /// Reports entries that others delete from now on, so that near caches can drop their copies.
     ///
-    /// - Parameter handler: called on any thread, and must not block. It is given the key's description, or nil where any
-    ///   entry may have been deleted: nothing was heard for a while.
-    /// - Returns: what ends it.
+    /// - Parameter handler: called on any thread; must not block. Its argument is the description of the key, or nil if
+    ///   any entry may have been deleted because notifications were lost for a while.
+    /// - Returns: an object whose `cancel` ends the observation.
     func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable
 }
 
 extension FlightCoordinating {
-    /// A first look.
+    /// Begins without earlier waits.
     public func begin(_ keys: [CacheKey]) async -> [FlightDecision] { await begin(keys, after: []) }
 
-    /// For coordinators that remember no failures.
+    /// Ignores the age, for coordinators that remember no failures.
     public func begin(
         _ keys: [CacheKey],
         after waits: [FlightWait],
@@ -93,64 +95,65 @@ extension FlightCoordinating {
         await begin(keys, after: waits)
     }
 
-    /// Nothing, for coordinators that remember no failures.
+    /// Does nothing, for coordinators that remember no failures.
     public func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {}
 
-    /// Nil, for coordinators that remember no failures.
+    /// Returns nil, for coordinators that remember no failures.
     public func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? { nil }
 
-    /// Nothing, for coordinators that keep nothing.
+    /// Finds nothing, for coordinators that store nothing.
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }
 
-    /// The result of `lookUp(_:)`.
+    /// Returns the result of `lookUp(_:)`.
     public func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await lookUp(keys) }
 
-    /// Nothing, for coordinators that keep nothing.
+    /// Returns false, for coordinators that store nothing.
     @discardableResult
     public func store(_ entry: CachedData, for key: CacheKey) async -> Bool { false }
 
-    /// Forgets what is there, and stores.
+    /// Discards the present entry, then stores the new one.
     @discardableResult
     public func replace(_ entry: CachedData, for key: CacheKey) async -> Bool {
         await discard(key)
         return await store(entry, for: key)
     }
 
-    /// Nothing, for coordinators that remember nobody.
+    /// Does nothing, for coordinators that do not register waiters.
     public func abandon(_ flight: FlightWait) async {}
 
-    /// Nothing, for coordinators that keep nothing.
+    /// Does nothing, for coordinators that store nothing.
     public func discard(_ key: CacheKey) async {}
 
-    /// Nothing, for coordinators that nobody else deletes from.
+    /// Reports nothing, for coordinators whose entries no other process deletes.
     public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         NothingToCancel()
     }
 }
 
 extension FlightCoordinating {
-    /// Keeps the answer of an origin that was asked in spite of what there may be.
+    /// Stores the response of an origin that was asked regardless of any cached entry.
     func keep(_ entry: CachedData, for key: CacheKey) async {
-        // One with a checksum is the cache's own, confirmed by the origin: what is there is as good.
+        // An entry with a checksum comes from the cache itself and was confirmed by the origin, so that it need not
+        // overwrite an equally good present entry.
         if entry.checksum == nil { await replace(entry, for: key) } else { await store(entry, for: key) }
     }
 }
 
-/// What `begin` says of one key.
+/// The result of `begin` for one key.
 public enum FlightDecision: Sendable {
     case hit(CachedData)
-    /// It is no longer fresh but may be served at once. A lead is to be carried out afterwards; without one somebody else
-    /// does that already, or the origin failed a moment ago.
+    /// The entry is no longer fresh but may be served at once. With a lead, the caller revalidates it afterwards.
+    /// Without one, another leader is revalidating it, or the origin has just failed.
     case stale(CachedData, FlightLead?)
-    /// Somebody else is making it.
+    /// Another leader is producing the entry.
     case wait(FlightWait)
     case lead(FlightLead)
-    /// It failed a moment ago; asking the origin again so soon would help nobody.
+    /// The last attempt failed so recently that asking the origin again would not help.
     case failed(ImagePipeline.Error)
 }
 
 extension FlightDecision {
-    /// The flight that is to be ended, if there is one.
+    /// The lead that the caller must end, if there is one.
     public var lead: FlightLead? {
         switch self {
         case .lead(let lead): lead
@@ -160,18 +163,19 @@ extension FlightDecision {
     }
 }
 
-/// The right to make one entry. Two are the same if key and token are.
+/// The right to produce one entry. Two leads are equal if their key and token are.
 public struct FlightLead: Sendable, Hashable {
     public let key: CacheKey
-    /// Grows with each flight of the key: a write with an older one is refused. Nil where nobody coordinates.
+    /// Fencing token, which grows with each flight of the key: a write with an older token is refused. Nil without
+    /// coordination.
     public let token: Int?
-    /// The entry that is to be replaced: its validators, and its bytes for a 304 or for an error.
+    /// The entry to replace: its validators are used to revalidate it, its bytes after a 304 or in place of an error.
     public let stale: CachedData?
-    /// Of an original: whether an interrupted download has left its beginning where this coordinator's entries are, which is
-    /// where it is looked for; nil where that is not known.
+    /// For an original: whether this coordinator's cache has the first part of an interrupted download. Nil if that is
+    /// not known.
     public let hasPartial: Bool?
-    /// Whether others may make the same entry beside this leader, as the last response must not be stored: there is no
-    /// flight to end. The token decides between those whose response may be stored.
+    /// Whether other leaders may produce the same entry concurrently, because the last response could not be stored.
+    /// There is no flight to end; the token decides which storable response is kept.
     package let isUnlocked: Bool
 
     public init(key: CacheKey, token: Int?, stale: CachedData? = nil, hasPartial: Bool? = nil) {
@@ -182,7 +186,7 @@ public struct FlightLead: Sendable, Hashable {
         isUnlocked = false
     }
 
-    /// The right of many to make one entry.
+    /// A lead that many callers share for one entry.
     package init(unlocked key: CacheKey, token: Int?) {
         self.key = key
         self.token = token
@@ -201,14 +205,14 @@ public struct FlightLead: Sendable, Hashable {
     }
 }
 
-/// Somebody else's flight.
+/// A flight of another leader, for which the caller waits.
 public struct FlightWait: Sendable, Hashable {
     public let key: CacheKey
-    /// Seconds until the leader's lease ends unless it is renewed.
+    /// Seconds until the leader's lease expires unless it is renewed.
     public let remaining: Double
-    /// What the coordinator knows the wait by.
+    /// Identifies the wait within the coordinator.
     public let ticket: Int
-    /// Of the flight that is waited for.
+    /// The token of the awaited flight.
     public let token: Int?
 
     public init(key: CacheKey, remaining: Double, ticket: Int = 0, token: Int? = nil) {
@@ -219,7 +223,7 @@ public struct FlightWait: Sendable, Hashable {
     }
 }
 
-/// What has ended, or never began.
+/// A subscription that has nothing to cancel.
 private struct NothingToCancel: Cancellable {
     func cancel() {}
 }

@@ -1,11 +1,11 @@
-/// The name of a decoded picture in memory.
+/// Identifies a decoded image in memory.
 public struct ImageCacheKey: Hashable, Sendable {
     let digest: String
 
-    /// A name of one's own, as a delegate gives it.
+    /// A custom key, e.g. from a delegate.
     public init(key: String) { digest = CacheKey(.image, [key]).digest }
 
-    /// - Parameter request: one for a local file is named without what the file looks like, unless it is the request of an
-    ///   `ImageResponse`; `ImagePipeline.Cache` knows what it looked like last.
+    /// - Parameter request: for a local file the key has no file revision, unless the request comes from an
+    ///   `ImageResponse`. `ImagePipeline.Cache` knows the last revision it saw.
     public init(request: ImageRequest) { digest = CacheKey.image(of: request).digest }
 }

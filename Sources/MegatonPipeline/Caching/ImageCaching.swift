@@ -1,4 +1,4 @@
-/// A cache of decoded pictures: Nuke's protocol. Its methods return at once and may be called from any thread.
+/// A cache of decoded images: Nuke's protocol. Its methods return at once and may be called from any thread.
 public protocol ImageCaching: AnyObject, Sendable {
     subscript(key: ImageCacheKey) -> ImageContainer? { get set }
     func removeAll()

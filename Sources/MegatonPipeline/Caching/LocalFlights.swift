@@ -1,14 +1,14 @@
 internal import Foundation
 
-/// The coordinator of a pipeline that stands alone: everybody leads, and a `DataCaching` keeps the results.
+/// Coordinator of a standalone pipeline: every caller leads, and a `DataCaching` stores the results.
 ///
-/// Within the process the pipeline coalesces by itself.
+/// Within the process the pipeline itself coalesces requests.
 public struct LocalFlights: FlightCoordinating {
     private let cache: (any DataCaching)?
-    /// Whether the beginnings of interrupted downloads are in the same cache, so that one look finds both.
+    /// Whether the cache also holds the first parts of interrupted downloads, so that one lookup finds both.
     private let keepsPartials: Bool
 
-    /// - Parameter cache: where results are kept; nil keeps nothing.
+    /// - Parameter cache: stores the results; nil stores nothing.
     public init(cache: (any DataCaching)? = nil) { self.init(cache: cache, keepsPartials: false) }
 
     init(cache: (any DataCaching)?, keepsPartials: Bool) {
@@ -18,10 +18,10 @@ public struct LocalFlights: FlightCoordinating {
 
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, partialOf: nil).entries }
 
-    /// Looks up entries and the beginning of an original's download at once.
+    /// Looks up entries, and the first part of an original's interrupted download, in one call.
     ///
-    /// - Returns: the entries, fresh or stale, in the order of the keys; whether there is a beginning, nil if this cache
-    ///   has none.
+    /// - Returns: the entries, fresh or stale, in the order of the keys; and whether there is a partial download, nil
+    ///   if this cache holds none.
     func look(_ keys: [CacheKey], partialOf original: CacheKey?) async -> (entries: [CachedData?], hasPartial: Bool?) {
         guard let cache else { return (Array(repeating: nil, count: keys.count), nil) }
         let partial = keepsPartials ? original.map(CacheKey.partial) : nil
@@ -29,7 +29,7 @@ public struct LocalFlights: FlightCoordinating {
         let now = Date().timeIntervalSince1970
         let entries = zip(keys, hits).map { key, hit -> CachedData? in
             guard let hit else { return nil }
-            // Bytes of an image without an envelope are a program's own, put there by hand.
+            // Image bytes without an envelope were put into the cache by the program itself.
             var found = CachedData(encoded: hit.data)
             if found == nil, key.kind != .rendition { found = CachedData(image: hit.data, now) }
             guard var entry = found?.asOf(now) else { return nil }
@@ -45,7 +45,7 @@ public struct LocalFlights: FlightCoordinating {
         return zip(keys, entries).map { decision($0, $1, hasPartial: hasPartial) }
     }
 
-    /// The decision about a key after a look.
+    /// Decides about a key after its lookup.
     func decision(_ key: CacheKey, _ entry: CachedData?, hasPartial: Bool?) -> FlightDecision {
         guard let entry else { return .lead(FlightLead(key: key, token: nil, hasPartial: hasPartial)) }
         if entry.staleness == nil { return .hit(entry) }
@@ -73,7 +73,7 @@ public struct LocalFlights: FlightCoordinating {
         guard let cache else { return false }
         var entry = entry
         entry.metadata.stored = Date().timeIntervalSince1970
-        // Metadata of strings and finite numbers always encodes; an entry that does not is not kept.
+        // Metadata of strings and finite numbers always encodes; an entry that does not encode is not stored.
         guard let blob = try? entry.encoded() else { return false }
         await cache.storeData(blob, for: key.description)
         return true
@@ -91,7 +91,7 @@ public struct LocalFlights: FlightCoordinating {
 }
 
 extension CachedData {
-    /// An image that was put into the cache without an envelope: fresh for as long as anything can be.
+    /// An image that was put into the cache without an envelope: it is fresh for the longest possible lifetime.
     ///
     /// - Returns: nil if the bytes are of no known image type.
     fileprivate init?(image data: Data, _ now: Double) {
@@ -101,11 +101,11 @@ extension CachedData {
         self.init(data: data, metadata: metadata)
     }
 
-    /// With what is left of its lifetime, or with how long it has been stale.
+    /// The entry with its remaining lifetime, or with the time since it became stale.
     fileprivate func asOf(_ now: Double) -> CachedData {
         var entry = self
         let left = (metadata.stored ?? 0) + metadata.lifetime - now
-        // A stale one keeps its lifetime: it gets it again by a 304 that does not name one.
+        // A stale entry keeps its lifetime, which a 304 that names none renews.
         if left > 0 { entry.metadata.lifetime = left } else { entry.staleness = -left }
         return entry
     }
