@@ -3,14 +3,14 @@ internal import MegatonPipeline
 internal import NIOCore
 
 extension CacheEntry {
-    /// What field `m` holds.
+    /// Content of the field `m`.
     struct Header: Codable, Equatable {
-        /// Bytes of the data.
+        /// Size of the data, bytes.
         let length: Int
-        /// SHA-256 of the data, hex: of renditions, as the outcomes of jobs tell it.
+        /// SHA-256 of the data of a rendition, hex, as job outcomes report it.
         private(set) var sha256: String?
-        /// XXH3, 128 bits, of the data, hex: of all others. An original is a hundred times as large as what is made of it,
-        /// and SHA-256 took as long as all of its scaling.
+        /// XXH3, 128 bits, of all other data, hex. An original is a hundred times as large as its renditions, and
+        /// SHA-256 took as long as all of its scaling.
         private(set) var xxh3: String?
         let metadata: CachedData.Metadata
 
@@ -20,24 +20,24 @@ extension CacheEntry {
             if checksum.utf8.count == CacheEntry.digitsOfSHA256 { sha256 = checksum } else { xxh3 = checksum }
         }
 
-        /// Nil where it cannot be read.
+        /// Nil if the JSON cannot be read.
         init?(json bytes: ByteBuffer) {
             let json = Data(bytes.readableBytesView)
-            // The caller drops what cannot be read, and tells of it.
+            // The caller drops and logs an entry with an unreadable header.
             guard let header = Self(plainJSON: json) ?? (try? JSONDecoder().decode(Self.self, from: json)) else {
                 return nil
             }
             self = header
         }
 
-        /// What the data is verified by; nil where there is nothing, or what another version uses.
+        /// Checksum that verifies the data; nil if there is none, or if another version chose an unknown kind.
         var checksum: String? { sha256 ?? xxh3 }
     }
 }
 
-/// The short ways to JSON and back.
+/// Fast paths to JSON and back.
 extension CacheEntry.Header {
-    /// The same JSON as the encoder's, but for the order of the fields; nil where a text in it is not plain.
+    /// The same JSON as the encoder's, except for the order of the fields; nil if a string in it is not plain.
     var plainJSON: Data? {
         var json = PlainJSON(capacity: 512)
         json.open("{")
@@ -66,7 +66,7 @@ extension CacheEntry.Header {
         return json.isPlain ? json.data : nil
     }
 
-    /// Nil where it is not plain, or has fields that this version does not know.
+    /// Nil if the JSON is not plain, or has fields that this version does not know.
     init?(plainJSON json: Data) {
         var (length, checksum, metadata) = (Int?.none, String?.none, CachedData.Metadata?.none)
         let isRead = PlainJSONReader.read(json) { reader in

@@ -1,27 +1,28 @@
 internal import MegatonPipeline
 
-/// The names of what the cache Redis holds. Each entry has its own hash tag: a cache may be spread over a cluster.
+/// Names of the keys in the cache Redis. Each entry has its own hash tag, so that a cache may be spread over a cluster.
 enum CacheNames {
-    /// HASH: `m` metadata, `t` token, `x` fresh until (ms), `s` served stale until (ms) while somebody asks the origin,
-    /// chunks `0`, `1`, … Its time-out is the latest moment at which it may be of any use.
+    /// HASH: `m` metadata, `t` token, `x` fresh until (ms), `s` served until (ms) while it is revalidated, chunks `0`,
+    /// `1`, … It expires at the latest moment at which it may be of any use.
     static func entry(_ key: CacheKey) -> String { "megaton:\(key.kind.rawValue):{\(key.digest)}" }
 
-    /// HASH: who makes the entry, with which token, and whether somebody waits. Lives as long as the leader renews it.
+    /// HASH: the owner of the flight (`o`), its token (`t`), and whether it has waiters (`w`). Expires unless the
+    /// leader renews it.
     static func flight(_ key: CacheKey) -> String { "megaton:f:{\(key.digest)}" }
 
-    /// STRING: why it could not be made a moment ago.
+    /// STRING: the remembered failure of a key, or `U` for an uncacheable response.
     static func negative(_ key: CacheKey) -> String { "megaton:n:{\(key.digest)}" }
 
-    /// Pattern of the failures that are remembered, for SCAN.
+    /// Pattern of the keys of remembered failures, for SCAN.
     static let patternOfNegatives = "megaton:n:{*"
 
-    /// HASH: chunks of a large entry on their way in.
+    /// HASH: chunks of a large entry that is being written.
     static func temporary(_ key: CacheKey, token: Int) -> String { "megaton:t:{\(key.digest)}:\(token)" }
 
-    /// HASH, like an entry: bytes under a name of somebody's own (`DataCaching`).
+    /// HASH, like an entry: data under a name that the caller chose (`DataCaching`).
     static func data(_ digest: String) -> String { "megaton:d:{\(digest)}" }
 
-    /// The channels on which the ends of flights are told, by their keys, and entries that were deleted.
+    /// Channels for the keys of flights that have ended and of entries that were deleted.
     static let channels = (0..<16).map { "megaton:landed:\($0)" }
 
     /// The channel of a key.
@@ -29,15 +30,15 @@ enum CacheNames {
         channels[Int(key.digest.prefix(1), radix: 16) ?? 0]
     }
 
-    /// What is told of an entry that was deleted. No key begins so.
+    /// The message that reports a deleted entry. No key begins with `-`.
     static func deletion(of key: CacheKey) -> String { "-" + key.description }
 
-    /// The key of an entry that was deleted, if a message is about one.
+    /// The key of a deleted entry, if the message is about one.
     static func deleted(_ message: String) -> String? {
         message.hasPrefix("-") ? String(message.dropFirst()) : nil
     }
 
-    /// What each kind of key is, for statistics.
+    /// The kind of a key by its letter, for statistics.
     static let kinds = [
         "o": "originals", "r": "renditions", "f": "flights", "n": "negatives", "t": "incoming", "d": "data",
     ]

@@ -1,7 +1,8 @@
 import MegatonPipeline
 import Synchronization
 
-/// Who is told of entries that were deleted: the pipelines with caches of their own before this one, as long as they live.
+/// Handlers that are notified of deleted entries: those of pipelines with near caches of their own, as long as they
+/// live.
 final class DeletionObservers: Sendable {
     private struct State {
         var handlers: [Int: @Sendable (String?) -> Void] = [:]
@@ -9,7 +10,7 @@ final class DeletionObservers: Sendable {
     }
 
     private struct Observation: Cancellable {
-        // Weak, as it may outlive the lock that it is about.
+        // Weak, as it may outlive the lock that it observes.
         weak let observers: DeletionObservers?
         let id: Int
 
@@ -18,7 +19,7 @@ final class DeletionObservers: Sendable {
 
     private let state = Mutex(State())
 
-    /// - Returns: what ends it.
+    /// - Returns: a handle that ends the observation.
     func add(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         let id = state.withLock { state in
             state.lastID += 1
@@ -28,14 +29,15 @@ final class DeletionObservers: Sendable {
         return Observation(observers: self, id: id)
     }
 
-    /// In the order in which they came: who observes behind a cache finds that it knows already.
+    /// Notifies the handlers in the order of their registration, so that an observer behind a cache finds that cache up
+    /// to date.
     ///
-    /// - Parameter key: nil where any may have been deleted.
+    /// - Parameter key: nil if any entry may have been deleted.
     func tell(_ key: String?) {
         let handlers = state.withLock { $0.handlers.sorted { $0.key < $1.key }.map(\.value) }
         for handler in handlers { handler(key) }
     }
 
-    // What is removed is let go of outside of the lock: the end of a handler may end others.
+    // The handler is released outside of the lock: its deinitialization may remove other handlers.
     private func remove(_ id: Int) { _ = state.withLock { $0.handlers.removeValue(forKey: id) } }
 }

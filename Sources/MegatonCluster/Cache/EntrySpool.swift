@@ -2,28 +2,32 @@ internal import Foundation
 internal import MegatonPipeline
 internal import NIOCore
 
-/// A large entry on its way out of Redis: its bytes go to a temporary file as they come, as those of large downloads
-/// do. Many jobs may have large originals and wait for their turn to render, and no budget counts these until then.
+/// Spool file of a large entry that is read from Redis: the bytes are written as they arrive, like those of large
+/// downloads. Many jobs may have large originals while they wait to render, and no memory budget counts these until
+/// then.
 struct EntrySpool: Sendable {
-    /// Smaller entries are held in memory, bytes: as `ImagePipeline.Configuration.maximumBodyInMemory`.
+    /// Size up to which an entry is held in memory, bytes; the same as
+    /// `ImagePipeline.Configuration.maximumBodyInMemory`.
     static let threshold = 4 * 1024 * 1024
 
-    /// Threads that write files and verify what is in them, for all caches of the process: they begin with the first
-    /// large entry, and wait for nothing but the disk.
+    /// Threads that write and verify files, for all caches of the process. They start with the first large entry, and
+    /// block only on the disk.
     private static let threads = ThreadPool(name: "megaton-entry", count: 2)
 
     private let file: SpoolFile
     private var count = 0
 
-    /// Nil if no file can be made, or the task is cancelled.
+    /// Creates the file; nil if that fails, or the task is cancelled.
     ///
-    /// - Parameter directory: nil for the usual one.
+    /// - Parameter directory: nil for the default one.
     init?(in directory: String?) async {
-        // The caller goes on without a file, or knows that it is cancelled.
+        // The caller continues without a file, or knows that it is cancelled.
         guard let file = try? await Self.threads.run({ try SpoolFile(in: directory) }) else { return nil }
         self.file = file
     }
 
+    /// Appends chunks to the file.
+    ///
     /// - Returns: false if they cannot be written, or the task is cancelled. Nothing may be appended afterwards.
     mutating func append(_ chunks: [ByteBuffer]) async -> Bool {
         let (file, start) = (file, count)
@@ -41,9 +45,9 @@ struct EntrySpool: Sendable {
         return true
     }
 
-    /// The entry, whose bytes are mapped.
+    /// The entry, with its bytes mapped from the file.
     ///
-    /// - Returns: nil if the bytes are not those that were stored.
+    /// - Returns: nil if the bytes differ from those that were stored.
     /// - Throws: `SpoolFile.Fault` if they cannot be mapped; `CancellationError`.
     func entry(_ header: CacheEntry.Header) async throws -> CachedData? {
         let (file, count) = (file, count)

@@ -1,22 +1,23 @@
 internal import MegatonRedis
 
-/// The scripts of the shared cache. None changes what another flight of the same key has begun since.
+/// Lua scripts of the shared cache. No script changes the state of a newer flight of the same key.
 enum FlightScripts {
-    /// Looks an entry up, and takes the lead of making it if it is neither fresh nor being made.
+    /// Looks an entry up, and makes the caller the leader of its flight if the entry is neither fresh nor being made.
     ///
     /// KEYS 1 entry · 2 flight · 3 negative
-    /// ARGV 1 owner · 2 lease, ms · 3 token of the flight that the asker has waited for, or 0 ·
-    ///      4 `1` where the owner is at work on its own flight, `0` where it knows of none · 5 ms, how old a remembered
-    ///      failure may be that is an answer; -1 for any age
-    /// Returns {`hit`, ms it is still fresh, m, chunk 0} · {`failed`, why, ms left, old…} · {`shared`, why, ms left, old…}:
-    ///      the failure of the flight of ARGV 3, or of a later one, at whichever age · {`uncacheable`, token}: all may
-    ///      lead side by side, and `finish` with such a token if they have an entry · {`wait`, ms left, token, old…} ·
-    ///      {`lead`, token, old…}, where old… is nothing or the entry that is no longer fresh: ms for which it has been
-    ///      stale, m, chunk 0; with `wait` only while it may be served.
-    /// What the flight of ARGV 3, or a later one, has stored is a hit for the asker, fresh or not. `allow-oom`, as a full
-    /// cache is still one that can be read; what a flight takes is small and goes with its lease.
-    /// After `wait`: the flight is marked, so that its end is told. After `lead`: the flight is the owner's for the lease. Tokens only grow, also when the entry or the flight was
-    /// evicted in between, unless Redis' clock steps back.
+    /// ARGV 1 owner · 2 lease, ms · 3 token of the flight that the caller has waited for, or 0 · 4 `1` if the owner is
+    ///      working on its own flight of this key, `0` if it knows of none · 5 maximum age of a remembered failure that
+    ///      is returned, ms; -1 for any age
+    /// Returns {`hit`, ms for which the entry is still fresh, m, chunk 0} · {`failed`, error, ms left, old…} ·
+    ///      {`shared`, error, ms left, old…}: the failure of the flight of ARGV 3, or of a later one, at any age ·
+    ///      {`uncacheable`, token}: all callers may lead in parallel, and call `finish` with such a token if they have
+    ///      an entry · {`wait`, ms left, token, old…} · {`lead`, token, old…}. The fields old… are absent, or describe
+    ///      the stale entry: ms since it became stale, m, chunk 0; `wait` has them only while that entry may be served.
+    /// An entry that the flight of ARGV 3, or a later one, has stored is a hit for the caller, fresh or not.
+    /// `allow-oom`, as a full cache can still be read; the key of a flight is small and expires with its lease.
+    /// After `wait`: the flight is marked, so that its end is published. After `lead`: the owner holds the flight for
+    /// the lease. Tokens only grow, even if the entry or the flight was evicted in between, unless Redis' clock steps
+    /// back.
     static let begin = RedisScript(
         name: "begin",
         source: """
@@ -62,12 +63,12 @@ enum FlightScripts {
             """
     )
 
-    /// Looks an entry up and takes no lead.
+    /// Looks an entry up without leading a flight.
     ///
     /// KEYS 1 entry
-    /// ARGV 1 `1` to find entries that are no longer fresh, too
-    /// Returns {ms it is still fresh, m, chunk 0}, or {} where it is not there, or not fresh. The ms are negative of one
-    ///      that is no longer fresh. Changes nothing.
+    /// ARGV 1 `1` to find stale entries too
+    /// Returns {ms for which the entry is still fresh, m, chunk 0}, or {} if there is no entry, or only a stale one
+    ///      that was not asked for. The ms are negative for a stale entry. Changes nothing.
     static let look = RedisScript(
         name: "look",
         source: """
@@ -80,11 +81,11 @@ enum FlightScripts {
             """
     )
 
-    /// Prolongs a flight.
+    /// Renews the lease of a flight.
     ///
     /// KEYS 1 flight
     /// ARGV 1 owner · 2 token · 3 lease, ms
-    /// Returns 1, or 0 where the flight is not the owner's any more.
+    /// Returns 1, or 0 if the owner no longer holds the flight.
     static let renew = RedisScript(
         name: "renewFlight",
         source: """
@@ -95,19 +96,21 @@ enum FlightScripts {
             """
     )
 
-    /// Keeps an entry, then ends its flight and tells those who wait: data first. Where nobody does, which is the rule,
-    /// nothing is told: each worker would hear of it. Of a flight that is gone nobody knows who waits.
+    /// Stores an entry, then ends its flight and notifies the waiters: data first. Without waiters, which is the rule,
+    /// nothing is published, because every worker would receive it. If the flight is gone, its waiters are unknown, and
+    /// its end is published in any case.
     ///
     /// KEYS 1 entry · 2 flight · 3 temporary · 4 negative
-    /// ARGV 1 owner · 2 token · 3 keep: `0` nothing, `1` the chunks given here, `2` those in the temporary key, `3` those of
-    ///      the entry that is there · 4 ms until Redis forgets the entry · 5 ms for which it is fresh · 6 ms for which it may
-    ///      be served while somebody asks the origin, the fresh ones included · 7 m · 8 channel · 9 message ·
+    /// ARGV 1 owner · 2 token · 3 keep: `0` nothing, `1` the chunks given here, `2` those in the temporary key, `3`
+    ///      those of the existing entry · 4 ms until Redis deletes the entry · 5 ms for which it is fresh · 6 ms for
+    ///      which it may be served while it is revalidated, including the fresh ones · 7 m · 8 channel · 9 message ·
     ///      10 number of chunks · 11… the chunks, or for `3` the checksum that the entry's m must have
     /// Returns `ok`, or `stale`: a newer flight has begun or ended, and nothing but the temporary key has changed; or
-    ///      `torn`: chunks of the temporary key are missing, or the entry is gone whose chunks were to be kept, so that the
-    ///      flight has ended without an entry of its own.
-    /// After keeping nothing the entry of an earlier flight is gone too, and a mark lets those who waited go side by side
-    /// for ten seconds, and not one after the other. Who has a copy is told of that, as `-` and the message.
+    ///      `torn`: chunks of the temporary key are missing, or the entry whose chunks were to be kept is gone, so that
+    ///      the flight has ended without an entry of its own.
+    /// After keeping nothing, the entry of an earlier flight is deleted too, and for ten seconds a mark lets the
+    /// waiters lead in parallel instead of one after the other. The deletion is published as `-` and the message, for
+    /// near caches that hold a copy.
     static let finish = RedisScript(
         name: "finishFlight",
         source: """
@@ -149,7 +152,7 @@ enum FlightScripts {
             """
     )
 
-    /// Deletes an entry that is damaged, unless another has taken its place since it was read.
+    /// Deletes a damaged entry, unless another has replaced it since it was read.
     ///
     /// KEYS 1 entry
     /// ARGV 1 m as it was read
@@ -163,15 +166,15 @@ enum FlightScripts {
             """
     )
 
-    /// Ends a flight without an entry, remembers why for a moment, and tells those who wait, if anybody does.
+    /// Ends a flight without an entry, remembers the failure for a moment, and notifies the waiters, if there are any.
     ///
     /// KEYS 1 flight · 2 negative · 3 entry
-    /// ARGV 1 owner · 2 token · 3 ms to remember; 0 for the waiters alone, which have ten seconds; -1 leaves what is
-    ///      remembered · 4 why, a JSON object with a field or more · 5 channel · 6 message ·
-    ///      7 `1` if the entry of an earlier flight is no longer valid: it is deleted and reported · 8 `b` if it
-    ///      answers everybody while it is remembered, else `k`
-    /// Returns `ok`, or `stale` where the flight is not the owner's any more.
-    /// After: the JSON has the fields `at` (ms), `token` and `kind` (ARGV 8, or `w` for those who wait) in front.
+    /// ARGV 1 owner · 2 token · 3 ms to remember; 0 for the waiters alone, which have ten seconds; -1 leaves a
+    ///      remembered failure as it is · 4 error, a JSON object with at least one field · 5 channel · 6 message ·
+    ///      7 `1` if the entry of an earlier flight is no longer valid: it is deleted, and the deletion is published ·
+    ///      8 `b` if the failure answers every request while it is remembered, else `k`
+    /// Returns `ok`, or `stale` if the owner no longer holds the flight.
+    /// After: the JSON has the fields `at` (ms), `token` and `kind` (ARGV 8, or `w` for the waiters alone) in front.
     static let fail = RedisScript(
         name: "failFlight",
         source: """
@@ -199,10 +202,10 @@ enum FlightScripts {
             """
     )
 
-    /// Replaces what is remembered of a failure, without a flight.
+    /// Replaces the remembered failure of a key, without a flight.
     ///
     /// KEYS 1 negative
-    /// ARGV 1 ms to remember, 0 to forget · 2 why, as for `fail` · 3 `b` or `k`, as for `fail`
+    /// ARGV 1 ms to remember, 0 to forget · 2 error, as for `fail` · 3 `b` or `k`, as for `fail`
     /// Returns 1 if a failure is remembered now, else 0.
     static let remember = RedisScript(
         name: "rememberFailure",

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Who waits in this process for which flight to land.
+/// Waiters in this process, by the key of the flight that they wait for.
 final class FlightWaiters: Sendable {
     private struct State {
         var waiting: [String: [Int: Waiter]] = [:]
@@ -13,7 +13,7 @@ final class FlightWaiters: Sendable {
 
     private let state = Mutex(State())
 
-    /// Registers before the flight is looked at, so that a landing between the look and the wait is not missed.
+    /// Registers before the flight is looked up, so that a landing between the lookup and the wait is not missed.
     func register(_ key: String) -> Int {
         state.withLock { state in
             state.nextTicket += 1
@@ -29,12 +29,12 @@ final class FlightWaiters: Sendable {
         }
     }
 
-    /// Waits for the landing, at most so long, and unregisters.
+    /// Waits for the landing, no longer than `limit`, and unregisters.
     func wait(_ key: String, _ ticket: Int, atMost limit: Duration) async {
         guard let waiter = state.withLock({ $0.waiting[key]?[ticket] }) else { return }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await waiter.landed.wait() }
-            // Cancelled by the landing, or run out: the two ends of the wait.
+            // Cancelled by the landing, or timed out: either ends the wait.
             group.addTask { try? await Task.sleep(for: limit) }
             await group.next()
             group.cancelAll()
@@ -46,7 +46,7 @@ final class FlightWaiters: Sendable {
         for waiter in state.withLock({ $0.waiting[key].map { Array($0.values) } ?? [] }) { waiter.landed.fire() }
     }
 
-    /// The subscription was down: nobody knows what landed meanwhile, so everybody looks again.
+    /// Wakes all waiters, so that they look again: the subscription was down, and landings meanwhile were missed.
     func wakeAll() {
         for waiter in state.withLock({ $0.waiting.values.flatMap(\.values) }) { waiter.landed.fire() }
     }

@@ -4,11 +4,11 @@ public import MegatonPipeline
 internal import MegatonRedis
 internal import NIOCore
 
-// How flights end without an entry, and what is remembered of that.
+// Flights that end without an entry, and the failures that are remembered of them.
 extension InFlightLock {
     /// Ends a flight without an entry.
     ///
-    /// - Parameter error: nil if nothing failed: what is remembered stays.
+    /// - Parameter error: nil if nothing failed; a remembered failure then stays.
     func end(_ lead: FlightLead, error: ImagePipeline.Error?) async {
         guard let token = lead.token, !lead.isUnlocked else { return }
         let memory = error.flatMap { RememberedFailure.memory(of: $0, for: lead.key, negatives) }
@@ -28,7 +28,7 @@ extension InFlightLock {
             )
             await note(.land, lead, "failed")
         } catch {
-            // The lease ends the flight in our place.
+            // The flight ends when its lease expires.
             logger.debug("a flight was not ended", metadata: [LogKey.error: "\(error)"])
         }
     }

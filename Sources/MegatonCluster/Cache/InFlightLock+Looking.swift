@@ -2,12 +2,13 @@ internal import Logging
 public import MegatonPipeline
 internal import MegatonRedis
 
-// For images that are made step by step, outside of jobs: what is there may save steps, and nothing is locked for them.
+// Lookups for images that are made step by step outside of jobs: cached data may save steps, and nothing is locked.
 extension InFlightLock {
-    /// What is fresh of these keys, in one round trip, and one more for each entry above a chunk.
+    /// Fresh entries of these keys, in one round trip, and one more for every four chunks that an entry has beyond its
+    /// first.
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, findsStale: false) }
 
-    /// As `lookUp(_:)`, with what is no longer fresh.
+    /// Entries of these keys as in `lookUp(_:)`, stale ones included.
     public func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, findsStale: true) }
 
     private func look(_ keys: [CacheKey], findsStale: Bool) async -> [CachedData?] {
@@ -33,15 +34,16 @@ extension InFlightLock {
         guard let fields = reply.array, fields.count == 3 else { return nil }
         var entry = try await cache.read(CacheNames.entry(key), header: fields[1], first: fields[2])
         let left = Double(fields[0].int ?? 0) / 1000
-        // A stale one keeps its lifetime, as of `begin`.
+        // A stale entry keeps its lifetime, as in `begin`.
         if left > 0 { entry?.metadata.lifetime = left } else { entry?.staleness = -left }
         return entry
     }
 
-    /// Keeps an entry as the leader of its flight. Where somebody else leads, his is kept; where there is a fresh one, that.
+    /// Stores an entry as the leader of its flight. If another caller leads, its entry is kept; a fresh entry is kept
+    /// too.
     @discardableResult
     public func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
-        // It is newer than any failure that is remembered.
+        // No remembered failure counts: the entry is newer.
         switch await begin([key], after: [], maximumFailureAge: .zero).first {
         case .lead(let lead)?, .stale(_, let lead?)?: return await finish([(lead, entry)]).contains(key)
         case .wait(let flight)?: await abandon(flight)

@@ -3,7 +3,7 @@ internal import MegatonPipeline
 internal import MegatonRedis
 import Synchronization
 
-// A flight is its leader's as long as he says so.
+// Heartbeat of the leases: a leader holds its flight as long as it renews it.
 extension InFlightLock {
     func renew() async {
         while !Task.isCancelled {
@@ -12,7 +12,7 @@ extension InFlightLock {
         }
     }
 
-    /// Prolongs all that this process leads, in one round trip.
+    /// Renews all flights that this process leads, in one round trip.
     func renewLeads() async {
         let leads = leading.withLock { Array($0) }
         if leads.isEmpty { return }

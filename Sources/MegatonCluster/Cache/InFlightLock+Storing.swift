@@ -3,16 +3,16 @@ internal import MegatonPipeline
 internal import MegatonRedis
 internal import NIOCore
 
-// How what a flight has brought gets into the cache: its bytes first, then the end of the flight, in one round trip unless
-// the entry is large.
+// Writes of entries to the cache: the bytes first, then the end of the flight, in one round trip unless the entry is
+// large.
 extension InFlightLock {
-    /// An entry that can be revalidated is kept so long beyond its freshness at the least, seconds.
+    /// Minimum time for which an entry with a validator is kept beyond its freshness, seconds.
     private static let shortestRetention: Double = 24 * 3600
-    /// Bytes up to which an entry goes through the script that ends the flight. What is larger is put beside first, in the
-    /// same round trip: Lua would copy it twice.
+    /// Largest entry that goes through the script that ends the flight, bytes. A larger one is written to a temporary
+    /// key first, in the same round trip: Lua would copy it twice.
     private static let scriptLimit = 8 * 1024
 
-    /// Whether an entry is the lead's stale one with other metadata: what is there in Redis need not be sent again.
+    /// Whether an entry is the lead's stale one with other metadata, so that its bytes in Redis need not be sent again.
     static func hasBytes(of lead: FlightLead, _ entry: CachedData?) -> Bool {
         entry?.checksum != nil && entry?.checksum == lead.stale?.checksum
     }
@@ -60,18 +60,19 @@ extension InFlightLock {
             after: before,
             calls: [(keys, arguments + pieces)]
         )
-        // First that of the bytes, which says more: without them the script has ended the flight as torn.
+        // The replies to the chunk writes name the cause: without the chunks the script has ended the flight as torn.
         try RedisDataCache.check(replies.commands)
         try RedisDataCache.check(replies.calls)
         return replies.calls[0].string ?? ""
     }
 
-    /// Until Redis forgets an entry, until it is stale, and until it is no longer served while somebody asks; ms.
+    /// Milliseconds until Redis deletes an entry, until it is stale, and until it is no longer served while it is
+    /// revalidated.
     private func times(_ metadata: CachedData.Metadata?) -> [RedisArgument] {
         guard let metadata else { return ["0", "0", "0"] }
         let fresh = Self.bounded(metadata.lifetime)
         let (served, onError) = (Self.bounded(metadata.staleWhileRevalidate), Self.bounded(metadata.staleIfError))
-        // A validator is of use as long as the origin may still know it; nobody can tell how long that is.
+        // A validator is useful as long as the origin may still know it, and that time is unknown.
         let hasValidator = metadata.etag != nil || metadata.lastModified != nil
         let asked = hasValidator ? max(fresh, Self.shortestRetention) : 0
         let kept = Duration.seconds(fresh + max(served, onError, asked)).wholeMilliseconds
@@ -80,6 +81,6 @@ extension InFlightLock {
             .int(Duration.seconds(fresh).wholeMilliseconds), .int(Duration.seconds(fresh + served).wholeMilliseconds),
         ]
     }
-    /// Seconds that can be counted in milliseconds, whatever a cache entry says: a century at the most.
+    /// Seconds of a cache entry, limited to a century so that they can be counted in milliseconds.
     private static func bounded(_ seconds: Double?) -> Double { min(max(0, seconds ?? 0), 100 * 365 * 24 * 3600) }
 }

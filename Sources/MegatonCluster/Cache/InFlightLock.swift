@@ -5,10 +5,10 @@ internal import MegatonRedis
 public import NIOCore
 import Synchronization
 
-/// One fetch and one render per key in the whole cluster: `FlightCoordinating` on the cache Redis.
+/// Single flight for the whole cluster, one fetch and one render per key: `FlightCoordinating` on the cache Redis.
 ///
-/// An efficiency lock, never a correctness one: a write by a leader whose flight is no longer his is refused, and where
-/// the cache Redis cannot be reached everybody leads.
+/// The lock saves work; correctness never depends on it. A write by a leader that has lost its flight is refused, and
+/// every caller leads if the cache Redis cannot be reached.
 public final class InFlightLock: FlightCoordinating {
     let cache: RedisDataCache
     let owner: String
@@ -17,22 +17,25 @@ public final class InFlightLock: FlightCoordinating {
     let logger: Logger
     let statistics: StatisticsRecorder?
     private let history: History?
-    /// Whether interrupted downloads leave their beginnings in this cache too.
+    /// Whether partial downloads are stored in this cache too.
     private let keepsPartials: Bool
     private let waiters = FlightWaiters()
     private let deletions = DeletionObservers()
     private let subscriber: RedisSubscriber
-    /// What this process leads: renewed until it lands. Bounded by the jobs that run.
+    /// Flights that this process leads, renewed until they land. Bounded by the jobs that run.
     let leading = Mutex<Set<FlightLead>>([])
 
-    /// A lost message costs so much at the most.
+    /// Longest sleep of a waiter before it looks again: the delay that a lost message causes at most.
     private static let longestSleep: Duration = .seconds(2)
-    /// What a waiter adds to the lease's end at random, so that not all look at the same moment.
+    /// Seconds, chosen at random, that a waiter adds to the end of the lease, so that waiters do not all look at the
+    /// same moment.
     private static let jitter = 0.0...0.2
 
+    /// Creates the lock; `run` must be active for landings to be noticed and leases to be renewed.
+    ///
     /// - Parameters:
-    ///   - owner: of this process: `host:pid:random`.
-    ///   - lease: how long a leader that died holds up the others.
+    ///   - owner: this process, as `host:pid:random`.
+    ///   - lease: time for which a leader that died delays its waiters.
     public convenience init(
         cache: RedisDataCache,
         owner: String,
@@ -88,7 +91,7 @@ public final class InFlightLock: FlightCoordinating {
         )
     }
 
-    /// Listens for landings and renews what is led, until the task is cancelled.
+    /// Listens for landings and renews the leases of the flights that this process leads, until the task is cancelled.
     public func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.subscriber.run() }
@@ -125,8 +128,8 @@ public final class InFlightLock: FlightCoordinating {
                     )
                 }
             )
-            // All of them before any is read: a stale entry may be large, and the others are to be renewed meanwhile. Without
-            // the stale bytes, as they are only renewed from here.
+            // All leads are registered before any entry is read: a stale entry may be large, and the other leases must
+            // be renewed meanwhile. These leads lack the stale bytes, as they only serve for renewal.
             let leads = zip(keys, replies).compactMap { key, reply in
                 Self.token(reply).map { FlightLead(key: key, token: $0) }
             }
@@ -156,7 +159,8 @@ public final class InFlightLock: FlightCoordinating {
         await waiters.wait(flight.key.description, flight.ticket, atMost: limit)
     }
 
-    // Asynchronous, though nothing waits: where a caller may wait Swift prefers the default, which is.
+    // `async` although nothing suspends: in an asynchronous context Swift would prefer the protocol's default, which is
+    // `async`.
     public func abandon(_ flight: FlightWait) async {
         waiters.unregister(flight.key.description, flight.ticket)
     }
@@ -166,9 +170,10 @@ public final class InFlightLock: FlightCoordinating {
         var kept: Set<CacheKey> = []
         for (lead, entry) in entries {
             guard let token = lead.token else { continue }
-            // There is no flight to end: without an entry the mark of the last response stays.
+            // An unlocked lead has no flight to end: without an entry, the `uncacheable` mark of the last response
+            // stays.
             if lead.isUnlocked, entry.map(isKeepable) != true { continue }
-            // Renewed until it is stored: many chunks take their time.
+            // Renewed until the entry is stored: writing many chunks takes time.
             defer { leading.withLock { _ = $0.remove(lead) } }
             do {
                 let answer = try await store(lead, token, entry)
@@ -185,7 +190,8 @@ public final class InFlightLock: FlightCoordinating {
             } catch {
                 statistics?.add("cache_errors", 1)
                 logger.debug("an entry was not kept", metadata: [LogKey.error: "\(error)"])
-                // Out of memory, say: the flight must end all the same, or those who wait do so for its whole lease.
+                // Redis is out of memory, for example: the flight must end all the same, or its waiters wait for the
+                // whole lease.
                 await end(lead, error: nil)
             }
         }
@@ -200,14 +206,15 @@ public final class InFlightLock: FlightCoordinating {
         }
     }
 
-    /// Heard while `run` listens. Whoever deletes entries in Redis by hand tells nobody.
+    /// Reports deletions while `run` listens. Entries that an operator deletes in Redis by hand are not reported.
     public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         deletions.add(handler)
     }
 
     // MARK: -
 
-    /// What cannot be read or understood is led without a lock, for this key alone: the others' flights are theirs.
+    /// Falls back to a lead without a lock if the reply cannot be read, for this key alone: the flights of other keys
+    /// stay valid.
     private func decide(
         _ key: CacheKey,
         _ ticket: Int,
@@ -236,17 +243,17 @@ public final class InFlightLock: FlightCoordinating {
         switch word {
         case "hit" where fields.count == 4:
             if var entry = try await cache.read(CacheNames.entry(key), header: fields[2], first: fields[3]) {
-                // What is made of it must not live longer than it does itself.
+                // Data derived from the entry must not outlive it.
                 entry.metadata.lifetime = Double(fields[1].int ?? 0) / 1000
                 statistics?.add("hits", 1)
                 return .hit(entry)
             }
-            // Damaged or gone since: made again, without a lock for this once.
+            // Damaged, or deleted since: made again, this time without a lock.
             statistics?.add("misses", 1)
             return .lead(FlightLead(key: key, token: nil))
         case "failed" where fields.count == 3 || fields.count == 6,
             "shared" where fields.count == 3 || fields.count == 6:
-            // Who has waited for the flight gets its failure as the leader does.
+            // A waiter of the flight receives its failure as the leader does, not as a remembered one.
             let fresh = word == "shared" ? RememberedFailure(fields[1])?.error : nil
             let error = fresh ?? RememberedFailure.told(fields[1], millisecondsLeft: fields[2].int ?? 0)
             if let old = await stale(key, fields.dropFirst(3)),
@@ -283,15 +290,15 @@ public final class InFlightLock: FlightCoordinating {
         }
     }
 
-    /// Of a reply that gives the lead.
+    /// The token, if the reply makes the caller the leader.
     private static func token(_ reply: RedisValue) -> Int? {
         guard let fields = reply.array, fields.count >= 2, fields[0].string == "lead" else { return nil }
         return fields[1].int
     }
 
-    /// The entry that is no longer fresh, where the script gave one: for how long (ms), m, chunk 0.
+    /// The stale entry, if the script returned one: ms since it became stale, m, chunk 0.
     ///
-    /// Nil also where it cannot be read: neither a lead nor a wait must be lost for that.
+    /// Nil also if it cannot be read: neither a lead nor a wait must be lost for that.
     private func stale(_ key: CacheKey, _ fields: ArraySlice<RedisValue>) async -> CachedData? {
         let fields = Array(fields)
         guard fields.count == 3 else { return nil }

@@ -4,18 +4,19 @@ public import MegatonPipeline
 public import MegatonRedis
 internal import NIOCore
 
-/// A cache that all processes share: `DataCaching` on the cache Redis, and the store beneath `InFlightLock`.
+/// A cache that all processes share: `DataCaching` on the cache Redis, and the storage of `InFlightLock`.
 ///
-/// A cache that cannot be reached has missed: work goes on without it, and the statistics say so.
+/// If Redis cannot be reached, every lookup is a miss: work continues without the cache, and the statistics count the
+/// errors.
 public final class RedisDataCache: DataCaching {
-    /// Limits.
+    /// Limits of the cache.
     public struct Configuration: Sendable {
-        /// Larger entries are not kept, bytes.
+        /// Maximum size of an entry that is stored, bytes.
         public var maximumEntrySize = 32 * 1024 * 1024
-        /// After so long Redis forgets an entry, fresh or not. Every key has a time-out, so that `volatile-*` policies
-        /// can evict it.
+        /// Time to live of an entry in Redis, fresh or not. Every key has one, so that `volatile-*` policies can evict
+        /// it.
         public var lifetime: Duration = .seconds(30 * 24 * 3600)
-        /// Where large entries are while they are in use: see `ImagePipeline.Configuration.temporaryDirectory`.
+        /// Directory of large entries while they are in use: see `ImagePipeline.Configuration.temporaryDirectory`.
         public var temporaryDirectory: URL?
 
         public init() {}
@@ -26,9 +27,9 @@ public final class RedisDataCache: DataCaching {
     private let logger: Logger
     private let statistics: StatisticsRecorder?
 
-    /// Chunks written or read in one command at the most; larger entries are streamed.
+    /// Maximum number of chunks written or read in one command; larger entries are streamed.
     static let chunksAtOnce = 4
-    /// A large entry that is not finished by then is dropped, ms.
+    /// Time after which a large entry that is not finished is dropped, ms.
     static let temporaryLifetime = 60_000
 
     public convenience init(_ configuration: Configuration = Configuration(), redis: RedisClient, logger: Logger) {
@@ -42,7 +43,7 @@ public final class RedisDataCache: DataCaching {
         self.statistics = statistics
     }
 
-    /// The same cache for the beginnings of interrupted downloads: after a day nobody goes on with one.
+    /// This cache for partial downloads, with a lifetime of one day: older ones are not resumed.
     func forPartials() -> RedisDataCache {
         var configuration = configuration
         configuration.lifetime = .seconds(24 * 3600)
@@ -58,7 +59,7 @@ public final class RedisDataCache: DataCaching {
         await cachedData(for: [key])[0]
     }
 
-    /// One round trip, and one more for each entry above a chunk.
+    /// Loads entries in one round trip, and one more for every four chunks that an entry has beyond its first.
     public func cachedData(for keys: [String]) async -> [Data?] {
         let names = keys.map(Self.name)
         do {
@@ -128,13 +129,13 @@ public final class RedisDataCache: DataCaching {
 
     // MARK: - Entries
 
-    /// Reads an entry whose header and first chunk are here already. The bytes of a large one are in a file, those of
-    /// others in memory.
+    /// Reads an entry of which the caller already has the header and the first chunk. The bytes of a large entry are in
+    /// a file, those of others in memory.
     ///
-    /// - Returns: nil where there is none; also where it is damaged: it is deleted then.
+    /// - Returns: nil if there is no entry, or if it is damaged; a damaged one is deleted.
     func read(_ name: String, header: RedisValue, first: RedisValue) async throws(RedisError) -> CachedData? {
         guard let bytes = header.buffer else { return nil }
-        // One that cannot be read is dropped, which tells of it.
+        // An entry with an unreadable header is dropped, which logs it.
         guard let header = CacheEntry.Header(json: bytes),
             (0...configuration.maximumEntrySize).contains(header.length)
         else { return try await drop(name, bytes, why: "its metadata cannot be read") }
@@ -142,19 +143,19 @@ public final class RedisDataCache: DataCaching {
         var readCount = chunks.count
         let count = CacheEntry.chunkCount(header.length)
         let isLarge = header.length > EntrySpool.threshold
-        // Nil also if no file can be made: then it is held in memory, as a download is.
+        // Nil also if no file can be created: the entry is then held in memory, as a download is.
         var spool = isLarge ? await EntrySpool(in: configuration.temporaryDirectory?.path) : nil
         while readCount < count {
             if isLarge, Task.isCancelled { return nil }
             let fields = (readCount..<min(count, readCount + Self.chunksAtOnce)).map { RedisArgument.int($0) }
             let reply = try await redis.send(RedisCommand(["HMGET", .string(name)] + fields))
             let next = (reply.array ?? []).compactMap(\.buffer)
-            // Evicted or replaced while we read, or torn: a miss in any case.
+            // Evicted, replaced during the read, or torn: a miss in each case.
             guard next.count == fields.count else { return try await drop(name, bytes, why: "chunks are missing") }
             chunks += next
             readCount += next.count
             guard spool != nil else { continue }
-            // The disk is full, say: once more from the beginning, in memory.
+            // The disk is full, for example: start again from the first chunk, in memory.
             if await spool?.append(chunks) != true { (spool, readCount) = (nil, 0) }
             chunks = []
         }
@@ -163,7 +164,7 @@ public final class RedisDataCache: DataCaching {
             do {
                 found = try await spool.entry(header)
             } catch {
-                // That says nothing of what is in Redis.
+                // A local file error says nothing about the entry in Redis.
                 missed(error)
                 return nil
             }
@@ -178,7 +179,7 @@ public final class RedisDataCache: DataCaching {
         return try await drop(name, bytes, why: "its checksum is wrong")
     }
 
-    /// Deletes what is damaged, unless it has been replaced meanwhile.
+    /// Deletes a damaged entry, unless it has been replaced since it was read.
     private func drop(_ name: String, _ header: ByteBuffer, why: String) async throws(RedisError) -> CachedData? {
         if try await redis.run(FlightScripts.drop, keys: [name], arguments: [.buffer(header)]).int == 1 {
             logger.warning(
@@ -201,17 +202,17 @@ public final class RedisDataCache: DataCaching {
         try Self.check(await redis.pipeline(transaction))
     }
 
-    /// The errors of a pipeline that may end with a transaction.
+    /// Checks the replies of a pipeline that may end with a transaction.
     ///
-    /// - Throws: the first; also what EXEC answers one of its commands, which is no error of EXEC.
+    /// - Throws: the first error, including the error of one command in the reply to EXEC, which itself succeeds.
     static func check(_ replies: [RedisValue]) throws(RedisError) {
-        // Those that were refused at once come before what the transaction says of them.
+        // The error of a command that was refused when queued names the cause; the error of EXEC after it does not.
         for case .error(let text) in replies { throw RedisError(reply: text) }
         for case .error(let text) in replies.last?.array ?? [] { throw RedisError(reply: text) }
     }
 
-    /// What puts some of an entry's chunks under a temporary name, where they are forgotten unless the entry gets finished:
-    /// a transaction, as of two commands the first one alone may arrive, and nobody would ever forget them.
+    /// Commands that write some chunks of an entry to a temporary key, which expires unless the entry is finished. They
+    /// are a transaction: of two separate commands the first alone may arrive, and the key would never expire.
     static func writing(_ chunks: ArraySlice<ByteBuffer>, to name: String) -> [RedisCommand] {
         var fields = chunks.indices.flatMap { [RedisArgument.int($0), .buffer(chunks[$0])] }
         if fields.isEmpty { fields = ["0", .buffer(ByteBuffer())] }
@@ -220,12 +221,12 @@ public final class RedisDataCache: DataCaching {
         ])
     }
 
-    /// All of them or none, also where the connection breaks among them.
+    /// Wraps commands so that all of them take effect or none, even if the connection breaks in between.
     private static func transaction(_ commands: [RedisCommand]) -> [RedisCommand] {
         [RedisCommand(["MULTI"])] + commands + [RedisCommand(["EXEC"])]
     }
 
-    /// Where the beginning of an original is kept whose download was interrupted.
+    /// The key of the partial download of an original.
     static func name(ofPartial original: CacheKey) -> String { name(CacheKey.partial(of: original).description) }
 
     private static func name(_ key: String) -> String {

@@ -3,15 +3,15 @@ internal import MegatonPipeline
 internal import MegatonRedis
 internal import NIOCore
 
-/// A failure as the cache Redis remembers it: the error's JSON, with fields in front that the scripts set and read.
+/// A failure as the cache Redis stores it: the error's JSON, with fields in front that the scripts set and read.
 struct RememberedFailure {
-    /// Whom the failure answers.
+    /// Requests that the failure answers.
     enum Kind: String {
         /// Any request that accepts its age.
         case usual = "k"
-        /// Everybody: the origin asked not to be asked again before.
+        /// Every request: the origin asked for no further request before that time.
         case binding = "b"
-        /// Those who waited for its flight.
+        /// Requests that waited for its flight.
         case waiters = "w"
     }
 
@@ -22,26 +22,26 @@ struct RememberedFailure {
         let kind: String?
     }
 
-    /// - Returns: nil if the value is no failure, or cannot be read.
+    /// - Returns: nil if the value is not a failure, or cannot be read.
     init?(_ value: RedisValue) {
         guard let data = value.buffer.map({ Data($0.readableBytesView) }) else { return nil }
-        // Of another version, or the mark of what must not be kept: no failure that this version knows.
+        // From another version, or the `uncacheable` mark: not a failure that this version knows.
         guard let error = try? JSONDecoder().decode(ImagePipeline.Error.self, from: data) else { return nil }
         self.error = error
         // Earlier versions set no kind.
         kind = (try? JSONDecoder().decode(Fields.self, from: data).kind).flatMap(Kind.init) ?? .usual
     }
 
-    /// How long an error is remembered and for whom.
+    /// The time for which an error is remembered, and the requests that it then answers.
     ///
-    /// - Returns: nil if what is remembered is not changed.
+    /// - Returns: nil if the remembered failure does not change.
     static func memory(
         of error: ImagePipeline.Error,
         for key: CacheKey,
         _ policy: NegativePolicy
     ) -> (lifetime: Duration, kind: Kind)? {
         guard var lifetime = policy.lifetime(of: error) else { return nil }
-        // The original's key remembers why it could not be loaded, for all renditions of it.
+        // A load failure is remembered under the original's key, for all renditions of it.
         if key.kind == .rendition, error.stage == .load { lifetime = .zero }
         let isBinding = error.requestedDelay ?? 0 > 0 && error.remembered == nil && lifetime > .zero
         return (lifetime, isBinding ? .binding : .usual)
@@ -49,7 +49,7 @@ struct RememberedFailure {
 
     /// The error as it is reported to a later request.
     ///
-    /// - Parameter millisecondsLeft: until it is forgotten.
+    /// - Parameter millisecondsLeft: time until the failure is forgotten.
     static func told(_ value: RedisValue, millisecondsLeft: Int) -> ImagePipeline.Error {
         let left = Double(max(0, millisecondsLeft)) / 1000
         guard let failure = RememberedFailure(value) else {
@@ -59,7 +59,7 @@ struct RememberedFailure {
         }
         var error = failure.error
         error.message += " (remembered for another \(Int(left.rounded(.up))) s)"
-        // The time that is left, not the whole time that was asked for.
+        // The remaining time, not the whole delay that the origin named.
         error.retryAfter = left
         error.requestedDelay = failure.kind == .binding ? left : nil
         error.remembered = left
