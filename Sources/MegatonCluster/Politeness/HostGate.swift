@@ -4,11 +4,12 @@ public import MegatonPipeline
 public import MegatonRedis
 import Synchronization
 
-/// Politeness towards origins, shared by the whole cluster: rate, concurrency, Retry-After, and a circuit breaker.
+/// Rate limiter of requests to origins, shared by the whole cluster: rate, concurrency, Retry-After, and a circuit
+/// breaker.
 ///
-/// Asked by whoever is about to fetch, not at admission: what a cache has costs its host nothing. A job that must wait
-/// goes back with the time at which its turn is likely to be, so that a throttled host holds no place in any worker.
-/// Where the control Redis cannot be reached everybody may pass.
+/// The caller acquires a permit right before it fetches, not at admission: data in a cache costs its host nothing. A
+/// job that must wait goes back to the queue with the time at which its turn is likely to be, so that a throttled host
+/// occupies no slot of any worker. If the control Redis cannot be reached, every request may pass.
 public final class HostGate: OriginGating {
     private let redis: RedisClient
     private let keys: QueueKeys
@@ -17,36 +18,36 @@ public final class HostGate: OriginGating {
     private let statistics: StatisticsRecorder?
     private let history: History?
     private let state = Mutex(State())
-    /// Fired when a pass is kept for the next request.
+    /// Signaled when a permit is kept for the next request.
     private let hasSpares = Trigger()
 
-    /// A pass in use.
+    /// A permit in use.
     private struct Use {
         let began: ContinuousClock.Instant
-        /// By Redis, for this request or one before.
+        /// When Redis granted it, for this request or an earlier one.
         let given: ContinuousClock.Instant
-        /// Whether the host was well then, and far from its limits.
+        /// Whether the host was healthy then, and far from its limits.
         let isCalm: Bool
-        /// The requested time, as a number that fits into a double of Lua.
+        /// The requested path and query, as a number that fits into a double of Lua.
         let path: Int
     }
 
     private struct State {
-        /// What this process uses: renewed until it is given back. Bounded by the fetches that are under way.
+        /// Permits that this process uses, renewed until they are released. Bounded by the fetches in progress.
         var held: [OriginPass: Use] = [:]
         var spares = SparePasses()
-        /// Whether there is somebody who gives spare ones back.
+        /// Whether `run` is active, which releases spare permits.
         var isRunning = false
     }
 
-    /// A pass of somebody who died is forgotten after so long: until then it takes a place at its host.
+    /// Time after which Redis forgets the permit of a process that died; until then it occupies a slot of its host.
     static let passLifetime: Duration = .seconds(15)
     private static let renewInterval: Duration = .seconds(5)
-    /// Breaks in a row that cost a job no attempt: 5, 10 and 20 s with the usual limits.
+    /// Number of consecutive circuit openings that cost a job no attempt: 5, 10 and 20 s with the default limits.
     private static let freeBreaks = 3
-    /// What a 429 or 503 without a Retry-After is taken to mean.
+    /// Pause after a 429 or 503 without a Retry-After.
     private static let defaultPause: Duration = .seconds(1)
-    /// A Retry-After beyond it is not believed.
+    /// Longest pause; a longer Retry-After is cut to it.
     private static let longestPause: Duration = .seconds(NegativePolicy.longestRequestedDelay)
 
     public convenience init(redis: RedisClient, keys: QueueKeys, limits: HostLimits, logger: Logger) {
@@ -69,8 +70,10 @@ public final class HostGate: OriginGating {
         self.history = history
     }
 
-    /// - Throws: `.throttled` where the host's turn is later, or it was broken off a moment ago; `.unreachable` where it
-    ///   has been for long. Both say when to come back.
+    /// Acquires a permit for one request.
+    ///
+    /// - Throws: `.throttled` if the host's turn is later, or its circuit opened a moment ago; `.unreachable` if the
+    ///   circuit has been open for long. Both state when to retry.
     public func enter(_ url: URL) async throws(ImagePipeline.Error) -> OriginPass {
         let host = Self.name(of: url)
         let asked = ContinuousClock.now
@@ -87,7 +90,7 @@ public final class HostGate: OriginGating {
                 .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(burst),
                 .int(limits.concurrency), .int(limits.breakAfter), .int(Self.passLifetime.wholeMilliseconds),
             ]
-            // What this process has no more use for goes back on the way.
+            // The same round trip releases the permits that this process no longer uses.
             let replies = try await redis.run(
                 HostScripts.enter,
                 after: unused.map { leaving in
@@ -96,7 +99,7 @@ public final class HostGate: OriginGating {
                 },
                 calls: [([keys.rate, keys.fetching(host)], arguments)]
             )
-            // Redis has been restarted and does not know the script, say.
+            // A release failed: Redis was restarted and does not know the script, for example.
             let refused = zip(unused, replies.commands).filter { if case .error = $1 { true } else { false } }
             if !refused.isEmpty { await giveBack(unused: refused.map(\.0)) }
             unused = []
@@ -132,7 +135,7 @@ public final class HostGate: OriginGating {
             throw error
         case "open":
             statistics?.add("broken_off", 1)
-            // A short break is nobody's fault; a host that stays away uses attempts up, or its jobs would never end.
+            // A short outage costs no attempt. A host that stays away uses up attempts, or its jobs would never end.
             let isLong = fields.last?.int ?? 0 > Self.freeBreaks
             throw ImagePipeline.Error(
                 isLong ? .unreachable : .throttled,
@@ -149,7 +152,7 @@ public final class HostGate: OriginGating {
         }
     }
 
-    /// One that has served and may serve again; else what is to go back.
+    /// A spare permit that can be reused, or else the unused permits to release.
     private func spare(
         _ host: String,
         _ path: Int,
@@ -180,14 +183,16 @@ public final class HostGate: OriginGating {
         await giveBack([pass], outcome, took: use.map { $0.began.duration(to: now) } ?? .zero, path: use?.path ?? 0)
     }
 
-    /// What spare passes are given back with: their answers came a while ago, and others may know more of the host by now.
+    /// Outcome of spare permits: their responses came a while ago, and other processes may have newer results of the
+    /// host.
     private static let earlier: RedisArgument = "earlier"
 
     private func giveBack(unused: [SparePasses.Leaving]) async {
         if await !tell(unused.map { ending(of: $0) }) { keep(unused) }
     }
 
-    /// Tries again a moment later. Until they are back, or forgotten, they take places at their hosts.
+    /// Keeps permits for another release a moment later. Until they are released or expire, they occupy slots of their
+    /// hosts.
     private func keep(_ unused: [SparePasses.Leaving]) {
         let isKept = state.withLock { state in
             guard state.isRunning, !unused.isEmpty else { return false }
@@ -197,7 +202,7 @@ public final class HostGate: OriginGating {
         if isKept { hasSpares.fire() }
     }
 
-    /// - Parameter outcome: nil for spare ones.
+    /// - Parameter outcome: nil for spare permits.
     private func giveBack(
         _ passes: [OriginPass],
         _ outcome: OriginOutcome?,
@@ -215,13 +220,13 @@ public final class HostGate: OriginGating {
             }
         if await tell(passes.map { ending(of: $0, word, pause: pause, took: took, path: path) }) { return }
         let until = ContinuousClock.now + Self.passLifetime
-        // One without a token takes no place.
+        // A permit without a token occupies no slot.
         keep(passes.filter { $0.token?.isEmpty == false }.map { SparePasses.Leaving(pass: $0, until: until) })
     }
 
-    /// In one round trip.
+    /// Releases permits in one round trip.
     ///
-    /// - Returns: whether Redis has heard all of it.
+    /// - Returns: whether Redis acknowledged all of them.
     private func tell(_ endings: [(keys: [String], arguments: [RedisArgument])]) async -> Bool {
         do {
             let replies = try await redis.run(HostScripts.leave, calls: endings)
@@ -237,7 +242,7 @@ public final class HostGate: OriginGating {
         ending(of: leaving.pass, leaving.isLate ? "none" : Self.earlier)
     }
 
-    /// What the script `leave` is called with.
+    /// Keys and arguments for the script `leave`.
     private func ending(
         of pass: OriginPass,
         _ word: RedisArgument,
@@ -255,8 +260,8 @@ public final class HostGate: OriginGating {
         )
     }
 
-    /// Renews what is held, until the task is cancelled; without it a pass is forgotten after 15 s. Meanwhile a pass serves
-    /// several requests where its host is well; what is left of them goes back at the end.
+    /// Renews the permits in use until the task is cancelled; without renewal a permit expires after 15 s. While this
+    /// runs, a permit serves several requests if its host is healthy; at the end the remaining permits are released.
     public func run() async {
         state.withLock { $0.isRunning = true }
         await withTaskGroup(of: Void.self) { group in
@@ -272,7 +277,7 @@ public final class HostGate: OriginGating {
             state.isRunning = false
             return state.spares.removeAll(at: .now)
         }
-        if !left.isEmpty { await giveBack(unused: left) }  // What cannot go back now runs out by itself.
+        if !left.isEmpty { await giveBack(unused: left) }  // A permit that cannot be released now expires.
     }
 
     private func giveUnusedBack() async {
@@ -284,7 +289,7 @@ public final class HostGate: OriginGating {
         }
     }
 
-    /// Prolongs all passes of this process, in one round trip.
+    /// Renews all permits of this process in one round trip.
     func renew() async {
         let passes = state.withLock { Array($0.held.keys) }
         if passes.isEmpty { return }
@@ -304,15 +309,15 @@ public final class HostGate: OriginGating {
         }
     }
 
-    /// Of a slow rate no more than a second's worth at once.
+    /// At a slow rate, at most one second's worth of requests at once.
     private var burst: Int { min(limits.burst, max(1, Int(limits.rate ?? 1))) }
 
-    /// For the history, which tells URLs apart and shows no signature that stands in one: the host and a hash.
+    /// Label of a URL in the history, host and hash: it distinguishes URLs, and reveals no signature in one.
     static func label(of url: URL) -> String {
         "\(name(of: url))/\(CacheEntry.sha256(Data(url.absoluteString.utf8)).prefix(16))"
     }
 
-    /// The path and the query as a number from 1 up to 2⁴⁸.
+    /// The path and the query as a number from 1 to 2⁴⁸.
     private static func path(of url: URL) -> Int {
         let text = url.path(percentEncoded: true) + "?" + (url.query(percentEncoded: true) ?? "")
         return Int(CacheEntry.sha256(Data(text.utf8)).prefix(12), radix: 16).map { $0 + 1 } ?? 1

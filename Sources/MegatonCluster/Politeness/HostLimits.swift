@@ -1,16 +1,16 @@
-/// How hard one origin host may be asked by the whole cluster.
+/// Limits of the requests that the whole cluster sends to one origin host.
 public struct HostLimits: Sendable, Equatable {
-    /// Requests under way at a time, 1 or more.
+    /// Maximum number of concurrent requests, 1 or more.
     public var concurrency = 64
-    /// Requests a second; nil sets no limit.
+    /// Maximum number of requests per second; nil sets no limit.
     public var rate: Double?
-    /// Requests that may come at once after a quiet time, where there is a rate; no more than a second's worth in any case.
+    /// Number of requests that may be sent at once after an idle time, if there is a rate; at most one second's worth.
     public var burst = 8
-    /// Failures in a row (no connection, no answer in time, 5xx) after which the host is broken off.
+    /// Consecutive failures (no connection, no response in time, 5xx) that open the circuit breaker of the host.
     public var breakAfter = 10
-    /// How long it is broken off the first time; doubled each time a probe fails.
+    /// Time for which the circuit stays open at first; doubled each time a probe fails.
     public var breakTime: Duration = .seconds(5)
-    /// The longest time between two probes.
+    /// Maximum time between two probes.
     public var longestBreak: Duration = .seconds(300)
 
     public init() {}

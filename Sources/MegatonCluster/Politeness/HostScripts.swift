@@ -1,14 +1,14 @@
 internal import MegatonRedis
 
-/// The scripts of `HostGate`. A host's state is one field of the hash `rate`, ten numbers:
+/// Lua scripts of `HostGate`. A host's state is one field of the hash `rate`, ten numbers:
 ///
-/// `tat` µs, when the next request is due by the rate (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I) ·
-/// `slot` µs, up to when refused ones have been given a turn · `factor` 1/64 to 1, what is left of the limits ·
-/// `blocked` ms, nothing before that · `failures` in a row · `open` ms, broken off until then · `halved` ms, when the
-/// factor was halved last · `mean` µs, how long a request takes · `path` of the last 429 or 503, as a number, 0 for
-/// none · `counts` ms, until when one from another path means the whole host.
+/// `tat` µs, when the next request is due by the rate (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I)
+/// · `slot` µs, time up to which refused requests have been assigned a turn · `factor` 1/64 to 1, remaining fraction of
+/// the limits · `blocked` ms, no request before that time · `failures` consecutive ones · `open` ms, circuit open until
+/// then · `halved` ms, when the factor was last halved · `mean` µs, mean duration of a request · `path` of the last 429
+/// or 503, as a number, 0 for none · `counts` ms, time until which one from another path concerns the whole host.
 ///
-/// At most 10,000 hosts are remembered; one at random makes room, and is asked as if it were new.
+/// At most 10,000 hosts are remembered. A new one replaces a random one, which is then treated as new.
 enum HostScripts {
     private static let prelude = """
         local t = redis.call('TIME')
@@ -29,16 +29,18 @@ enum HostScripts {
 
         """
 
-    /// Asks for leave to fetch from a host.
+    /// Acquires a permit to fetch from a host.
     ///
     /// KEYS 1 rate · 2 fetching:<host>
-    /// ARGV 1 host · 2 token · 3 requests a second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that break it
-    ///      off · 7 ms after which a pass is forgotten
-    /// Returns {`go`, `1` where the host is well and less than half of its places are taken} · {`wait`, ms until its turn, ms
-    ///      for which the host still wants to be left alone} · {`open`, ms until the next probe, how many breaks in a row}.
-    /// After `go`: the token is in `fetching`, and the rate has counted it. After `wait`: a turn later than those of
-    /// all refused before, a minute ahead at the most and then anywhere in its second half, so that the refused do not come
-    /// back together. A host that is broken off lets one through at a time once its break is over: the probe.
+    /// ARGV 1 host · 2 token · 3 requests per second, 0 for no limit · 4 burst · 5 concurrency · 6 failures that open
+    ///      the circuit · 7 ms after which a permit expires
+    /// Returns {`go`, `1` if the host is healthy and fewer than half of its slots are taken} · {`wait`, ms until its
+    ///      turn, ms for which the host still asks for no requests} · {`open`, ms until the next probe, number of
+    ///      consecutive circuit openings}.
+    /// After `go`: the token is in `fetching`, and the rate has counted it. After `wait`: the turn is later than those
+    /// of all requests refused before, but at most a minute ahead, and from there on anywhere in the second half of
+    /// that minute, so that refused requests do not return together. Once its open time is over, a host with an open
+    /// circuit gets one request at a time: the probe.
     static let enter = RedisScript(
         name: "enter",
         source: "#!lua flags=allow-oom\n" + prelude + """
@@ -67,11 +69,11 @@ enum HostScripts {
             """
     )
 
-    /// Prolongs a pass.
+    /// Renews a permit.
     ///
     /// KEYS 1 fetching:<host>
-    /// ARGV 1 token · 2 ms after which it is forgotten
-    /// Returns 1, or 0 where it has been forgotten: its place may be another's, and it does not come back.
+    /// ARGV 1 token · 2 ms after which it expires
+    /// Returns 1, or 0 if it has expired: another request may hold its slot, and the permit is not restored.
     static let renew = RedisScript(
         name: "renewPass",
         source: """
@@ -84,18 +86,20 @@ enum HostScripts {
             """
     )
 
-    /// Gives a pass back, and says how it went.
+    /// Releases a permit and reports the outcome of its request.
     ///
     /// KEYS 1 rate · 2 fetching:<host>
-    /// ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` or `none` ·
-    ///      4 ms to leave it alone, of `throttled` · 5 failures that break it off · 6 ms of the first break · 7 ms of the longest · 8 µs that the request
-    ///      took, 0 if that is not known · 9 path that was asked for, as a number above 0; 0 if it is not known
-    /// Returns 1, or 0 where the pass had been forgotten; what it tells counts all the same.
-    /// After: a `throttled` counts for its path alone, unless one from another path came within its time, a minute at the
-    /// least. Then the host has half of its limits, halved once a second at the most, and nothing goes there before
-    /// the time it named; each answer gives a twentieth back. The given number of failures in a row breaks the host
-    /// off, and each failed probe for twice as long as before; what was under way when it was broken off says no more. Nor
-    /// does an answer from before: it ends a row of failures, but no break, and gives back nothing of the limits.
+    /// ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` or `none` · 4 ms
+    ///      to send no request, for `throttled` · 5 failures that open the circuit · 6 ms for which it is open at first
+    ///      · 7 maximum ms for which it is open · 8 µs that the request took, 0 if unknown · 9 requested path as a
+    ///      number above 0; 0 if unknown
+    /// Returns 1, or 0 if the permit had expired; its outcome counts all the same.
+    /// After: a `throttled` counts for its path alone, unless one from another path came within its time, at least a
+    /// minute. Then the limits of the host are halved, at most once a second, and it gets no request before the time it
+    /// named; each `answered` restores a twentieth. The given number of consecutive failures opens the circuit, and
+    /// each failed probe opens it for twice as long as before; failures of requests that were in progress when it
+    /// opened do not count. An `earlier` ends a row of failures, but does not close the circuit, and restores nothing
+    /// of the limits.
     static let leave = RedisScript(
         name: "leave",
         source: "#!lua flags=allow-oom\n" + prelude + """

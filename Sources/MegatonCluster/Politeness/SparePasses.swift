@@ -1,14 +1,15 @@
 internal import MegatonPipeline
 
-/// Passes whose request was answered and that may serve the next one of the same process to the same host, without a word to
-/// Redis. Without any effect of its own.
+/// Per-process cache of granted permits: a permit whose request was answered may serve the next request of this process
+/// to the same host, without asking Redis. Pure state, no I/O.
 ///
-/// A host that answers is asked for hundreds of pictures a second; two round trips for each would cost more than to fetch it.
-/// A pass serves for a moment after it was given, so that what others hear from the host counts here as soon.
+/// A host that answers gets hundreds of image requests a second; two round trips for each would cost more than the
+/// fetch. A permit is reused only for a moment after it was granted, so that outcomes in other processes soon count
+/// here too.
 struct SparePasses: Sendable {
-    /// From when a pass was given: after that Redis is asked anew.
+    /// Time after the grant in which a permit may be reused; later requests ask Redis again.
     static let lifetime: Duration = .milliseconds(250)
-    /// A pass that nobody has used for so long goes back.
+    /// Time after which an unused permit is released.
     static let rest: Duration = .milliseconds(50)
 
     private struct Spare {
@@ -17,32 +18,34 @@ struct SparePasses: Sendable {
         let since: ContinuousClock.Instant
     }
 
-    /// One that is to go back.
+    /// A permit to release.
     struct Leaving: Equatable {
         let pass: OriginPass
-        /// Redis has forgotten it by then, and there is nothing left to give.
+        /// Time at which Redis has forgotten the permit, and there is nothing left to release.
         let until: ContinuousClock.Instant
-        /// It could not go back before: by now its answer says nothing of the host.
+        /// Whether an earlier release failed: by now its response says nothing about the host.
         var isLate = false
     }
 
     private var spares: [String: [Spare]] = [:]
-    /// Hosts with which something was wrong, and when: what was given before is used no more.
+    /// Hosts with a failure, and its time: permits that were granted before are not reused.
     private var distrusted: [String: ContinuousClock.Instant] = [:]
-    /// Hosts whose answers Redis has not been told of, and when the last one came: failures count in a row, with no answer
-    /// between them.
+    /// Hosts with responses that were not reported to Redis, and the time of the last one: failures count only if no
+    /// response comes in between.
     private var untold: [String: ContinuousClock.Instant] = [:]
-    /// Those that could not go back.
+    /// Permits whose release failed.
     private var stuck: [Leaving] = []
 
     var isEmpty: Bool { spares.isEmpty && stuck.isEmpty }
 
-    /// - Parameter given: when Redis gave it.
-    /// - Returns: whether it is kept; else it is to go back now.
+    /// Stores a permit whose request was answered.
+    ///
+    /// - Parameter given: when Redis granted it.
+    /// - Returns: whether it is kept; otherwise the caller releases it now.
     mutating func put(_ pass: OriginPass, given: ContinuousClock.Instant, at now: ContinuousClock.Instant) -> Bool {
         let isDistrusted = distrusted[pass.host].map { given <= $0 } ?? false
         guard !isDistrusted, given.duration(to: now) < Self.lifetime else {
-            // It is told of this answer.
+            // Its release reports this response.
             untold[pass.host] = nil
             return false
         }
@@ -51,7 +54,7 @@ struct SparePasses: Sendable {
         return true
     }
 
-    /// The one that was put last, so that those that are too many go back.
+    /// Takes the permit that was put last, so that surplus ones stay unused and are released.
     mutating func take(_ host: String, at now: ContinuousClock.Instant) -> (
         pass: OriginPass, given: ContinuousClock.Instant
     )? {
@@ -61,8 +64,10 @@ struct SparePasses: Sendable {
         return (last.pass, last.given)
     }
 
-    /// - Returns: those of the host, which are to go back before the failure is told. Where there are none but answers to tell
-    ///   of, one that stands for nothing else.
+    /// Stops the reuse of permits that were granted to this host before.
+    ///
+    /// - Returns: the permits to release before the failure is reported. If there are only responses to report, one
+    ///   permit without a token.
     mutating func distrust(_ host: String, at now: ContinuousClock.Instant) -> [OriginPass] {
         distrusted[host] = now
         let passes = (spares.removeValue(forKey: host) ?? []).map(\.pass)
@@ -70,7 +75,7 @@ struct SparePasses: Sendable {
         return passes.isEmpty && isUntold ? [OriginPass(host: host, token: "")] : passes
     }
 
-    /// - Returns: those that are not used any more, which are to go back now.
+    /// - Returns: unused permits, to be released now.
     mutating func unused(at now: ContinuousClock.Instant) -> [Leaving] {
         distrusted = distrusted.filter { $0.value.duration(to: now) < Self.lifetime }
         untold = untold.filter { $0.value.duration(to: now) < Self.lifetime }
@@ -91,12 +96,13 @@ struct SparePasses: Sendable {
         return unused
     }
 
-    /// Keeps what could not go back, to be tried again with the next that are unused: it would take a place at its host.
+    /// Keeps permits whose release failed, to be released with the next unused ones: they would occupy slots of their
+    /// hosts.
     mutating func keep(_ leaving: [Leaving]) {
         stuck += leaving.map { Leaving(pass: $0.pass, until: $0.until, isLate: true) }
     }
 
-    /// - Returns: all that are left, which are to go back now.
+    /// - Returns: all remaining permits, to be released now.
     mutating func removeAll(at now: ContinuousClock.Instant) -> [Leaving] {
         defer { (spares, untold, stuck) = ([:], [:], []) }
         let fresh = spares.values.joined().map { Leaving(pass: $0.pass, until: now + HostGate.passLifetime) }
