@@ -1,15 +1,14 @@
-/// The planes of a JPEG: luma, and how many samples of it each sample of the two of colour stands for (ITU-T T.81, annex
-/// A.1.1).
+/// The planes of a JPEG: luma, and chroma at full or half resolution (ITU-T T.81, annex A.1.1).
 enum ChromaSampling: Sendable, Hashable {
     /// Luma alone.
     case grey
     case s444, s422, s420
 
-    /// Luma samples for each sample of colour, in a row.
+    /// Luma samples for each chroma sample, in a row.
     var horizontal: Int { self == .s422 || self == .s420 ? 2 : 1 }
-    /// Luma samples for each sample of colour, in a column.
+    /// Luma samples for each chroma sample, in a column.
     var vertical: Int { self == .s420 ? 2 : 1 }
     var planes: Int { self == .grey ? 1 : 3 }
-    /// Samples for each pixel, of all planes.
+    /// Samples for each pixel, summed over all planes.
     var samples: Double { self == .grey ? 1 : 1 + 2 / Double(horizontal * vertical) }
 }

@@ -1,12 +1,12 @@
-/// Reads what EXIF says of a picture: the one field that changes how it is rendered.
+/// Reads the one EXIF field that changes how an image is rendered: its orientation.
 enum EXIFReader {
     private static let orientationTag = 0x0112
-    /// Entries of a directory that are looked through. Cameras write a dozen.
+    /// Most entries of a directory that are read. Cameras write a dozen.
     private static let entryLimit = 256
 
-    /// EXIF's orientation, 1 to 8, as a TIFF header and its first directory say (TIFF 6.0 section 2); 1 without that field.
+    /// The orientation, 1 to 8, from the first directory of a TIFF header (TIFF 6.0 section 2); 1 without that field.
     ///
-    /// - Returns: nil for what is damaged or unusual.
+    /// - Returns: nil if the data is damaged or unusual.
     static func orientation(_ bytes: UnsafeRawBufferPointer) -> Int? {
         guard bytes.count >= 8 else { return nil }
         let isLittle: Bool
@@ -29,7 +29,7 @@ enum EXIFReader {
                 let values = number(entry + 4, bytes: 4), let value = number(entry + 8, bytes: 2)
             else { return nil }
             if name != orientationTag { continue }
-            // One short number, once.
+            // The field is valid only if it is a single short number and appears once.
             guard kind == 3, values == 1, (1...8).contains(value), found == nil else { return nil }
             found = value
         }

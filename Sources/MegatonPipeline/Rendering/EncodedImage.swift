@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// A finished rendition.
+/// An encoded rendition.
 struct EncodedImage: Sendable {
     enum Maker {
         case planes, libvips
-        /// libvips, of what planes were to make and could not: the data is damaged, and perhaps still shows something.
+        /// libvips, after the planes engine failed: the data is damaged, but may still be partly usable.
         case libvipsForPlanes
     }
 

@@ -1,15 +1,16 @@
 internal import Foundation
 
-/// The part of a GIF's canvas that its first frame does not cover, which is transparent. libvips gives a GIF alpha only if
-/// one of its frames declares a transparent color, and shows that part as black otherwise.
+/// The part of a GIF's canvas that its first frame does not cover, which is transparent. libvips gives a GIF an alpha
+/// channel only if one of its frames declares a transparent color, and shows the uncovered part as black otherwise.
 enum GIFCanvas {
     /// An image of one transparent pixel that leaves the canvas as it is (GIF89a sections 20 to 23).
     private static let emptyFrame: [UInt8] =
         [0x21, 0xF9, 4, 0b0000_0101, 0, 0, 0, 0] + [0x2C, 0, 0, 0, 0, 1, 0, 1, 0, 0x80] + [0, 0, 0, 0, 0, 0]
         + [2, 2, 0x44, 0x01, 0]
 
-    /// The same animation with an empty frame before its first one; nil where nothing stays uncovered, or a frame declares
-    /// a transparent color anyway.
+    /// Inserts an empty frame before the first one.
+    ///
+    /// - Returns: The extended GIF; nil if nothing stays uncovered, or if a frame declares a transparent color anyway.
     static func startingEmpty(_ gif: Data) -> Data? {
         let start: Int? = gif.withUnsafeBytes { bytes in
             var walk = Walk(bytes)
@@ -23,10 +24,10 @@ enum GIFCanvas {
         return extended
     }
 
-    /// Goes through the blocks, each of which takes a byte at the least.
+    /// Walks the GIF's blocks. Each step consumes at least one byte.
     private struct Walk {
         let bytes: UnsafeRawBufferPointer
-        /// Behind the global color table.
+        /// Offset of the first byte after the global color table.
         let tablesEnd: Int
         private var index: Int
 
@@ -56,7 +57,7 @@ enum GIFCanvas {
                     let (left, top) = (number(index + 1), number(index + 3))
                     let (right, bottom) = (left + number(index + 5), top + number(index + 7))
                     let packed = bytes[index + 9]
-                    // Also of a frame whose data is cut off: what is there of it is shown.
+                    // A frame whose data is cut off counts too: decoders show the part that is present.
                     if first == nil { first = (left, top, right, bottom) }
                     // libnsgif widens the canvas to all frames.
                     canvas = (max(canvas.width, right), max(canvas.height, bottom))
@@ -78,7 +79,7 @@ enum GIFCanvas {
             return first.left > 0 || first.top > 0 || first.right < canvas.width || first.bottom < canvas.height
         }
 
-        /// - Returns: false where they end early.
+        /// - Returns: false if the data ends before the block terminator.
         private mutating func skipBlocks() -> Bool {
             while index < bytes.count {
                 let length = Int(bytes[index])

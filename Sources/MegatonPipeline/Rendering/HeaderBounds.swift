@@ -1,22 +1,22 @@
 internal import Foundation
 
-/// What the reading of a header may cost. libvips cannot be told to stop there, and no memory has been admitted yet: what
-/// it would not get through at once is refused before it is opened. Measured with libvips 8.14.1:
+/// Limits on the cost of reading a header. libvips cannot be interrupted there, and no memory has been admitted yet, so
+/// headers that libvips cannot read quickly are refused before it opens them. Measured with libvips 8.14.1:
 ///
-/// - 12 million empty APP1 segments before a JPEG's frame, 48 MB, are not read after 25 s, as each is looked for in a list of
-///   all; between two scans of a progressive one 100,000 of them, 400 kB, take 17 s;
-/// - nor are 200,000 frames of an animated WebP, 9 MB; 50,000 take 3.3 s;
-/// - 7 MB of compressed texts of a PNG grow to 1.2 GiB in 8 s.
+/// - 12 million empty APP1 segments before a JPEG's frame, 48 MB, take more than 25 s, because libvips looks up each
+///   one in a list of all; 100,000 of them between two scans of a progressive JPEG, 400 kB, take 17 s;
+/// - 200,000 frames of an animated WebP, 9 MB, take more than 25 s; 50,000 take 3.3 s;
+/// - 7 MB of compressed text in a PNG grow to 1.2 GiB in 8 s.
 enum HeaderBounds {
-    /// Segments of a JPEG, scans among them; chunks of a WebP, of which each frame is one.
+    /// Segments of a JPEG, including scans; chunks of a WebP, in which each frame is a chunk.
     static let parts = 16_384
-    /// Scans of a JPEG: each goes over all of its coefficients. Programs write a dozen.
+    /// Scans of a JPEG: each one passes over all coefficients. Encoders write a dozen.
     static let scans = 500
-    /// Bytes that the compressed texts of a PNG may grow to, together.
+    /// Bytes to which the compressed texts of a PNG may grow, together.
     static let text = 128 << 20
-    /// No text is inflated further: libpng's limit.
+    /// libpng's limit: it inflates no text beyond this size.
     private static let longestText = 8_000_000
-    /// What a byte may be inflated to at the most (RFC 1951: 258 bytes for 2 bits).
+    /// The largest factor by which deflate expands a byte (RFC 1951: 258 bytes for 2 bits).
     private static let inflation = 1032
 
     /// - Throws: `.headerTooLarge`.
@@ -28,7 +28,7 @@ enum HeaderBounds {
             case .png:
                 inflated(bytes) > text ? "compressed texts that may grow to more than \(text >> 20) MiB" : nil
             case .svg: SVGBounds.complaint(bytes)
-            // GIF's header is read in one go, and HEIF's boxes are measured by `HEIFDemand`.
+            // A GIF header is read in one step, and `HEIFDemand` measures the boxes of a HEIF file.
             default: nil
             }
         }
@@ -45,8 +45,8 @@ enum HeaderBounds {
         count > parts ? "more than \(parts) \(what)" : nil
     }
 
-    /// Segments and scans up to the end of the picture, found as libjpeg finds them: what is no marker is passed over, the
-    /// data of scans too (ITU-T T.81 annex B.1.1.2). Not counted further than to one too many.
+    /// Counts segments and scans up to the end of the image, as libjpeg finds them: it skips bytes that are not
+    /// markers, including entropy-coded data (ITU-T T.81 annex B.1.1.2). Stops one above the limit.
     private static func segments(of bytes: UnsafeRawBufferPointer) -> (parts: Int, scans: Int) {
         var (count, index, found) = (0, 2, 0)
         while let mark = firstMark(in: bytes, from: index), mark + 3 < bytes.count, count <= parts, found <= scans {
@@ -63,7 +63,7 @@ enum HeaderBounds {
         return (count, found)
     }
 
-    /// The next 0xFF. Pictures are megabytes of what is none.
+    /// The next 0xFF byte. Uses memchr, because most of an image is other bytes.
     static func firstMark(in bytes: UnsafeRawBufferPointer, from index: Int) -> Int? {
         guard index < bytes.count, let start = bytes.baseAddress,
             let found = memchr(start + index, 0xFF, bytes.count - index)
@@ -71,7 +71,7 @@ enum HeaderBounds {
         return UnsafeRawPointer(found) - start
     }
 
-    /// Chunks of a RIFF file: a name, a length and that many bytes, filled up to an even number.
+    /// Counts the chunks of a RIFF file: a name, a length, and that many bytes, padded to an even number.
     private static func chunks(of bytes: UnsafeRawBufferPointer) -> Int {
         var (count, index) = (0, 12)
         while index + 8 <= bytes.count, count <= parts {
@@ -82,13 +82,13 @@ enum HeaderBounds {
         return count
     }
 
-    /// What the compressed texts of a PNG may grow to, bytes (PNG third edition, section 11.3.3).
+    /// An upper bound of the size of a PNG's texts after decompression, in bytes (PNG third edition, section 11.3.3).
     private static func inflated(_ bytes: UnsafeRawBufferPointer) -> Int {
         var (sum, index) = (0, 8)
         while index + 12 <= bytes.count, sum <= text {
             let length = Int(UInt32(bigEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt32.self)))
             let name = bytes[(index + 4)..<(index + 8)]
-            // Not every iTXt is compressed; those that are not are no longer than they are.
+            // An iTXt may be uncompressed; it does not grow then.
             if name.elementsEqual("zTXt".utf8) || (name.elementsEqual("iTXt".utf8) && isCompressed(bytes, index + 8)) {
                 sum += min(longestText, length * inflation)
             }
@@ -97,7 +97,8 @@ enum HeaderBounds {
         return sum
     }
 
-    /// Whether the flag behind an iTXt's keyword is set, which has 1 to 79 bytes and ends with a zero.
+    /// Whether the compression flag of an iTXt is set. It follows the keyword, which has 1 to 79 bytes and ends with a
+    /// zero.
     private static func isCompressed(_ bytes: UnsafeRawBufferPointer, _ start: Int) -> Bool {
         let end = min(bytes.count - 1, start + 80)
         guard start < end, let zero = bytes[start..<end].firstIndex(of: 0) else { return false }

@@ -1,13 +1,13 @@
 internal import Foundation
 
-/// What an ICC profile says of its colours (ICC.1:2010): whether they are sRGB's, by its numbers and not by its name.
+/// The color space of an ICC profile (ICC.1:2010). Recognizes sRGB by the profile's numbers, not by its name.
 struct ICCProfile {
-    /// Whether it is for red, green and blue.
+    /// Whether the profile is for RGB.
     let isRGB: Bool
-    /// Whether its primaries and its curves are sRGB's (IEC 61966-2-1), so that values need no conversion.
+    /// Whether its primaries and curves are sRGB's (IEC 61966-2-1), so that values need no conversion.
     let isSRGB: Bool
 
-    /// - Returns: nil for what is no profile.
+    /// - Returns: nil if the bytes are not a profile.
     init?(_ bytes: [UInt8]) {
         guard bytes.count >= 132, Self.text(bytes, 36) == "acsp" else { return nil }
         isRGB = Self.text(bytes, 16) == "RGB "
@@ -20,11 +20,12 @@ struct ICCProfile {
         ("rXYZ", [0.4361, 0.2225, 0.0139]), ("gXYZ", [0.3851, 0.7169, 0.0971]), ("bXYZ", [0.1431, 0.0606, 0.7141]),
     ]
     private static let curves = ["rTRC", "gTRC", "bTRC"]
-    /// Of primaries, and of linear light: a step and a half of 8 bits in the darkest parts, where sRGB's are smallest.
+    /// Tolerances of primaries and of linear light. The latter is one and a half steps of 8 bits in the darkest parts,
+    /// where sRGB's steps are smallest.
     private static let (primaryTolerance, curveTolerance) = (0.001, 0.0005)
 
     private static func hasColours(of bytes: [UInt8], _ tags: [String: Range<Int>]) -> Bool {
-        // Tables come before matrices (section 8.3.1).
+        // Lookup tables take precedence over matrices (section 8.3.1).
         let hasTables = tags.keys.contains { $0.hasPrefix("A2B") || $0.hasPrefix("D2B") }
         if hasTables || text(bytes, 20) != "XYZ " { return false }
         for (tag, xyz) in primaries {
@@ -48,8 +49,8 @@ struct ICCProfile {
         }
     }
 
-    /// From 0...1 to 0...1: a table, or the function of sRGB's own form (sections 10.5 and 10.15). A plain gamma is not
-    /// sRGB's.
+    /// A tone curve from 0...1 to 0...1: a table, or the parametric form that sRGB uses (sections 10.5 and 10.15). A
+    /// plain gamma is not sRGB's curve.
     private static func curve(_ bytes: [UInt8], _ range: Range<Int>) -> ((Double) -> Double)? {
         guard range.count >= 12 else { return nil }
         let start = range.lowerBound
@@ -81,7 +82,7 @@ struct ICCProfile {
             let entry = 132 + 12 * index
             let (start, length) = (number(bytes, entry + 4, 4), number(bytes, entry + 8, 4))
             guard start + length <= bytes.count else { return [:] }
-            // Of two of one name readers take one or the other.
+            // Readers differ in which of two tags with the same name they use.
             guard tags.updateValue(start..<(start + length), forKey: text(bytes, entry)) == nil else { return [:] }
         }
         return tags

@@ -1,4 +1,4 @@
-/// What a header tells before anything is decoded.
+/// Facts from an image's header, known before any pixel is decoded.
 struct ImageProbe: Sendable, Equatable {
     var type: AssetType
     /// Pixels as stored, before orientation.
@@ -11,24 +11,24 @@ struct ImageProbe: Sendable, Equatable {
     var frames: Int
     /// EXIF orientation, 1 to 8 (CIPA DC-008 section 4.6.4).
     var orientation: Int
-    /// Progressive JPEG or interlaced PNG: the whole picture must be held in memory to decode it.
+    /// Whether it is a progressive JPEG or an interlaced PNG: decoding holds the whole image in memory.
     var isProgressive: Bool
     /// Bytes of one channel of one pixel, as decoded: 2 for 16 bits.
     var sampleBytes = 1
-    /// Whether its colours are red, green and blue with a profile of their own.
+    /// Whether its colors are RGB with an embedded profile.
     var hasRGBProfile = false
-    /// The planes that it is stored in, where they can be worked on as they are: in a JPEG with colours of sRGB, or grey.
+    /// The layout of its planes, if the planes engine can work on them: a JPEG whose colors are sRGB or gray.
     var planes: ChromaSampling?
     /// See ``RenditionResponse/notes``.
     var notes: [String] = []
 
-    /// The memory and work that a HEIF or AVIF file needs.
+    /// Memory and work that decoding a HEIF or AVIF file takes.
     var heif: HEIFDemand?
 
-    /// Whether its frames are one picture that moves; those of AVIF, HEIC and TIFF are pictures of their own.
+    /// Whether its frames form an animation; those of AVIF, HEIC and TIFF are separate images.
     var isAnimated: Bool { frames > 1 && (type == .gif || type == .webp) }
 
-    /// Width and height as they are seen.
+    /// Width and height after orientation, in pixels.
     var uprightSize: PixelSize {
         orientation >= 5 ? PixelSize(width: height, height: width) : PixelSize(width: width, height: height)
     }

@@ -1,21 +1,22 @@
 internal import Foundation
 
-/// What the segments before a JPEG's first scan say (ITU-T T.81 annex B). Only of headers as cameras and programs write
-/// them: of all others there is none, and libvips is asked.
+/// Facts from the segments before a JPEG's first scan (ITU-T T.81 annex B). Parses only headers as cameras and common
+/// programs write them; for all others the initializer returns nil and the caller asks libvips.
 struct JPEGHeader {
     /// Pixels as stored.
     let size: PixelSize
-    /// Progressive, or with a scan for each component: it is read as a whole before a sample of it is known.
+    /// Whether it is progressive or has a scan for each component: either way all scans are read before the first
+    /// sample is known.
     let isProgressive: Bool
-    /// 1 for grey, 3 for Y, Cb and Cr.
+    /// 1 for gray, 3 for Y, Cb and Cr.
     let components: Int
-    /// Nil for a sampling that is rare.
+    /// Nil for rare sampling factors.
     let sampling: ChromaSampling?
-    /// EXIF's, 1 to 8.
+    /// EXIF orientation, 1 to 8.
     let orientation: Int
-    /// Of three components.
+    /// The profile of a color image.
     let profile: ICCProfile?
-    /// Whether a profile for red, green and blue is with a grey image, which has no use for it.
+    /// Whether a gray image carries an RGB profile, which does not apply to it.
     let hasMisfit: Bool
 
     init?(_ data: Data) {
@@ -29,13 +30,13 @@ struct JPEGHeader {
             (profile, hasMisfit) = (nil, false)
             return
         }
-        // Of grey, or damaged, it is tried by libvips.
+        // Gray profiles and damaged ones are left to libvips, which tries them out.
         guard let found = ICCProfile(parts.profile), found.isRGB else { return nil }
         hasMisfit = components == 1
         profile = hasMisfit ? nil : found
     }
 
-    /// As libvips would tell it.
+    /// The same probe that libvips would return.
     var probe: ImageProbe {
         ImageProbe(
             type: .jpeg,

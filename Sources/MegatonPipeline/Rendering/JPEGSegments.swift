@@ -1,12 +1,13 @@
 internal import Foundation
 
-/// Goes through the segments before a JPEG's first scan. Nil where one is unusual, damaged or there twice.
+/// Parses the segments before a JPEG's first scan. The initializer returns nil if a segment is unusual, damaged or
+/// repeated.
 struct JPEGSegments {
-    /// A frame's header (ITU-T T.81 annex B.2.2).
+    /// A frame header (ITU-T T.81 annex B.2.2).
     struct Frame {
         let size: PixelSize
         let isProgressive: Bool
-        /// Of each component, in a row and in a column.
+        /// Sampling factors of each component.
         let factors: [(horizontal: Int, vertical: Int)]
 
         var sampling: ChromaSampling? {
@@ -22,13 +23,13 @@ struct JPEGSegments {
     }
 
     private(set) var frame: Frame?
-    /// Whether its first scan has fewer components than the picture, as all have of one in several scans.
+    /// Whether the first scan has fewer components than the frame, as in every JPEG with several scans.
     private(set) var hasSeveralScans = false
     private(set) var orientation: Int?
     /// The bytes of the ICC profile, joined; empty without one.
     private(set) var profile: [UInt8] = []
     private var parts = 0
-    /// Whether as many parts have come as there are.
+    /// Whether all parts of the profile have been read.
     private var isComplete = true
     private var isYCbCr = true
     private var isNamedRGB = false
@@ -38,10 +39,10 @@ struct JPEGSegments {
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count > 4, bytes[0] == 0xFF, bytes[1] == 0xD8 else { return nil }
         var index = 2
-        // Each takes four bytes at the least, and `HeaderBounds` has counted them.
+        // Each segment takes at least four bytes, and `HeaderBounds` has limited their number.
         while index + 4 <= bytes.count, bytes[index] == 0xFF {
             let marker = bytes[index + 1]
-            // Filled up with any number of bytes (annex B.1.1.2).
+            // Fill bytes may precede a marker (annex B.1.1.2).
             if marker == 0xFF {
                 index += 1
                 continue
@@ -55,29 +56,29 @@ struct JPEGSegments {
             index = end
         }
         guard index + 4 <= bytes.count, bytes[index] == 0xFF, bytes[index + 1] == 0xDA, isComplete else { return nil }
-        // How many components a scan has stands behind its length (annex B.2.3).
+        // The component count of a scan follows its length (annex B.2.3).
         guard index + 5 <= bytes.count, let frame else { return nil }
         hasSeveralScans = Int(bytes[index + 4]) < frame.factors.count
-        // Nobody has said what they are but their names, as libjpeg reads them.
+        // Without JFIF and Adobe segments, libjpeg takes components named R, G and B for RGB.
         if isNamedRGB && !hasJFIF && !hasAdobe { return nil }
         if !isYCbCr && frame.factors.count != 1 { return nil }
     }
 
     private mutating func take(_ marker: UInt8, _ body: UnsafeRawBufferPointer) -> Bool {
         switch marker {
-        // Baseline, extended and progressive frames with Huffman's codes.
+        // Baseline, extended and progressive frames with Huffman coding.
         case 0xC0, 0xC1, 0xC2: takeFrame(body, isProgressive: marker == 0xC2)
         case 0xE0: takeJFIF(body)
         case 0xE1: takeEXIF(body)
         case 0xE2: takeProfile(body)
         case 0xEE: takeAdobe(body)
-        // Tables, restart intervals, comments, and other applications' segments.
+        // Tables, restart intervals, comments, and segments of other applications.
         case 0xC4, 0xDB, 0xDD, 0xFE, 0xE3...0xED, 0xEF: true
         default: false
         }
     }
 
-    /// Adobe's segment says what three components are: 1 is YCbCr, 0 is RGB.
+    /// Adobe's segment declares the color space of three components: 1 is YCbCr, 0 is RGB.
     private mutating func takeAdobe(_ body: UnsafeRawBufferPointer) -> Bool {
         guard body.starts(with: "Adobe".utf8) else { return true }
         guard body.count >= 12 else { return false }
@@ -86,7 +87,7 @@ struct JPEGSegments {
         return true
     }
 
-    /// Its three components are YCbCr, whatever they are called (JFIF 1.02).
+    /// The three components of a JFIF file are YCbCr, whatever their names (JFIF 1.02).
     private mutating func takeJFIF(_ body: UnsafeRawBufferPointer) -> Bool {
         if body.count >= 12, body.starts(with: "JFIF\0".utf8) { hasJFIF = true }
         return true
@@ -115,7 +116,8 @@ struct JPEGSegments {
         return true
     }
 
-    /// Parts in their order, each with its number and how many there are (ICC.1:2010 annex B.4).
+    /// Appends a part of the ICC profile. Parts come in order, each with its number and the total (ICC.1:2010 annex
+    /// B.4).
     private mutating func takeProfile(_ body: UnsafeRawBufferPointer) -> Bool {
         guard body.starts(with: "ICC_PROFILE\0".utf8) else { return true }
         guard body.count > 14, Int(body[12]) == parts + 1 else { return false }

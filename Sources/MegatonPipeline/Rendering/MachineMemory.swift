@@ -1,19 +1,19 @@
 internal import Foundation
 
-/// How much memory this process may have at the most: the machine's, or the smallest limit of its control groups.
+/// The memory available to this process: the machine's, or the smallest limit of its control groups.
 enum MachineMemory {
-    /// Bytes.
+    /// The limit, in bytes.
     static var limit: Int {
         let machine = Int(clamping: ProcessInfo.processInfo.physicalMemory)
-        // A file that is not there, or not for us, limits nothing.
+        // A file that is missing or unreadable sets no limit.
         return limit(machine: machine) { try? String(contentsOfFile: $0, encoding: .utf8) }
     }
 
-    /// - Parameter read: the text of a file, nil where there is none.
+    /// - Parameter read: Returns the text of a file, nil if it cannot be read.
     static func limit(machine: Int, read: (_ path: String) -> String?) -> Int {
         var limits = [machine]
         for line in (read("/proc/self/cgroup") ?? "").split(separator: "\n") {
-            // hierarchy:controllers:path; version 2 has no controllers there (cgroups(7)).
+            // A line is hierarchy:controllers:path; version 2 leaves the controllers empty (cgroups(7)).
             let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
             guard fields.count == 3 else { continue }
             let controllers = fields[1].split(separator: ",")
@@ -25,13 +25,13 @@ enum MachineMemory {
             } else {
                 continue
             }
-            // Each group's limit holds for those beneath it. In a container the path may be the host's, which is not
-            // there: the root is the container's own group then.
+            // A group's limit also applies to its descendants. In a container the path may be the host's and then does
+            // not exist there; the root is then the container's own group.
             var path = fields[2].split(separator: "/")
             while true {
                 let folder = ([root[...]] + path).joined(separator: "/")
                 let text = read("\(folder)/\(file)")?.trimmingCharacters(in: .whitespacesAndNewlines)
-                // "max" is no number; version 1 says 2^63 less a page instead.
+                // "max" is not a number; version 1 writes 2^63 less a page for "no limit".
                 if let text, let bytes = Int(text), bytes > 0 { limits.append(bytes) }
                 if path.isEmpty { break }
                 path.removeLast()

@@ -1,30 +1,29 @@
 import Synchronization
 
-/// Admits work by the memory that it will take, first come first served in two lines: one for what is decoded row by
-/// row, and one for what has to be held as a whole, which gets half of the memory, or all of it for a single piece of
-/// work.
+/// Admits renders by their memory cost, first come, first served, in two queues: one for sources decoded row by row,
+/// and one for sources that are buffered whole. The second queue gets half of the memory, or all of it for a single
+/// render.
 ///
-/// Memory belongs to a process, so that there is one budget for all pipelines in it, unless they are given others.
+/// Memory belongs to the process, so all pipelines of a process share one budget unless they are given others.
 public final class MemoryBudget: Sendable {
-    /// What the work of this process may take: half of the memory that the machine or the control group has, but 512
-    /// MiB at the least.
+    /// The shared budget of this process: half of the memory of the machine or the control group, but at least 512 MiB.
     public static let process = MemoryBudget(bytes: max(512 << 20, MachineMemory.limit / 2))
 
-    /// How things stand.
+    /// Current usage of a budget.
     public struct Counts: Sendable, Equatable {
-        /// Bytes that are taken.
+        /// Bytes acquired.
         public var bytesInUse = 0
-        /// Those who wait now.
+        /// Renders that are waiting now.
         public var waiting = 0
-        /// Those who ever had to wait.
+        /// Renders that have had to wait since the start.
         public var waited = 0
     }
 
-    /// Bytes.
+    /// Capacity, in bytes.
     public let bytes: Int
     private let state: Mutex<State>
 
-    /// - Parameter bytes: that may be taken at a time.
+    /// - Parameter bytes: Capacity that can be acquired at a time.
     public init(bytes: Int) {
         self.bytes = bytes
         state = Mutex(State(bytes: bytes))
@@ -32,17 +31,17 @@ public final class MemoryBudget: Sendable {
 
     public var counts: Counts { state.withLock { $0.counts } }
 
-    /// Takes memory if there is some and nobody is waiting for it; else the caller has to `take`.
+    /// Acquires memory if it is available and no other render waits for it; otherwise the caller must call `take`.
     ///
-    /// - Throws: `.tooCostly`: there will never be so much.
+    /// - Throws: `.tooCostly` if the cost exceeds the capacity.
     func takeIfFree(_ cost: RenderCost) throws(ImagePipeline.Error) -> Bool {
         try check(cost)
         return state.withLock { $0.takeIfFree(cost) }
     }
 
-    /// Takes memory as soon as it is this one's turn. Each success is followed by `give`.
+    /// Suspends until memory is available and acquires it. The caller must call `give` after each success.
     ///
-    /// - Throws: `.tooCostly`; `.cancelled` where the task was cancelled while it waited.
+    /// - Throws: `.tooCostly` if the cost exceeds the capacity; `.cancelled` if the task was cancelled while it waited.
     func take(_ cost: RenderCost) async throws(ImagePipeline.Error) {
         try check(cost)
         let id = state.withLock { $0.nextID() }
@@ -68,7 +67,7 @@ public final class MemoryBudget: Sendable {
         }
     }
 
-    /// Gives back what was taken.
+    /// Releases acquired memory and resumes waiters that now fit.
     func give(_ cost: RenderCost) {
         let admitted = state.withLock { $0.give(cost) }
         for continuation in admitted { continuation.resume(returning: true) }
@@ -97,10 +96,10 @@ extension MemoryBudget {
         private var cheap: [Waiter] = []
         private var dear: [Waiter] = []
         private var lastID = 0
-        /// How often one line has gone on while the other's first one had to wait for memory.
+        /// How often one queue has been served while the head of the other waited for memory.
         private var overtaken = 0
 
-        /// After so many the other line stops until the one who waits has been served.
+        /// At this count, the other queue pauses until the waiting head has been served, so that it cannot starve.
         private static let overtakingLimit = 64
 
         init(bytes: Int) { self.bytes = bytes }
@@ -139,7 +138,7 @@ extension MemoryBudget {
             return admit()
         }
 
-        /// Lets in whoever may go, the one who came first of the two lines' heads before the other.
+        /// Admits every waiter that fits. Of the two queue heads, the older one goes first.
         mutating func admit() -> [CheckedContinuation<Bool, Never>] {
             var admitted: [CheckedContinuation<Bool, Never>] = []
             while let waiter = next() {

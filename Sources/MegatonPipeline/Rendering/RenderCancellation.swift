@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Cancels renders that may not have begun yet.
+/// Cancels a render that may not have started yet.
 final class RenderCancellation: Sendable {
     private let state = Mutex<(deadline: RenderDeadline?, isCancelled: Bool)>((nil, false))
 
-    /// The deadline of what begins now: what waited for a thread or for memory has not begun.
+    /// Creates the deadline of the work that starts now. Time spent waiting for a thread or for memory does not count.
     func deadline(_ time: Duration) -> RenderDeadline {
         let deadline = RenderDeadline(.now + time)
         let isCancelled = state.withLock { state in
@@ -15,7 +15,7 @@ final class RenderCancellation: Sendable {
         return deadline
     }
 
-    /// Ends the render under way, and whatever would begin after it.
+    /// Stops the current render and every render that would start later with this cancellation.
     func cancel() {
         let deadline = state.withLock { state in
             state.isCancelled = true

@@ -1,18 +1,19 @@
-/// Memory that a piece of work will take at the most, guessed from a header.
+/// Peak memory that a render needs at most, estimated from the header.
 struct RenderCost: Sendable, Equatable {
     var bytes: Int
-    /// Whether its picture has to be held as a whole to be decoded or encoded: such work waits in a line of its own.
+    /// Whether decoding or encoding buffers the whole image or animation. Such renders wait in a queue of their own.
     var isDear: Bool
 
-    /// With bytes that are read beside it, as far as there will ever be room for them.
+    /// Adds bytes that are read at the same time. The sum is capped at `limit`, so that a large body alone does not
+    /// make a render inadmissible.
     func adding(_ more: Int, within limit: Int) -> RenderCost {
         RenderCost(bytes: max(bytes, min(bytes.addingReportingOverflow(more).partialValue, limit)), isDear: isDear)
     }
 }
 
 extension RenderPlan {
-    /// Bytes for each channel of each pixel of the source (measured with libvips 8.14.1 on 32 megapixels: resident
-    /// memory of a thumbnail). Formats that are decoded row by row need a few hundred rows only.
+    /// Bytes for each channel of each source pixel: resident memory of a thumbnail of 32 megapixels, measured with
+    /// libvips 8.14.1. Formats that are decoded row by row need a few hundred rows only.
     private var decodingFactor: Double {
         switch probe.type {
         // Coefficients of all scans, two bytes each.
@@ -28,14 +29,14 @@ extension RenderPlan {
         }
     }
 
-    /// The planes as they are decoded, all at once, and the coefficients of a progressive picture.
+    /// Bytes of the decoded planes, plus the coefficients of a progressive JPEG.
     private func planes(of pass: Pass, _ page: Double) -> Double {
         let samples = page * (probe.planes?.samples ?? 3)
         let shrink = Double(shrink(pass))
         return samples / (shrink * shrink) + (probe.isProgressive ? samples * 2 : 0)
     }
 
-    /// Bytes for each pixel of what is encoded.
+    /// Bytes for each pixel of the encoder's input.
     private static func encodingFactor(_ rendition: Rendition) -> Double {
         switch rendition.format {
         case .jpeg: rendition.progressive ? 6 : 1
@@ -46,7 +47,7 @@ extension RenderPlan {
         }
     }
 
-    /// What the dearest of the passes takes; they come one after the other.
+    /// The cost of the most expensive pass; passes run one after another.
     var cost: RenderCost {
         let bytes = passes.map(bytes).max() ?? 0
         let isWhole = probe.isProgressive || [.avif, .heic, .jxl].contains(probe.type)
@@ -57,8 +58,8 @@ extension RenderPlan {
     private func bytes(of pass: Pass) -> Double {
         let page = Double(probe.width) * Double(probe.height)
         let samples = page * Double(probe.bands * probe.sampleBytes)
-        // What turns out to be damaged is decoded by libvips, too.
-        // Rungs of the ladder are as much again at the most.
+        // If the data turns out to be damaged, libvips decodes it as well, hence the maximum of both. The levels of the
+        // pyramid together are at most as large as the decoded image.
         let rungs: Double = pass.ladderMargin == nil ? 1 : 2
         let decoding = max(
             samples * decodingFactor,
@@ -66,13 +67,14 @@ extension RenderPlan {
             Double(probe.heif?.bytes ?? 0)
         )
         let base = Double(pass.base.width) * Double(pass.base.height)
-        // A picture that is passed on, or from which several are made, is in memory; so are all frames of an animation.
+        // An image that is handed to the caller or shared by several steps is held in memory, as are all frames of an
+        // animation.
         let isHeld = pass.steps.count != 1 || pass.frames > 1 || steps[pass.steps[0]].needsMemory
         let held = isHeld ? base * 4 * Double(pass.frames) * rungs : 0
         let encoding = pass.steps.map { index in
             let size = steps[index].output
             let area = Double(size.width) * Double(size.height)
-            // The scaled planes, and the same turned.
+            // The scaled planes, and a rotated copy of them.
             let scaled: Double = !pass.usesPlanes ? 0 : probe.orientation == 1 ? 3 : 6
             return area * (Self.encodingFactor(steps[index].rendition) + scaled)
         }
@@ -81,7 +83,7 @@ extension RenderPlan {
 }
 
 extension RenderPlan.Step {
-    /// Whether its scaled picture is read more than once, or out of order.
+    /// Whether the scaled image is read more than once or out of order.
     var needsMemory: Bool {
         if frames > 1 { return crop != nil || canvas != nil }
         return switch crop?.place {

@@ -1,17 +1,17 @@
 import Synchronization
 
-/// When a render must end: at its time limit, or when nobody wants it any more.
+/// The point at which a render must stop: its time limit, or its cancellation.
 final class RenderDeadline: Sendable {
     private let instant: ContinuousClock.Instant
     private let cancelled = Atomic(false)
-    /// Whether the time limit was what ended the render.
+    /// Whether the time limit stopped the render.
     private let expired = Atomic(false)
 
     init(_ instant: ContinuousClock.Instant) { self.instant = instant }
 
     func cancel() { cancelled.store(true, ordering: .relaxed) }
 
-    /// Asked from the engines' threads, often.
+    /// Polled often, from the engines' threads.
     var mustEnd: Bool {
         if cancelled.load(ordering: .relaxed) { return true }
         if ContinuousClock.now < instant { return false }
@@ -19,7 +19,7 @@ final class RenderDeadline: Sendable {
         return true
     }
 
-    /// The error in the place of the engine's, where this is what ended it.
+    /// The error to throw instead of the engine's, if the deadline or a cancellation stopped the render.
     var error: ImagePipeline.Error? {
         if cancelled.load(ordering: .relaxed) {
             return ImagePipeline.Error(.cancelled, "the rendering was cancelled.")

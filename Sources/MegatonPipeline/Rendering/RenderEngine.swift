@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// Turns encoded bytes into renditions or a picture, in two steps with a plan between them. All block and belong on
-/// render threads.
+/// Turns encoded bytes into renditions or an image in memory, in two steps with a plan between them. All methods block;
+/// call them on render threads.
 protocol RenderEngine: Sendable {
     /// Reads the header.
     func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe
@@ -9,8 +9,8 @@ protocol RenderEngine: Sendable {
     /// Decodes once and makes every step of a pass, in its order.
     ///
     /// - Parameters:
-    ///   - plan: what the pass is of.
-    ///   - deadline: asked again and again whether the work is to end.
+    ///   - plan: The plan that contains the pass.
+    ///   - deadline: Polled to find out whether to stop.
     func render(
         _ pass: RenderPlan.Pass,
         of plan: RenderPlan,
@@ -18,7 +18,7 @@ protocol RenderEngine: Sendable {
         deadline: RenderDeadline
     ) throws(ImagePipeline.Error) -> [EncodedImage]
 
-    /// Decodes what a plan without steps says.
+    /// Decodes an image in memory, for a plan without steps.
     func picture(
         _ plan: RenderPlan,
         _ data: Data,
@@ -27,7 +27,7 @@ protocol RenderEngine: Sendable {
 }
 
 extension RenderEngine {
-    /// Every step of the plan, in order.
+    /// Renders every step of the plan, in order.
     func execute(
         _ plan: RenderPlan,
         _ data: Data,

@@ -1,10 +1,10 @@
-/// Which engine makes renditions.
+/// The engine that makes renditions.
 public enum RenderEngineChoice: String, Sendable, CaseIterable {
-    /// Planes where it can, libvips for all else.
+    /// The planes engine if it can make the rendition, otherwise libvips.
     case auto
     /// libvips for everything.
     case vips
-    /// The one that works on a JPEG's planes, without ever making pixels of them (TurboJPEG, zimg, libwebp); what it cannot
-    /// render is refused. For comparisons.
+    /// The planes engine alone: it works on a JPEG's planes without converting them to pixels (TurboJPEG, zimg,
+    /// libwebp), and refuses everything else. For comparisons.
     case planes
 }

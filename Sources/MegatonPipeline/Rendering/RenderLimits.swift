@@ -1,26 +1,26 @@
 internal import Foundation
 
-/// What a picture may be at the most, and what may be made of it. A source is checked by its header, before a pixel of
-/// it is decoded.
+/// Upper bounds for sources and results. A source is checked by its header, before any pixel is decoded.
 public struct RenderLimits: Sendable, Equatable {
-    /// Width x height, summed over the frames that are read.
+    /// Width x height, summed over the frames that are decoded.
     public var pixels = 50_000_000
-    /// The longer side, pixels.
+    /// The longer side, in pixels.
     public var side = 16_384
-    /// Channels. More are no picture for people, and have been the way into TIFF decoders (CVE-2026-69242).
+    /// Channels. More are of no use in a visible image, and have been an attack vector in TIFF decoders
+    /// (CVE-2026-69242).
     public var bands = 5
-    /// Frames that are read, of an animation whose frames are kept; of all others it is one.
+    /// Frames that are decoded if an animation is kept; otherwise only one frame is decoded.
     public var frames = 256
-    /// How long one job's rendering may take.
+    /// Time limit of one job's rendering.
     public var time: Duration = .seconds(30)
-    /// The longer side of a result, pixels.
+    /// The longer side of a result, in pixels.
     public var outputSide = 8192
     /// Width x height of a result, summed over its frames.
     public var outputPixels = 50_000_000
 
     public init() {}
 
-    /// What the header of a picture says that is within the limits.
+    /// Reads the header and checks it against the limits.
     func probe(
         _ data: Data,
         _ type: AssetType,
@@ -31,7 +31,7 @@ public struct RenderLimits: Sendable, Equatable {
             try check(probe)
             return probe
         } catch {
-            // libheif refuses sizes beyond a limit of its own, in the same words as damage.
+            // libheif also refuses sizes above a limit of its own, with the same error message as for damage.
             if error.code == .corruptImage, let size = type.declaredSize(data) {
                 try checkSize("\(size)", width: size.width, height: size.height)
             }
@@ -39,7 +39,7 @@ public struct RenderLimits: Sendable, Equatable {
         }
     }
 
-    /// - Parameter frames: how many are going to be read.
+    /// - Parameter frames: Number of frames that will be decoded.
     /// - Throws: `.sideTooLong`, `.imageTooLarge`, `.tooManyBands`, `.tooManyFrames`.
     func check(_ probe: ImageProbe, frames read: Int = 1) throws(ImagePipeline.Error) {
         let size = "\(probe.width)x\(probe.height)"
@@ -62,7 +62,7 @@ public struct RenderLimits: Sendable, Equatable {
         if let heif = probe.heif { try check(heif) }
     }
 
-    /// Pictures of HEIF and AVIF are decoded as large as their streams say, and may be made of others.
+    /// HEIF and AVIF images are decoded at the size that their streams declare, and may be derived from other images.
     private func check(_ heif: HEIFDemand) throws(ImagePipeline.Error) {
         let size = heif.largest
         let note = heif.lie.map { " \($0)" } ?? ""
@@ -83,7 +83,7 @@ public struct RenderLimits: Sendable, Equatable {
         }
     }
 
-    /// Passes over as many pixels as a picture may have: tiles, canvas, alpha channel, turns and cuts.
+    /// Passes over the largest allowed image: tiles, canvas, alpha channel, rotations and crops.
     private static let work = 8
 
     private func checkSize(_ size: String, width: Int, height: Int) throws(ImagePipeline.Error) {
@@ -96,10 +96,10 @@ public struct RenderLimits: Sendable, Equatable {
         }
     }
 
-    /// Whether values can work and are within the limits, whatever the source is.
+    /// Checks that the values are valid and within the limits, for any source.
     ///
-    /// - Throws: `.outputTooLarge`; `.renderFailed` for what cannot work; `.unsupportedFormat` for a format that is
-    ///   off.
+    /// - Throws: `.outputTooLarge`; `.renderFailed` for invalid values; `.unsupportedFormat` for a format that is
+    ///   disabled.
     func check(_ rendition: Rendition) throws(ImagePipeline.Error) {
         if let complaint = rendition.renderComplaint {
             throw ImagePipeline.Error(.renderFailed, "The rendition \(rendition.name) cannot be made: \(complaint).")
@@ -120,13 +120,13 @@ public struct RenderLimits: Sendable, Equatable {
         }
     }
 
-    /// What comes out, and what is made on the way to it.
+    /// Checks the results and the intermediate images of a plan.
     ///
     /// - Throws: `.outputTooLarge`.
     func check(_ plan: RenderPlan) throws(ImagePipeline.Error) {
         for step in plan.steps {
             try check(step.output, frames: step.frames)
-            // What is not larger than the source has been looked at as the source.
+            // Sizes up to the source's own have been checked with the source.
             let source = plan.probe.uprightSize
             if step.scaled.width > source.width || step.scaled.height > source.height {
                 try check(step.scaled, frames: step.frames)

@@ -1,22 +1,22 @@
 package import Foundation
 
-/// What the rendering of a job is without everything around it: bytes in, a rendition's bytes out, on the thread that
-/// calls. For those who measure what the rest costs.
+/// The bare rendering of a job: source bytes in, a rendition's bytes out, on the calling thread. Benchmarks use it to
+/// measure the overhead of the rest of the pipeline.
 package struct RenderLoop: Sendable {
     private let engine: any RenderEngine
     private let rendition: Rendition
     private let limits = RenderLimits()
 
-    /// - Throws: what a pipeline says of a rendition that it cannot make.
+    /// - Throws: The errors of a pipeline for a rendition that it cannot make.
     package init(_ rendition: Rendition, engine: RenderEngineChoice = .auto) throws(ImagePipeline.Error) {
         try limits.check(rendition)
         self.rendition = rendition
         self.engine = engine.engine
     }
 
-    /// Sniff, probe, limits, plan, and one decode for the rendition.
+    /// Runs sniff, probe, limits, plan, and one decode for the rendition.
     ///
-    /// - Throws: what a pipeline throws for these bytes.
+    /// - Throws: The errors of a pipeline for these bytes.
     package func render(_ data: Data) throws(ImagePipeline.Error) -> Data {
         let plan = try RenderPlan(probing: data, AssetType.supported.sniff(data), [rendition], engine, limits)
         let deadline = RenderDeadline(.now + limits.time)

@@ -1,20 +1,21 @@
-// Of several sizes of one decode the small ones are made of the larger ones.
+// A pass with several sizes makes small renditions from larger ones: an image pyramid.
 extension RenderPlan {
-    /// The steps of a pass, the widest first.
+    /// Steps of a pass, widest first.
     func fromLargeToSmall(_ pass: Pass) -> [Int] {
         pass.steps.sorted { steps[$0].scaled.width > steps[$1].scaled.width }
     }
 }
 
 extension RenderPlan.Pass {
-    /// How much larger than a result what it is made of has to be; nil where that is always what was decoded.
+    /// How many times larger than a result its pyramid level must be; nil if every result is made from the decoded
+    /// image.
     ///
-    /// Without a margin for the decoder there is one for each step all the same: what they lose adds up.
+    /// At least 2, even if the decoder needs no margin, because the losses of successive scalings add up.
     var ladderMargin: Double? { steps.count > 1 ? qualityProfile.margin.map { max(2, $0) } : nil }
 
-    /// Whether a picture is kept so that others are made of it: each is at most half of the last one, so that all together
-    /// are no more than what was decoded, however many sizes are asked for.
+    /// Whether a result becomes a level of the pyramid. Each level has at most half the area of the last one, so all
+    /// levels together are no larger than the decoded image, for any number of sizes.
     ///
-    /// - Parameters: areas in pixels.
+    /// - Parameters: Areas in pixels.
     func isRung(_ area: Double, below last: Double) -> Bool { ladderMargin != nil && area * 2 <= last }
 }

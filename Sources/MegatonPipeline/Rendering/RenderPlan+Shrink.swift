@@ -1,5 +1,5 @@
 extension RenderPlan {
-    /// How many pixels of the source, in a row or a column, become one of the base: the smaller number of both.
+    /// Source pixels for each pixel of the base, along the side that shrinks less.
     func scale(_ pass: Pass) -> Double {
         let source = probe.uprightSize
         return min(
@@ -8,8 +8,8 @@ extension RenderPlan {
         )
     }
 
-    /// By which of 1, 2, 4 and 8 a JPEG is shrunk while it is decoded: where the inverse transform is one of fewer
-    /// coefficients, most of the work is never done.
+    /// The factor (1, 2, 4 or 8) by which a JPEG is shrunk while it is decoded. A smaller inverse transform skips most
+    /// of the decoding work.
     func shrink(_ pass: Pass) -> Int {
         guard let margin = pass.qualityProfile.margin else { return 1 }
         let scale = scale(pass)

@@ -1,9 +1,9 @@
-/// What is to be done with a picture whose header is known: sizes only, no pixels.
+/// The sizes that a render computes for a source whose header is known. Geometry only, no pixels.
 ///
-/// What follows from a source's size and would be over the limits for outputs is made smaller, keeping its aspect; what
-/// was asked for as it is and is over them is left to `RenderLimits.check` to refuse.
+/// If a size that follows from the source's aspect would exceed the output limits, it is reduced with the aspect kept.
+/// A size that the client requested explicitly stays as it is; `RenderLimits.check` refuses it.
 struct RenderPlan: Equatable {
-    /// A part that is cut out.
+    /// A region cut out of the scaled image.
     struct Crop: Equatable {
         enum Place: Equatable {
             case at(left: Int, top: Int)
@@ -14,34 +14,34 @@ struct RenderPlan: Equatable {
         var place: Place
     }
 
-    /// One rendition's way from the upright source.
+    /// How one rendition is made from the upright source.
     struct Step: Equatable {
         let rendition: Rendition
-        /// How many frames it has.
+        /// Number of frames in the result.
         var frames: Int
-        /// The whole source scaled.
+        /// Size of the whole source after scaling.
         var scaled: PixelSize
-        /// What is cut out of `scaled`.
+        /// Region cut out of `scaled`.
         var crop: Crop?
-        /// What is filled up around it.
+        /// Size of the canvas on which the image is centered, padded with the background.
         var canvas: PixelSize?
 
-        /// The size of the result.
+        /// Size of the result, in pixels.
         var output: PixelSize { canvas ?? crop?.size ?? scaled }
     }
 
-    /// What comes from one decode.
+    /// One decode of the source and the steps that share it.
     struct Pass: Equatable {
-        /// How many frames are read.
+        /// Number of frames that are decoded.
         let frames: Int
-        /// Whether the colours stay those of the source's profile.
+        /// Whether colors stay in the source's profile.
         let keepsProfile: Bool
         let qualityProfile: Rendition.QualityProfile
-        /// Whether it is made of the source's planes, in the place of its pixels.
+        /// Whether the pass works on the source's planes instead of its pixels.
         let usesPlanes: Bool
-        /// Which damage is an error.
+        /// The least damage that is an error.
         let failOn: Rendition.FailOn
-        /// Indices of `steps`.
+        /// Indices into `steps`.
         let steps: [Int]
         /// The smallest size from which every step can be reached by shrinking.
         let base: PixelSize
@@ -49,8 +49,8 @@ struct RenderPlan: Equatable {
 
     let probe: ImageProbe
     let steps: [Step]
-    /// One but for a mixture of stills and animations, of profiles, of levels of damage, or of what planes can be made into
-    /// and what not.
+    /// Usually one. Renditions need separate passes if they mix stills and animations, color profiles, damage levels,
+    /// or outputs that planes can and cannot produce.
     let passes: [Pass]
 
     init(_ probe: ImageProbe, _ renditions: [Rendition], limits: RenderLimits = RenderLimits()) {
@@ -84,7 +84,7 @@ struct RenderPlan: Equatable {
         }
     }
 
-    /// A picture of the first frame, in memory: the whole, or a smaller one.
+    /// Plans an in-memory image of the first frame, at full size or as a thumbnail.
     init(decoding probe: ImageProbe, as thumbnail: ImageRequest.ThumbnailOptions?) {
         self.probe = probe
         steps = []
@@ -148,8 +148,8 @@ struct RenderPlan: Equatable {
         }
     }
 
-    /// Where the source is too small to be covered and must not be enlarged, the wanted aspect is cut out of it at its
-    /// own size, as Nuke 13.2 does.
+    /// If the source is smaller than the target and must not be enlarged, crops the target's aspect at the source's own
+    /// scale, as Nuke 13.2 does.
     private static func cover(_ target: Target, _ source: PixelSize, _ scale: Double, _ step: Step) -> Step {
         let wanted = PixelSize(width: target.width ?? 1, height: target.height ?? 1)
         let most = step.rendition.enlarge ? Double.infinity : 1
@@ -167,7 +167,7 @@ struct RenderPlan: Equatable {
         )
         var step = step
         step.scaled = size(source, min(scale, most), min(scale, most))
-        // Rounding must not leave the scaled picture a pixel short of what is cut out of it.
+        // Rounding must not leave the scaled image a pixel smaller than the crop.
         step.scaled.width = max(step.scaled.width, crop.width)
         step.scaled.height = max(step.scaled.height, crop.height)
         if crop != step.scaled { step.crop = Crop(size: crop, place: place(of: crop, in: step)) }
@@ -187,7 +187,7 @@ struct RenderPlan: Equatable {
         return .at(left: left.width * halves.horizontal / 2, top: left.height * halves.vertical / 2)
     }
 
-    /// The source scaled, and scaled down further where that would be over the limits for outputs.
+    /// The scaled size of the source, reduced further if it would exceed the output limits.
     private static func clamped(
         _ source: PixelSize,
         _ scale: Double,
@@ -202,7 +202,7 @@ struct RenderPlan: Equatable {
             (most / (width * height)).squareRoot()
         )
         let rounded = size(source, scale, scale)
-        // Rounding up must not lead over the limit either.
+        // Rounding up can also exceed the limit.
         if factor >= 1 && Double(rounded.width * rounded.height) <= most { return rounded }
         let shrink = min(1, factor)
         return PixelSize(width: max(1, Int(width * shrink)), height: max(1, Int(height * shrink)))
@@ -216,12 +216,12 @@ struct RenderPlan: Equatable {
     }
 }
 
-/// The sides that are asked for, in pixels of the result.
+/// The requested sides, in pixels of the result.
 private struct Target {
     let width: Int?
     let height: Int?
 
-    /// A ratio that would lead over the limits is a smaller one: the aspect stays.
+    /// A device pixel ratio that would exceed the limits is reduced; the aspect stays.
     init(_ rendition: Rendition, _ limits: RenderLimits) {
         guard rendition.dpr > 1 else {
             (width, height) = (rendition.width, rendition.height)

@@ -1,16 +1,16 @@
 package import Foundation
 
-/// The steps of a render by themselves, on the thread that calls, for those who measure them: by planes or by libvips, as the
-/// engine would have it.
+/// The stages of a render as separate calls on the calling thread, for benchmarks. Each stage uses planes or libvips,
+/// as the engine would.
 ///
-/// libvips runs through all of them strip by strip, so that it may take less time than their sum.
+/// libvips runs all stages together, strip by strip, so a whole render may take less time than the sum of its stages.
 package struct RenderStages: Sendable {
-    /// What the header told, and what follows from it.
+    /// The parsed header, and the plan made from it.
     package struct Header: Sendable {
         let plan: RenderPlan
     }
 
-    /// What the codec gave: as stored, perhaps at a fraction of its size.
+    /// The decoded image: as stored, perhaps at a fraction of its size.
     package struct Picture {
         enum Samples {
             case pixels(VipsImage)
@@ -21,17 +21,17 @@ package struct RenderStages: Sendable {
         let samples: Samples
     }
 
-    /// Upright, and of the rendition's size.
+    /// The upright image at the rendition's size.
     package enum Result {
         case pixels(PlatformImage)
-        /// Internal to the library, as planes are.
+        /// Opaque to callers, because planes are internal to the library.
         case planes(Planes)
 
         package struct Planes {
             let picture: PlanarPicture
         }
 
-        /// Pixels.
+        /// Size in pixels.
         package var size: PixelSize {
             switch self {
             case .pixels(let image): image.size
@@ -46,14 +46,14 @@ package struct RenderStages: Sendable {
     private let rendition: Rendition
     private let limits = RenderLimits()
 
-    /// - Throws: what a pipeline says of a rendition that it cannot make.
+    /// - Throws: The errors of a pipeline for a rendition that it cannot make.
     package init(_ rendition: Rendition, engine: RenderEngineChoice = .auto) throws(ImagePipeline.Error) {
         try limits.check(rendition)
         self.rendition = rendition
         self.engine = engine.engine
     }
 
-    /// Sniff, probe, limits and plan.
+    /// Runs sniff, probe, limits and plan.
     package func header(_ data: Data) throws(ImagePipeline.Error) -> Header {
         Header(plan: try RenderPlan(probing: data, AssetType.supported.sniff(data), [rendition], engine, limits))
     }
@@ -66,7 +66,7 @@ package struct RenderStages: Sendable {
         return Picture(plan: plan, samples: .pixels(try vips.load(plan, data, deadline: deadline)))
     }
 
-    /// The rest of the way to the rendition's size, turned upright and in sRGB.
+    /// Scales to the rendition's size, turns upright and converts to sRGB.
     package func resize(_ picture: Picture) throws(ImagePipeline.Error) -> Result {
         switch picture.samples {
         case .pixels(let image): return .pixels(try vips.scale(image, picture.plan, deadline: deadline))
@@ -76,7 +76,7 @@ package struct RenderStages: Sendable {
         }
     }
 
-    /// - Parameter format: what of planes libvips alone writes is refused.
+    /// - Parameter format: For planes, only JPEG and WebP are supported.
     package func encode(_ result: Result, as format: Rendition.Format) throws(ImagePipeline.Error) -> Data {
         var rendition = rendition
         rendition.format = format

@@ -1,7 +1,7 @@
 internal import Foundation
 import Synchronization
 
-/// Renders on its own threads: sniff, probe, limits, plan, memory, execute.
+/// Renders on its own thread pool: sniff, probe, limits, plan, memory, execute.
 final class Renderer: Sendable {
     typealias Error = ImagePipeline.Error
 
@@ -29,8 +29,8 @@ final class Renderer: Sendable {
 
     deinit { threads.stop() }
 
-    /// How long the longest of the renders under way has been running. One that outlives its limit by far hangs in a
-    /// codec that cannot be told to stop.
+    /// How long the oldest of the current renders has been running. A render far beyond its time limit hangs in a codec
+    /// that cannot be interrupted.
     var longestRunning: Duration? {
         let now = ContinuousClock.now
         return running.withLock { $0.values.map { $0.duration(to: now) }.max() }
@@ -38,7 +38,7 @@ final class Renderer: Sendable {
 
     /// - Parameters:
     ///   - context: URL, status and media type, for messages.
-    ///   - turn: what gives the threads to the most urgent first; nil for the one who came first.
+    ///   - turn: Assigns threads by priority; nil assigns them first come, first served.
     func render(
         _ renditions: [Rendition],
         from data: Data,
@@ -57,9 +57,9 @@ final class Renderer: Sendable {
         }
     }
 
-    /// Decodes on a render thread. What the pipeline's own decoder decodes is admitted by its memory first.
+    /// Decodes on a render thread. Data for the pipeline's own decoder is admitted by its memory cost first.
     ///
-    /// - Parameter turn: as of `render`.
+    /// - Parameter turn: As in `render`.
     func decode(
         _ data: Data,
         with decoder: any ImageDecoding,
@@ -87,11 +87,11 @@ final class Renderer: Sendable {
         }
     }
 
-    /// Decodes what has come so far, on a render thread. A preview for which there is no memory just now is none.
+    /// Decodes a preview of the bytes received so far, on a render thread. If no memory is free, there is no preview.
     ///
     /// - Parameters:
-    ///   - cancellation: when the picture itself has come.
-    ///   - decoder: is asked for on that thread; without one there is no preview.
+    ///   - cancellation: Cancelled when the final image has arrived.
+    ///   - decoder: Called on the render thread; if it returns nil, there is no preview.
     func preview(
         of data: Data,
         context: String,
@@ -111,13 +111,13 @@ final class Renderer: Sendable {
         }
     }
 
-    /// Runs other work on a render thread: processors, encoders. Where the calling task is cancelled before it has begun, it
-    /// never does.
+    /// Runs other work, such as processors and encoders, on a render thread. If the calling task is cancelled before
+    /// the work starts, the work never runs.
     ///
     /// - Parameters:
-    ///   - cancellation: ends it too, beside the calling task's.
-    ///   - turn: as of `render`; nil where the caller has one already.
-    ///   - work: is told when it has to end, which is also when the time is over.
+    ///   - cancellation: Stops the work, as does a cancellation of the calling task.
+    ///   - turn: As in `render`; nil if the caller already has a render slot.
+    ///   - work: Receives the deadline, which expires at the time limit or on cancellation.
     func run<Value: Sendable>(
         _ context: String,
         until cancellation: RenderCancellation = RenderCancellation(),
@@ -135,13 +135,13 @@ final class Renderer: Sendable {
 
     private enum Attempt<Value: Sendable>: Sendable {
         case done(Value)
-        /// With the time that the header has taken.
+        /// The cost, the work, and the time spent on the header.
         case mustWait(RenderCost, Execution<Value>, Duration)
     }
 
-    /// Plans, and executes as soon as there is memory for it: at once on the same thread where there is.
+    /// Plans, then executes once memory is available: immediately on the same thread if it is free.
     ///
-    /// - Parameter data: a body in a file is this process's memory while it is read, and no longer.
+    /// - Parameter data: If the body is a mapped file, its pages count as memory of this process while they are read.
     private func perform<Value: Sendable>(
         _ context: String,
         _ data: Data,
@@ -156,7 +156,7 @@ final class Renderer: Sendable {
                     let start = ContinuousClock.now
                     let deadline = cancellation.deadline(limits.time)
                     let (plan, execute) = try prepare()
-                    // No codec can be stopped while it reads a header, so that the time may be over behind it.
+                    // Codecs cannot be interrupted while they read a header, so the deadline may have passed.
                     if deadline.mustEnd, let error = deadline.error { throw error }
                     let cost = plan.cost.adding(SpoolFile.bytes(of: data), within: budget.bytes)
                     guard try budget.takeIfFree(cost) else {
@@ -193,7 +193,7 @@ final class Renderer: Sendable {
         return try result.get()
     }
 
-    /// A turn is taken for the thread alone: who waits for memory keeps nobody from rendering.
+    /// Holds the turn only while a thread works: a render that waits for memory occupies no render slot.
     private func onThread<Value: Sendable>(
         _ context: String,
         _ turn: RenderTurn?,
@@ -223,7 +223,7 @@ final class Renderer: Sendable {
         }
     }
 
-    /// Notes how long work has been running, for the watchdog.
+    /// Records the start of work, so that the watchdog sees how long it has been running.
     private func timed<Value, Failure: Swift.Error>(_ work: () throws(Failure) -> Value) throws(Failure) -> Value {
         let id = nextID.add(1, ordering: .relaxed).newValue
         let start = ContinuousClock.now
@@ -234,7 +234,7 @@ final class Renderer: Sendable {
 }
 
 extension RenderPlan {
-    /// Reads the header, and plans what is within the limits.
+    /// Reads the header, and plans renditions that are within the limits.
     init(
         probing data: Data,
         _ type: AssetType,
@@ -250,7 +250,7 @@ extension RenderPlan {
 }
 
 extension ImagePipeline.Error {
-    /// With what it was about in front.
+    /// Prefixes the message with its context.
     fileprivate func about(_ context: String) -> Self {
         var error = self
         error.message = "\(context): \(error.message)"

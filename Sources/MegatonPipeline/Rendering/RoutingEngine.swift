@@ -1,16 +1,16 @@
 internal import Foundation
 
-/// Gives each pass of a plan to the engine that it is for.
+/// Dispatches each pass of a plan to the planes engine or to libvips.
 struct RoutingEngine: RenderEngine {
     private let vips = VipsEngine()
     private let planes = PlanesEngine()
-    /// Whether what planes cannot be made into is refused.
+    /// Whether passes that the planes engine cannot render are refused instead of left to libvips.
     private let isStrict: Bool
 
     init(isStrict: Bool) { self.isStrict = isStrict }
 
-    /// A JPEG's header is read here, where it is a common one: libvips takes longer for it than a thumbnail is worth, most of
-    /// it for EXIF's fields.
+    /// Parses the headers of common JPEGs without libvips, which is slow at headers compared to a thumbnail's total
+    /// time; most of it goes to EXIF fields.
     func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
         guard type == .jpeg else { return try vips.probe(data, type: type) }
         try HeaderBounds.check(data, type)
@@ -30,7 +30,7 @@ struct RoutingEngine: RenderEngine {
         }
         let gap = JPEGDamage(ofScansIn: data, plan.probe)
         if gap == nil, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) { return images }
-        // Nothing stops the decoder of planes: it may have taken all the time there was.
+        // The plane decoder cannot be interrupted and may have used up the time limit.
         if deadline.mustEnd, let error = deadline.error { throw error }
         let damage = gap ?? JPEGDamage(examining: data, until: deadline)
         if let error = deadline.error { throw error }

@@ -1,29 +1,29 @@
 internal import Foundation
 
-/// Limits on an SVG before librsvg, which cannot be stopped and has no limit of memory. Checked in one walk over
-/// the markup, before librsvg sees it: it is only a reader of tags and attributes, and what it does not understand it
-/// refuses.
+/// Limits on SVGs, because librsvg cannot be interrupted and has no memory limit. One walk over the markup checks them
+/// before librsvg parses it. The walk reads only tags and attributes, and refuses markup that it does not understand.
 ///
-/// A filter primitive, a pattern's tile and a group with an opacity take a surface of their own; lines of `use` that name
-/// each other double with each line what is drawn; a dashed path of a billion units has as many dashes.
+/// A filter primitive, a pattern tile and a group with an opacity each take a surface of their own. A chain of `use`
+/// elements that reference each other doubles the drawing with each link. A dashed path of a billion units has as many
+/// dashes.
 enum SVGBounds {
     /// Bytes of the markup.
     static let bytes = 8 << 20
-    /// Elements, and the same with everything that is drawn through references counted each time.
+    /// Elements; and elements with those drawn through references counted each time.
     static let (elements, drawn) = (100_000, 200_000)
-    /// Bytes of tags, counted each time that they are drawn: a path of 100 kB that 100 references draw takes a minute.
-    /// Texts are counted by `cost(ofText:after:)`.
+    /// Bytes of tags, counted each time they are drawn: 100 references to a path of 100 kB take a minute. Text counts
+    /// by `cost(ofText:after:)`.
     static let drawnBytes = 32 << 20
     static let depth = 200
-    /// Groups in each other that are drawn apart and put together: each takes the memory of the whole image.
+    /// Nested groups that are drawn separately and then composited: each takes the memory of the whole image.
     static let layers = 8
-    /// Elements times the corners of lines, where markers are drawn at corners.
+    /// Elements times the corners of lines, if markers are drawn at corners.
     static let markers = 2_000_000
     /// Dashes of all lines together, by an upper bound of their lengths.
     static let dashes = 1e6
     private static let longestName = 256
 
-    /// - Returns: what is not drawn, to stand behind "the SVG"; nil where there is nothing of the kind.
+    /// - Returns: Why the SVG is refused, worded to follow "the SVG"; nil if it is accepted.
     static func complaint(_ bytes: UnsafeRawBufferPointer) -> String? {
         if bytes.count > Self.bytes { return "has \(bytes.count) bytes; the limit is \(Self.bytes)" }
         var walk = SVGWalk(bytes)
@@ -36,12 +36,12 @@ enum SVGBounds {
     }
 
     /// The cost of more text in a text element, in bytes of tags. The time for a text grows with the square of its
-    /// length: 3 kB take 0.3 s, 30 kB 7 s (librsvg 2.54.7). One of 16 kB is as much as an SVG may draw.
+    /// length: 3 kB take 0.3 s, 30 kB 7 s (librsvg 2.54.7). A text of 16 kB uses up the whole limit of an SVG.
     ///
-    /// - Parameter before: bytes that the same text element has already.
+    /// - Parameter before: Bytes that the text element already has.
     static func cost(ofText bytes: Int, after before: Int) -> Int { (2 * before + bytes) * bytes / 8 }
 
-    /// Elements whose cost is not that of what they show.
+    /// Refuses elements whose cost does not depend on the size of their content.
     static func complaint(ofElement name: String) -> String? {
         switch name {
         case "filter": "has filters, which are not drawn: their cost has no bound"
@@ -51,22 +51,22 @@ enum SVGBounds {
         }
     }
 
-    /// Of an image within it. What lies elsewhere librsvg leaves out, as bytes have no place that they come from.
+    /// Refuses embedded images. librsvg ignores links to external images, because data in memory has no base URL.
     static func complaint(ofImage reference: String) -> String? {
         let isEmbedded = reference.trimmingCharacters(in: .whitespacesAndNewlines).lowercased().hasPrefix("data:")
         return isEmbedded ? "has embedded images, which are not drawn: they would be decoded without limits" : nil
     }
 }
 
-/// Elements that are drawn through references: `use`, patterns, masks, markers, clips.
+/// Counts elements that are drawn through references: `use`, patterns, masks, markers, clips.
 struct SVGReferences {
-    /// An element that others may name, or that lies directly in such a one.
+    /// An element with an id, which references can name, including its descendants without one.
     struct Node {
-        /// Elements within it, itself among them, that have no nodes of their own.
+        /// Elements within it, including itself, that have no nodes of their own.
         var elements = 1
         /// Bytes of their tags, and the cost of their texts.
         var bytes = 0
-        /// The most layers in each other within it.
+        /// The deepest nesting of layers within it.
         var layers = 0
         var children: [Int] = []
         var references: [String] = []
@@ -75,7 +75,7 @@ struct SVGReferences {
     private(set) var nodes = [Node(elements: 0)]
     private(set) var named: [String: Int] = [:]
 
-    /// - Returns: the node of a new element: its own where it has a name, else its parent's.
+    /// - Returns: The node of a new element: its own if it has an id, otherwise its parent's.
     mutating func add(_ name: String?, _ references: [String], layers: Int, bytes: Int, in parent: Int) -> Int {
         guard let name else {
             nodes[parent].elements += 1
@@ -86,7 +86,7 @@ struct SVGReferences {
         }
         nodes.append(Node(bytes: bytes, layers: layers, references: references))
         nodes[parent].children.append(nodes.count - 1)
-        // Of two with one name, readers take one or the other.
+        // Readers differ in which of two elements with the same id they draw, so both count.
         if let first = named[name] {
             nodes[first].children.append(nodes.count - 1)
         } else {
@@ -97,13 +97,13 @@ struct SVGReferences {
 
     mutating func add(bytes: Int, to node: Int) { nodes[node].bytes += bytes }
 
-    /// How many elements and bytes are drawn, counted no further than to one beyond their limits, and the most layers in
-    /// each other; nil if something is drawn within itself.
+    /// Elements and bytes that are drawn, each counted to at most one above its limit, and the deepest nesting of
+    /// layers; nil if an element draws itself.
     func drawn() -> (elements: Int, bytes: Int, layers: Int)? {
         var costs = [(elements: Int, bytes: Int, layers: Int)?](repeating: nil, count: nodes.count)
         var isOpen = [Bool](repeating: false, count: nodes.count)
-        // By hand, as a chain of references may be as long as the file. Targets are looked up once for each node: the
-        // root may have all elements of the file.
+        // An explicit stack, because a chain of references can be as long as the file. Targets are resolved once for
+        // each node, because the root may hold all elements of the file.
         var stack = [(node: 0, targets: targets(of: 0), next: 0)]
         isOpen[0] = true
         while let last = stack.indices.last {

@@ -1,7 +1,7 @@
 internal import Foundation
 
-/// Reads the tags and attributes of an SVG (XML 1.0 sections 2 and 3), and refuses what ``SVGBounds`` does not want drawn.
-/// Each step takes a byte at the least.
+/// Reads the tags and attributes of an SVG (XML 1.0 sections 2 and 3), and refuses markup that exceeds ``SVGBounds``.
+/// Each step consumes at least one byte.
 struct SVGWalk {
     struct Refusal: Error {
         let text: String
@@ -10,16 +10,16 @@ struct SVGWalk {
     private let bytes: UnsafeRawBufferPointer
     private var index = 0
     private var count = 0
-    /// The nodes of the elements that are open, and how many layers of the node are.
+    /// Open elements: the reference node of each, and its depth of layers within that node.
     private var open = [(node: 0, layers: 0)]
-    /// Whether the text that follows is a style sheet.
+    /// Depth of the open `style` element; nil outside of one.
     private var styleDepth: Int?
-    /// Whether the text that follows is drawn.
+    /// Depth of the open `text` element; nil outside of one.
     private var textDepth: Int?
-    /// Bytes of text of the text element that is open.
+    /// Bytes of text in the open `text` element.
     private var textBytes = 0
     private var references = SVGReferences()
-    /// Sum of all numbers: no line is longer than twice that.
+    /// Sum of the absolute values of all numbers: no line is longer than twice the sum.
     private var extent = 0.0
     private var shortestDash = Double.infinity
     private var numbers = 0
@@ -44,7 +44,7 @@ struct SVGWalk {
                 try takeInstruction(text(mark..<end))
                 index = end
             } else if starts("<!") {
-                // Entities are declared within brackets, and grow when they are used.
+                // Entities are declared within brackets and expand when they are used.
                 let end = try end(">")
                 if text(mark..<end).contains("[") || !starts("<!DOCTYPE") {
                     throw Refusal(text: "declares entities or attributes of its own, which are not expanded")
@@ -125,7 +125,7 @@ struct SVGWalk {
         textBytes += length
     }
 
-    /// Properties for which an element is drawn on a surface of its own.
+    /// Properties that make librsvg draw an element on a surface of its own.
     private static let layered: Set = ["opacity", "mask", "mix-blend-mode", "isolation", "clip-path"]
 
     private static func isLayer(_ name: String, _ value: String) -> Bool {
@@ -152,7 +152,7 @@ struct SVGWalk {
         return (name, value.contains("&") ? try decoded(value) : value)
     }
 
-    /// The target of an attribute or of a property of a style.
+    /// The reference targets in the value of an attribute or of a style property.
     private mutating func take(_ name: String, _ value: String) throws(Refusal) -> [String] {
         if name == "filter" && value == "none" { return [] }
         if name.hasPrefix("marker") || name == "style" && value.contains("marker") { hasMarkers = true }
@@ -168,7 +168,7 @@ struct SVGWalk {
         return Self.targets(value)
     }
 
-    /// A style sheet may be for any element: what it refers to counts for each.
+    /// A style sheet may apply to any element, so its references would count for every element.
     private mutating func takeStyle(_ text: String) throws(Refusal) {
         try checkStyle(text)
         if text.contains("filter") {
@@ -202,7 +202,7 @@ struct SVGWalk {
     // MARK: - Values
 
     private static func targets(_ value: String) -> [String] {
-        // In one go: a search for each one anew would copy the rest of the value as often as it has one.
+        // One pass over the value: a new search for each `url(` would copy the rest of the value every time.
         let marks = CharacterSet(charactersIn: " \t\r\n\"'#")
         var targets: [String] = []
         for part in value.components(separatedBy: "url(").dropFirst() {
@@ -231,13 +231,13 @@ struct SVGWalk {
         return numbers
     }
 
-    /// `1e` of `1em`, and `1.2.3`, which is two numbers, by their beginning.
+    /// Reads the leading digits of `1e` (from `1em`) and of `1.2.3`, which is two numbers.
     private static func number(_ digits: String) -> Double {
         if let number = Double(digits) { return number }
         return Double(digits.prefix { $0.isNumber }) ?? 1
     }
 
-    /// References to characters and to the five entities that XML has; others are not there.
+    /// Expands character references and the five predefined entities of XML; other entities are refused.
     private func decoded(_ value: String) throws(Refusal) -> String {
         var (decoded, rest) = ("", value[...])
         while let mark = rest.firstIndex(of: "&") {
@@ -280,7 +280,7 @@ struct SVGWalk {
         return memcmp(base + index, mark.utf8Start, length) == 0
     }
 
-    /// Behind the next place where the mark stands.
+    /// Offset of the first byte after the next occurrence of the mark.
     private func end(_ mark: StaticString) throws(Refusal) -> Int {
         let first = Unicode.Scalar(mark.utf8Start.pointee)
         var walk = self
@@ -298,7 +298,7 @@ struct SVGWalk {
         return text(start..<index)
     }
 
-    /// Without the prefix of a namespace.
+    /// The name without its namespace prefix.
     private func local(_ name: String) -> String {
         name.lastIndex(of: ":").map { String(name[name.index(after: $0)...]) } ?? name
     }

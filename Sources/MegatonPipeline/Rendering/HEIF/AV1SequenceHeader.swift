@@ -1,6 +1,6 @@
-/// The sequence header of an AV1 stream (AV1 specification, section 5.5), as far as the sizes of frames need it.
+/// The sequence header of an AV1 stream (AV1 specification, section 5.5), as far as frame sizes depend on it.
 struct AV1SequenceHeader {
-    /// An operating point: which layers belong to it.
+    /// An operating point: a bit mask of its layers.
     private struct OperatingPoint {
         let layers: Int
         let hasDecoderModel: Bool
@@ -12,7 +12,7 @@ struct AV1SequenceHeader {
     private(set) var depth = 8
     /// Samples for each pixel.
     private(set) var samples = 1.0
-    /// A still image with the short header: its one frame has the size of the sequence.
+    /// Whether it is a still image with the reduced header: its only frame has the size of the sequence.
     private var isReduced = false
     private var hasDecoderModel = false
     private var hasEqualIntervals = false
@@ -24,7 +24,7 @@ struct AV1SequenceHeader {
     private var deltaFrameIDBits = 0
     private var frameIDBits = 0
     private var orderHintBits = 0
-    /// 2 if each frame says it.
+    /// 0 or 1 for all frames; 2 if each frame declares it.
     private var screenContent = 2
     private var integerMotion = 2
 
@@ -32,7 +32,7 @@ struct AV1SequenceHeader {
     init?(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) {
         var bits = BitReader(bytes, range)
         let profile = bits.bits(3)
-        // Whether it is a still image.
+        // Skips the still-image flag.
         bits.skip(1)
         isReduced = bits.flag()
         if isReduced { bits.skip(5) } else { readPoints(&bits) }
@@ -44,10 +44,10 @@ struct AV1SequenceHeader {
             deltaFrameIDBits = bits.bits(4) + 2
             frameIDBits = bits.bits(3) + deltaFrameIDBits + 1
         }
-        // Superblocks of 128 pixels, and tools for intra frames.
+        // Skips superblocks of 128 pixels, and tools for intra frames.
         bits.skip(3)
         if !isReduced { readTools(&bits) }
-        // Super-resolution, the directional filter, and restoration.
+        // Skips super-resolution, the directional filter, and restoration.
         bits.skip(3)
         readColors(&bits, profile)
         if bits.isBeyondEnd { return nil }
@@ -69,7 +69,7 @@ struct AV1SequenceHeader {
         let hasInitialDelay = bits.flag()
         for _ in 0...bits.bits(5) {
             let layers = bits.bits(12)
-            // A level above 3.3 has a tier.
+            // Levels above 3.3 have a tier bit.
             if bits.bits(5) > 7 { bits.skip(1) }
             let hasModel = hasDecoderModel && bits.flag()
             if hasModel { bits.skip(2 * delayBits + 1) }
@@ -93,7 +93,7 @@ struct AV1SequenceHeader {
         let isGrey = profile != 1 && bits.flag()
         let description = bits.flag() ? [bits.bits(8), bits.bits(8), bits.bits(8)] : [2, 2, 2]
         if isGrey { return }
-        // sRGB, stored as it is.
+        // sRGB, stored without conversion.
         if description == [1, 13, 0] {
             samples = 3
             return
@@ -111,8 +111,8 @@ struct AV1SequenceHeader {
 
     /// The size of a frame (sections 5.9.2 and 5.9.5).
     ///
-    /// - Parameter layers: the temporal and the spatial layer of the frame.
-    /// - Returns: nil if it only shows an earlier frame, or has the size of one.
+    /// - Parameter layers: The temporal and the spatial layer of the frame.
+    /// - Returns: nil if the frame only shows an earlier one, or has the size of an earlier one.
     func frameSize(
         _ bytes: UnsafeRawBufferPointer,
         _ range: Range<Int>,
@@ -155,7 +155,7 @@ struct AV1SequenceHeader {
         }
     }
 
-    /// - Returns: whether the frame has the size of one that it refers to.
+    /// - Returns: Whether the frame has the size of a reference frame.
     private func skipReferences(_ bits: inout BitReader, mayHaveTheirSize: Bool) -> Bool {
         let isShort = orderHintBits > 0 && bits.flag()
         if isShort { bits.skip(6) }

@@ -3,9 +3,9 @@ struct AV1Stream {
     private(set) var size = CodedSize()
     private var header: AV1SequenceHeader?
 
-    /// Open bitstream units: of `av1C`, or of an item.
+    /// Reads open bitstream units: those of `av1C`, or of an item.
     ///
-    /// - Throws: `.corruptImage` if one is cut short, or if there is a frame before any sequence header.
+    /// - Throws: `.corruptImage` if a unit is truncated, or if a frame precedes every sequence header.
     mutating func read(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) throws(ImagePipeline.Error) {
         var reader = ByteReader(bytes, range)
         while reader.remaining > 0 {
@@ -38,7 +38,8 @@ struct AV1Stream {
             }
             header = found
             size.add(shown: found.size, coded: found.size, samples: found.samples, depth: found.depth)
-        // The header of a frame, alone or with the frame behind it. A repeated one (7) is decoded if it repeats nothing.
+        // A frame header (3), a frame with its header (6), or a redundant header (7), which decoders decode if it
+        // repeats nothing.
         case 3, 6, 7:
             guard let header else {
                 throw HEIFFile.damage("its AV1 stream has a frame before any sequence header.")
@@ -51,7 +52,7 @@ struct AV1Stream {
         }
     }
 
-    /// A number of 7 bits a byte, the lowest first (section 4.10.5).
+    /// Reads a LEB128 number: 7 bits for each byte, lowest first (section 4.10.5).
     private static func length(_ reader: inout ByteReader) throws(ImagePipeline.Error) -> Int {
         var value = 0
         for index in 0..<8 {

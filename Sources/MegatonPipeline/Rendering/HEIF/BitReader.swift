@@ -1,13 +1,13 @@
-/// Reads bits, the highest of a byte first. Beyond the end it gives zeros and says that it has ended.
+/// Reads bits, the highest of a byte first. After the end it returns zeros and sets `isBeyondEnd`.
 struct BitReader {
     private let bytes: UnsafeRawBufferPointer
     private let end: Int
     private var index: Int
     private var bit = 0
-    /// Whether bytes that prevent start codes are left out (ITU-T H.265 section 7.3.1.1).
+    /// Whether to skip emulation prevention bytes (ITU-T H.265 section 7.3.1.1).
     private let skipsEmulationPrevention: Bool
     private var zeros = 0
-    /// Whether more was asked for than there was.
+    /// Whether a read went beyond the last byte.
     private(set) var isBeyondEnd = false
 
     init(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>, skipsEmulationPrevention: Bool = false) {
@@ -34,7 +34,7 @@ struct BitReader {
     mutating func golomb() -> Int {
         var zeros = 0
         while !isBeyondEnd, zeros < 32, next() == 0 { zeros += 1 }
-        // 32 zeros are more than any field that is read here may have.
+        // No field that is read here may have 32 leading zeros.
         guard zeros < 32, !isBeyondEnd else { return Int(UInt32.max) }
         return (1 << zeros) - 1 + bits(zeros)
     }

@@ -1,4 +1,4 @@
-/// Reads big-endian numbers from a part of a file. Nothing beyond the part's end is touched.
+/// Reads big-endian numbers from a range of a file, and never beyond the end of the range.
 struct ByteReader {
     let bytes: UnsafeRawBufferPointer
     private(set) var index: Int
@@ -14,9 +14,9 @@ struct ByteReader {
     var remaining: Int { end - index }
     var rest: Range<Int> { index..<end }
 
-    /// An unsigned number of 0 to 8 bytes.
+    /// Reads an unsigned number of 0 to 8 bytes.
     ///
-    /// - Throws: `.corruptImage` if the part ends before it, or if it is beyond `Int`.
+    /// - Throws: `.corruptImage` if the range ends before it, or if it does not fit in `Int`.
     mutating func number(_ count: Int) throws(ImagePipeline.Error) -> Int {
         guard count <= remaining else { throw Self.cut }
         var value: UInt64 = 0
@@ -33,7 +33,7 @@ struct ByteReader {
         index += count
     }
 
-    /// The range of a text that ends with a zero, or with the part.
+    /// Reads a text up to its terminating zero or the end of the range, and returns its range.
     mutating func text() -> Range<Int> {
         let start = index
         while index < end, bytes[index] != 0 { index += 1 }
@@ -42,7 +42,7 @@ struct ByteReader {
         return text
     }
 
-    /// The next so many bytes as a part of their own.
+    /// Consumes the next `count` bytes and returns their range.
     mutating func part(_ count: Int) throws(ImagePipeline.Error) -> Range<Int> {
         let start = index
         try skip(count)
@@ -54,14 +54,14 @@ struct ByteReader {
     }
 }
 
-/// A box of ISO base media files (ISO/IEC 14496-12 section 4.2).
+/// A box of an ISO base media file (ISO/IEC 14496-12 section 4.2).
 struct Box {
     let type: FourCC
-    /// The bytes behind its header.
+    /// The bytes after its header.
     let content: Range<Int>
 }
 
-/// A type of four characters.
+/// A four-character type code.
 struct FourCC: Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
     let code: UInt32
 
@@ -70,7 +70,7 @@ struct FourCC: Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
         code = text.withUTF8Buffer { $0.reduce(0) { $0 << 8 | UInt32($1) } }
     }
 
-    /// Characters that are not printable ASCII are shown as dots: the type is a stranger's.
+    /// Shows characters other than printable ASCII as dots, because the code comes from untrusted input.
     var description: String {
         String(
             decoding: [24, 16, 8, 0].map { shift in
@@ -83,17 +83,17 @@ struct FourCC: Hashable, CustomStringConvertible, ExpressibleByStringLiteral {
 }
 
 extension ByteReader {
-    /// The next box within this part, which moves on to the one behind it.
+    /// Reads the next box and moves behind it.
     ///
-    /// - Returns: nil at the part's end.
-    /// - Throws: `.corruptImage` if the box is shorter than its own header, or longer than the part.
+    /// - Returns: nil at the end of the range.
+    /// - Throws: `.corruptImage` if the box is shorter than its own header, or longer than the range.
     mutating func box() throws(ImagePipeline.Error) -> Box? {
         if remaining == 0 { return nil }
         let start = index
         var size = try number(4)
         let type = FourCC(try number(4))
         if size == 1 { size = try number(8) }
-        // An extended type.
+        // An extended type follows.
         if type == "uuid" { try skip(16) }
         let header = index - start
         guard size >= header else {

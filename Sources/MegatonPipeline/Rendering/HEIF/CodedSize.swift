@@ -1,12 +1,12 @@
-/// The size and form of the images of an AV1 or HEVC stream, from its headers.
+/// The size and sample format of the images of an AV1 or HEVC stream, from its headers.
 struct CodedSize: Equatable {
-    /// The largest image as it is shown.
+    /// Size of the largest image as displayed.
     var shown = PixelSize(width: 0, height: 0)
-    /// The largest image as it is held in memory.
+    /// Size of the largest image as held in memory.
     var coded = PixelSize(width: 0, height: 0)
-    /// Images of the stream, those that are not shown among them.
+    /// Images of the stream, including hidden ones.
     var frames = 0
-    /// Samples for each pixel: 1 for grey, 1.5 to 3 for colors.
+    /// Samples for each pixel: 1 for gray, 1.5 to 3 for color.
     var samples = 0.0
     /// Bits of a sample.
     var depth = 0
@@ -23,7 +23,7 @@ struct CodedSize: Equatable {
 }
 
 extension PixelSize {
-    /// Both sides at least as long as those of the other size.
+    /// Extends both sides to at least those of the other size.
     mutating func grow(to other: PixelSize) {
         self = PixelSize(width: max(width, other.width), height: max(height, other.height))
     }

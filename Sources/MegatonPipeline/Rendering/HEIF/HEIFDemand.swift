@@ -1,23 +1,23 @@
 internal import Foundation
 
-/// The memory and work that the image of a HEIF or AVIF file needs, from its boxes and the headers of its streams.
+/// The memory and work that decoding a HEIF or AVIF file needs, from its boxes and the headers of its streams.
 struct HEIFDemand: Sendable, Equatable {
-    /// The largest of the sizes that its properties, its canvases and its streams say.
+    /// The largest size that its properties, canvases and streams declare.
     var largest = PixelSize(width: 0, height: 0)
-    /// The item that has it, for messages.
+    /// The item of that size, for messages.
     var largestItem = ""
-    /// The longest side of all of them.
+    /// The longest side among all of these sizes.
     var longestSide = 0
-    /// Pixels that are decoded, turned or copied, each as often as that happens.
+    /// Pixels that are decoded, rotated or copied, counted each time.
     var work = 0
-    /// Bytes that decoding takes at the most.
+    /// Peak memory of decoding, in bytes.
     var bytes = 0
-    /// Sizes that do not agree with each other.
+    /// Describes sizes that contradict each other, if there are any.
     var lie: String?
-    /// Memory that is out of proportion to the image.
+    /// Describes memory use out of proportion to the image, if that is so.
     var excess: String?
 
-    /// - Throws: `.corruptImage` for a file that is cut short, damaged or contradicts itself; `.headerTooLarge`,
+    /// - Throws: `.corruptImage` for a file that is truncated, damaged or contradicts itself; `.headerTooLarge`,
     ///   `.imageTooLarge`; `.unsupportedFormat` for images of other codecs.
     init(_ data: Data) throws(ImagePipeline.Error) {
         let result: Result<HEIFDemand, ImagePipeline.Error> = data.withUnsafeBytes { bytes in

@@ -1,6 +1,6 @@
-// libheif copies the bytes of all items while it reads the header, whether they are shown or not.
+// libheif copies the bytes of all items while it reads the header, including items that are never shown.
 extension HEIFFile {
-    /// Bytes that stay in memory beside the image: Exif, XMP and the like, and profiles.
+    /// Bytes that stay in memory beside the image: Exif, XMP and similar metadata, and profiles.
     ///
     /// - Throws: `.headerTooLarge` if more bytes would be copied than `HEIFBounds` allows.
     func checkCopies() throws(ImagePipeline.Error) -> Int {
@@ -18,7 +18,7 @@ extension HEIFFile {
             }
             let size = item.isDeflated ? item.size * HEIFBounds.inflation : item.size
             copied += size + (item.isCoded ? configurationSize(item) : 0)
-            // libvips copies it once more for each reference.
+            // libvips makes one more copy for each reference.
             kept += size * descriptions[id, default: 0]
         }
         if copied > limit {
@@ -40,13 +40,13 @@ extension HEIFFile {
         configuration(of: item).map { $0.content.count * 2 } ?? 0
     }
 
-    /// The first `av1C` or `hvcC` of an item, which libheif puts in front of its bytes.
+    /// The first `av1C` or `hvcC` of an item, which libheif prepends to its bytes.
     func configuration(of item: Item) -> Box? {
         let type: FourCC = item.type == "av01" ? "av1C" : "hvcC"
         return item.properties.lazy.map { properties[$0] }.first { $0.type == type }
     }
 
-    /// Calls with the bytes of an item in one piece.
+    /// Calls the closure with the bytes of an item as one contiguous buffer.
     func withData<Value>(
         of item: Item,
         _ body: (UnsafeRawBufferPointer) throws(ImagePipeline.Error) -> Value

@@ -27,7 +27,7 @@ extension HEIFFile {
         try reader.skip(2)
         let type = FourCC(try reader.number(4))
         guard type == "mime" else { return Item(id: id, type: type, isDeflated: false) }
-        // Its name and content type.
+        // Skips the name and the content type.
         _ = reader.text()
         _ = reader.text()
         return Item(id: id, type: type, isDeflated: bytes[reader.text()].elementsEqual("deflate".utf8))
@@ -40,7 +40,7 @@ extension HEIFFile {
         primary = try reader.number(version == 0 ? 2 : 4)
     }
 
-    /// `iloc`: where the bytes of each item lie.
+    /// Reads `iloc`: the byte ranges of each item.
     mutating func readLocations(_ content: Range<Int>, idat: Range<Int>?) throws(ImagePipeline.Error) {
         var reader = ByteReader(bytes, content)
         let version = try reader.number(1)
@@ -48,7 +48,7 @@ extension HEIFFile {
         guard version <= 2 else { throw Self.damage("its box iloc has the unknown version \(version).") }
         let sizes = try reader.number(2)
         let (offsetSize, lengthSize, baseSize) = (sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15)
-        // libheif reads the index in version 2 only, and so would read other numbers from version 1.
+        // libheif reads the index in version 2 only, so it would misread version 1.
         let indexSize = version == 0 ? 0 : sizes & 15
         guard [offsetSize, lengthSize, baseSize, indexSize].allSatisfy({ [0, 4, 8].contains($0) }),
             version == 2 || indexSize == 0
@@ -81,7 +81,7 @@ extension HEIFFile {
         _ length: Int,
         _ idat: Range<Int>?
     ) throws(ImagePipeline.Error) {
-        // A place of no item is never looked up.
+        // Locations of unknown items are never used.
         guard items[id] != nil else { return }
         let whole: Range<Int>
         switch method {
@@ -104,7 +104,7 @@ extension HEIFFile {
         items[id]?.extents.append(whole.lowerBound + start..<whole.lowerBound + end)
     }
 
-    /// `ipma`: which properties each item has.
+    /// Reads `ipma`: the properties of each item.
     mutating func readAssociations(_ content: Range<Int>, _ links: inout Int) throws(ImagePipeline.Error) {
         var reader = ByteReader(bytes, content)
         let version = try reader.number(1)
@@ -127,7 +127,7 @@ extension HEIFFile {
         }
     }
 
-    /// `iref`: which items are made of or belong to which.
+    /// Reads `iref`: which items are derived from others or belong to them.
     mutating func readReferences(_ content: Range<Int>, _ links: inout Int) throws(ImagePipeline.Error) {
         var reader = ByteReader(bytes, content)
         let version = try reader.number(1)
@@ -137,19 +137,19 @@ extension HEIFFile {
             var inner = ByteReader(bytes, box.content)
             let from = try inner.number(width)
             let count = try inner.number(2)
-            // One for itself.
+            // One link for the reference itself.
             links += count + 1
             if links > HEIFBounds.links { throw Self.tooMany("more than \(HEIFBounds.links) links of items") }
             if references.count == HEIFBounds.extents { throw Self.tooMany("too many references") }
             var to: [Int] = []
             for _ in 0..<count { to.append(try inner.number(width)) }
-            // libheif does not heed the size of the box, and would read what is behind as another reference.
+            // libheif ignores the size of the box, and would read the remaining bytes as another reference.
             guard inner.remaining == 0 else { throw Self.damage("a reference of item \(from) is damaged.") }
             references.append(Reference(type: box.type, from: from, to: to))
         }
     }
 
-    /// Fills in `inputs` and `auxiliaries`, and refuses references that lead back to where they came from.
+    /// Fills `inputs` and `auxiliaries`, and refuses cyclic references.
     mutating func linkReferences() throws(ImagePipeline.Error) {
         for reference in references {
             switch reference.type {
@@ -166,7 +166,7 @@ extension HEIFFile {
         for type: FourCC in ["dimg", "auxl", "thmb", "cdsc"] { try refuseCycles(type) }
     }
 
-    /// Takes items off that refer to none that is left; items that stay refer to each other in a circle.
+    /// Topological sort: removes items whose targets have all been removed. The remaining items form a cycle.
     private func refuseCycles(_ type: FourCC) throws(ImagePipeline.Error) {
         var (targets, sources): ([Int: Int], [Int: [Int]]) = ([:], [:])
         for reference in references where reference.type == type {

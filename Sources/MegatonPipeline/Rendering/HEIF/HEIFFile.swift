@@ -1,20 +1,20 @@
-/// The items of a HEIF or AVIF file and how they belong together (ISO/IEC 23008-12), read from its boxes in one bounded
-/// pass. A file that can be read in two ways is refused: libheif could take the other one.
+/// The items of a HEIF or AVIF file and their relations (ISO/IEC 23008-12), read from its boxes in one bounded pass. A
+/// file that can be read in two ways is refused, because libheif could choose the other one.
 struct HEIFFile {
     struct Item {
         let id: Int
         let type: FourCC
-        /// Whether its bytes are compressed with deflate, which libheif undoes while it reads the header.
+        /// Whether its bytes are compressed with deflate; libheif inflates them while it reads the header.
         let isDeflated: Bool
-        /// Ranges of the file, one behind the other.
+        /// Ranges of the file, in order.
         var extents: [Range<Int>] = []
-        /// Why its bytes cannot be had.
+        /// Why its bytes cannot be read.
         var obstacle: String?
         /// Indexes into the file's properties, in their order.
         var properties: [Int] = []
 
         var size: Int { extents.reduce(0) { $0 + $1.count } }
-        /// Images that are coded or made of others, as opposed to Exif and the like.
+        /// Whether it is a coded or derived image, as opposed to Exif and the like.
         var isImage: Bool { isCoded || isDerived }
         var isCoded: Bool { type == "av01" || type == "hvc1" }
         var isDerived: Bool { type == "grid" || type == "iovl" || type == "iden" }
@@ -28,7 +28,7 @@ struct HEIFFile {
 
     let bytes: UnsafeRawBufferPointer
     var items: [Int: Item] = [:]
-    /// The order of `iinf`.
+    /// Item IDs, in the order of `iinf`.
     var order: [Int] = []
     var primary: Int?
     var properties: [Box] = []
@@ -38,8 +38,8 @@ struct HEIFFile {
     /// Auxiliary images of each image.
     var auxiliaries: [Int: [Int]] = [:]
 
-    /// - Parameter bytes: of the whole file; they must outlive the value.
-    /// - Throws: `.corruptImage` for a file that is cut short, damaged or contradicts itself; `.headerTooLarge`.
+    /// - Parameter bytes: The whole file; must outlive the value.
+    /// - Throws: `.corruptImage` for a file that is truncated, damaged or contradicts itself; `.headerTooLarge`.
     init(_ bytes: UnsafeRawBufferPointer) throws(ImagePipeline.Error) {
         self.bytes = bytes
         guard let meta = try Self.meta(bytes) else {
@@ -69,13 +69,13 @@ struct HEIFFile {
         ImagePipeline.Error(.headerTooLarge, "the header has \(text).")
     }
 
-    /// Types that libheif reads wherever it finds them. A file has them in `meta`, if at all.
+    /// Box types that libheif reads at any level. Valid files have them only in `meta`.
     private static let inner: Set<FourCC> = [
         "hdlr", "pitm", "iloc", "iinf", "infe", "iprp", "ipco", "ipma", "ispe", "auxC", "irot", "imir", "clap", "iref",
         "hvcC", "av1C", "vvcC", "avcC", "idat", "grpl", "dinf", "dref", "url ", "colr", "pixi", "pasp", "clli", "mdcv",
     ]
 
-    /// The content of the one box `meta`.
+    /// The content of the only `meta` box.
     private static func meta(_ bytes: UnsafeRawBufferPointer) throws(ImagePipeline.Error) -> Range<Int>? {
         var reader = ByteReader(bytes, 0..<bytes.count)
         var (found, count): (Range<Int>?, Int) = (nil, 0)
@@ -85,8 +85,8 @@ struct HEIFFile {
             do throws(ImagePipeline.Error) {
                 box = try reader.box()
             } catch {
-                // The last box may reach to the end of the file, and bytes behind the last one are none: libheif stops
-                // here, too. A `meta` that is cut short is damage.
+                // The last box may reach to the end of the file, and bytes after it are ignored; libheif stops here,
+                // too. A truncated `meta` is damage.
                 var header = ByteReader(bytes, start + 4..<bytes.count)
                 if found == nil, FourCC(try header.number(4)) == "meta" { throw error }
                 return found
@@ -108,23 +108,23 @@ struct HEIFFile {
     }
 }
 
-/// Boxes of `meta`, each in its place and there once.
+/// Child boxes of `meta`, each in its place and present once.
 struct MetaBoxes {
-    /// Contents by type, `ipco` of `iprp` among them.
+    /// Contents by type, including `ipco` of `iprp`.
     private(set) var found: [FourCC: Range<Int>] = [:]
     private(set) var properties: [Box] = []
     private(set) var associations: [Range<Int>] = []
     private var count = 0
 
     private static let single: Set<FourCC> = ["hdlr", "pitm", "iloc", "iinf", "iprp", "iref", "idat", "dinf", "grpl"]
-    /// Boxes with boxes within.
+    /// Boxes that contain boxes.
     private static let containers: Set<FourCC> = [
         "meta", "iinf", "infe", "iloc", "iprp", "ipco", "ipma", "iref", "pitm", "idat", "grpl", "dinf", "dref", "url ",
     ]
 
     mutating func read(_ bytes: UnsafeRawBufferPointer, _ meta: Range<Int>) throws(ImagePipeline.Error) {
         var reader = ByteReader(bytes, meta)
-        // Version and flags.
+        // Skips version and flags.
         try reader.skip(4)
         while let box = try next(&reader) {
             if Self.single.contains(box.type) {
@@ -137,7 +137,7 @@ struct MetaBoxes {
         }
         let size = meta.count - (found["idat"]?.count ?? 0)
         if size > HEIFBounds.meta { throw HEIFFile.tooMany("\(size) bytes; the limit is \(HEIFBounds.meta)") }
-        // libheif looks into both of them for boxes, and neither says anything of an image.
+        // libheif parses boxes inside both of them, although neither affects an image.
         for type: FourCC in ["dinf", "grpl"] {
             if let content = found[type], content.count > HEIFBounds.brands {
                 throw HEIFFile.tooMany("a box \(type) of \(content.count) bytes")

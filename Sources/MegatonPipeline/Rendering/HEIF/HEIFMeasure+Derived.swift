@@ -1,4 +1,4 @@
-// Images that are made of others (ISO/IEC 23008-12 sections 6.6.2.2 and 6.6.2.3).
+// Derived images (ISO/IEC 23008-12 sections 6.6.2.2 and 6.6.2.3).
 extension HEIFMeasure {
     /// Tiles side by side on a canvas.
     mutating func grid(_ item: HEIFFile.Item) throws(ImagePipeline.Error) -> Image {
@@ -24,18 +24,18 @@ extension HEIFMeasure {
         return canvas
     }
 
-    /// Images one above the other, each with its place on a canvas.
+    /// Images on top of each other, each at a position on a canvas.
     mutating func overlay(_ item: HEIFFile.Item) throws(ImagePipeline.Error) -> Image {
         let inputs = file.inputs[item.id] ?? []
         let size = try file.withData(of: item) { data throws(ImagePipeline.Error) in
             var reader = ByteReader(data, 0..<data.count)
             let width = try Self.isWide(&reader, item) ? 4 : 2
-            // The color of the canvas.
+            // Skips the color of the canvas.
             try reader.skip(8)
             let size = try Self.size(&reader, width)
             for _ in inputs {
                 for _ in 0..<2 where try reader.number(width) >> (8 * width - 1) == 1 {
-                    // libheif 1.15 reads beyond the end of rows of an image that begins outside of the canvas.
+                    // libheif 1.15 reads beyond the end of a row if an image begins outside of the canvas.
                     throw ImagePipeline.Error(
                         .unsupportedFormat,
                         "image \(item.id) is an overlay with an image to the left of its canvas or above it, which is "
@@ -52,7 +52,7 @@ extension HEIFMeasure {
         return canvas
     }
 
-    /// libheif copies rows of alpha as if each sample took as much as one of the colors.
+    /// libheif copies rows of alpha as if alpha samples had the same depth as color samples.
     private func checkAlpha(_ parts: [Image], _ item: HEIFFile.Item) throws(ImagePipeline.Error) {
         for part in parts where part.hasAlpha && part.alphaDepth != part.depth {
             throw HEIFFile.damage(
@@ -110,7 +110,7 @@ extension HEIFMeasure {
         canvas.peak = Self.sum(canvas.bytes, Self.product(largest, min(count, parts.count)))
     }
 
-    /// libheif leaves parts of the canvas that no tile covers as memory was before: another image's, perhaps.
+    /// If tiles do not cover the canvas, libheif leaves that memory uninitialized; it may hold parts of another image.
     private func checkCoverage(
         _ size: PixelSize,
         _ tiles: [Image],
@@ -125,7 +125,7 @@ extension HEIFMeasure {
             for tile in tiles {
                 let isWide = tile.size.width >= min(tile.declared.width, size.width - left)
                 let isHigh = tile.size.height >= min(height, size.height - top)
-                // How much is left of a tile that is cut depends on fractions.
+                // The size of a cropped tile depends on fractions.
                 if !isWide || !isHigh || tile.isCut { throw Self.gap(item, size) }
                 left = Self.sum(left, tile.declared.width)
             }
@@ -139,7 +139,7 @@ extension HEIFMeasure {
         HEIFFile.damage("the tiles of image \(item.id) do not cover its \(size) pixels.")
     }
 
-    /// Bits of a sample that `pixi` says, 0 if it says none.
+    /// Bits for each sample according to `pixi`, 0 if it is missing.
     private func depthProperty(_ item: HEIFFile.Item) -> Int {
         for index in item.properties where file.properties[index].type == "pixi" {
             let content = file.properties[index].content

@@ -1,40 +1,40 @@
-/// Goes from the primary image of a file down to the coded images that it is made of, as libheif does when it decodes,
-/// and adds up the memory and work of each.
+/// Walks from a file's primary image down to its coded images, as libheif does when it decodes, and adds up the memory
+/// and work of each.
 struct HEIFMeasure {
-    /// An image as it comes out.
+    /// The measured result of decoding one item.
     struct Image {
         var size = PixelSize(width: 0, height: 0)
-        /// The size as libheif knows it before it decodes.
+        /// The size that libheif assumes before it decodes.
         var declared = PixelSize(width: 0, height: 0)
         var sampleBytes = 1
         var hasAlpha = false
-        /// Bits of the samples of colors and of alpha.
+        /// Bits for each color sample and for each alpha sample.
         var depth = 8
         var alphaDepth = 0
-        /// Bytes at the most while it is made, the result among them.
+        /// Peak memory while it is made, including the result, in bytes.
         var peak = 0
         var work = 0
         var decodings = 1
 
-        /// Whether a part is cut out (`clap`), which `size` leaves out of account.
+        /// Whether a part is cut out (`clap`), which `size` does not take into account.
         var isCut = false
-        /// Images from this one down to the coded ones.
+        /// Levels from this image down to the coded ones.
         var levels = 1
 
         var pixels: Int { HEIFMeasure.product(size.width, size.height) }
-        /// Bytes of the image in red, green, blue and alpha.
+        /// Bytes of the image as RGB, or as RGBA with alpha.
         var bytes: Int { HEIFMeasure.product(pixels, (hasAlpha ? 4 : 3) * sampleBytes) }
     }
 
     let file: HEIFFile
     var demand = HEIFDemand()
     private var images: [Int: Image] = [:]
-    /// Items under way, for circles that references of several types make together.
+    /// Items being measured. Finds cycles made of references of several types.
     private var path: [Int] = []
 
     init(_ file: HEIFFile) { self.file = file }
 
-    /// - Parameter metadata: bytes that are kept beside the image.
+    /// - Parameter metadata: Bytes that are kept beside the image.
     mutating func demand(metadata: Int) throws(ImagePipeline.Error) -> HEIFDemand {
         guard let primary = file.primary, let item = file.items[primary] else {
             throw HEIFFile.damage("its primary image is not there.")
@@ -47,7 +47,7 @@ struct HEIFMeasure {
                     + "the limit is \(HEIFBounds.decodings)."
             )
         }
-        // libvips has it once more, with its channels side by side.
+        // libvips holds another copy, with interleaved channels.
         let peak = Self.sum(max(image.peak, 2 * image.bytes), 2 * metadata)
         let allowed = HEIFBounds.memoryFactor * image.bytes + HEIFBounds.leastMemory + 2 * metadata
         if peak > allowed {
@@ -109,9 +109,9 @@ struct HEIFMeasure {
         image.sampleBytes = stream.sampleBytes
         image.depth = stream.depth
         image.work = Self.product(pixels, stream.frames)
-        // The images that the decoder holds, libheif's copy of one, and the decoder's notes on blocks.
+        // The images that the decoder holds, libheif's copy of one, and the decoder's block data.
         let held = stream.samples * Double(stream.sampleBytes) * Double(min(stream.frames, 16) + 1) + 2
-        // libheif's copy while it becomes red, green and blue.
+        // libheif's copy during the conversion to RGB.
         let converted = 9 * Double(stream.sampleBytes)
         image.peak = Self.sum(Self.product(pixels, Int(max(held, converted).rounded(.up))), 3 * item.size)
         note(stream.coded, "the \(name) stream of image \(item.id)")
@@ -127,7 +127,7 @@ struct HEIFMeasure {
         demand.largestItem = name
     }
 
-    /// Notes it if the size that an image says is another one than its source has.
+    /// Records a contradiction if the size that an image declares differs from its source's.
     mutating func checkSize(of item: HEIFFile.Item, _ size: PixelSize, _ source: String) {
         guard demand.lie == nil, let said = imageProperty(item), !size.isNearly(said) else { return }
         demand.lie = "image \(item.id) says that it has \(said) pixels (ispe), and \(source) has \(size)."
@@ -141,7 +141,7 @@ struct HEIFMeasure {
             if item.type == "av01" {
                 var stream = AV1Stream()
                 let content = configuration.content
-                // Four bytes of its own stand before the units.
+                // Four bytes of `av1C`'s own precede the units.
                 try stream.read(file.bytes, min(content.lowerBound + 4, content.upperBound)..<content.upperBound)
                 return try file.withData(of: item) { data throws(ImagePipeline.Error) in
                     try stream.read(data, 0..<data.count)
@@ -161,7 +161,7 @@ struct HEIFMeasure {
 
     // MARK: - Properties
 
-    /// Turns and cuts cost a pass over the image each.
+    /// Rotations and crops cost a pass over the image each.
     private func turn(_ image: inout Image, _ item: HEIFFile.Item) {
         for property in item.properties.map({ file.properties[$0] }) {
             switch property.type {
@@ -184,7 +184,7 @@ struct HEIFMeasure {
         !irot.content.isEmpty && file.bytes[irot.content.lowerBound] & 1 == 1
     }
 
-    /// The last size that `ispe` says.
+    /// The last size that `ispe` declares.
     private func imageProperty(_ item: HEIFFile.Item) -> PixelSize? {
         for index in item.properties.reversed() where file.properties[index].type == "ispe" {
             var reader = ByteReader(file.bytes, file.properties[index].content)
@@ -195,7 +195,7 @@ struct HEIFMeasure {
         return nil
     }
 
-    /// The size that libheif takes from the properties alone: `ispe`, cut and turned.
+    /// The size that libheif derives from the properties alone: `ispe`, cropped and rotated.
     func declaredSize(_ item: HEIFFile.Item) -> PixelSize? {
         guard var size = imageProperty(item) else { return nil }
         for property in item.properties.map({ file.properties[$0] }) {
@@ -224,14 +224,14 @@ struct HEIFMeasure {
         "urn:mpeg:avc:2015:auxid:1", "urn:mpeg:hevc:2015:auxid:1", "urn:mpeg:mpegB:cicp:systems:auxiliary:alpha",
     ]
 
-    /// libheif takes an alpha channel of the size that the image itself says, and no other.
+    /// libheif uses an alpha channel only if it has the declared size of the image.
     private mutating func addAlpha(_ image: inout Image, _ item: HEIFFile.Item) throws(ImagePipeline.Error) {
         for id in file.auxiliaries[item.id] ?? [] {
             guard let auxiliary = file.items[id], auxiliary.isImage, isAlpha(auxiliary),
                 declaredSize(auxiliary) == declaredSize(item)
             else { continue }
             let alpha = try self.image(auxiliary)
-            // It is copied row by row: rows that are not there would be read from elsewhere.
+            // libheif copies it row by row; rows beyond its end would be read from other memory.
             let isCovered = alpha.size.width >= image.size.width && alpha.size.height >= image.size.height
             if (!isCovered || (alpha.isCut && !isCutAlike(auxiliary, item))) && demand.lie == nil {
                 demand.lie =
@@ -247,7 +247,7 @@ struct HEIFMeasure {
         }
     }
 
-    /// Whether two images of the same size have the same parts cut out.
+    /// Whether two images of the same size have the same region cropped.
     private func isCutAlike(_ first: HEIFFile.Item, _ second: HEIFFile.Item) -> Bool {
         let cuts = [first, second].map { item in
             item.properties.filter { file.properties[$0].type == "clap" }.map { file.properties[$0].content }
@@ -269,7 +269,7 @@ struct HEIFMeasure {
 
     // MARK: - Numbers
 
-    /// Strangers' numbers are added and multiplied: what is beyond counting stays at a large number.
+    /// Saturating arithmetic, because the numbers come from untrusted input.
     static func sum(_ first: Int, _ second: Int) -> Int { min(largestNumber, first + second) }
 
     static func product(_ first: Int, _ second: Int) -> Int {
@@ -289,7 +289,7 @@ struct HEIFMeasure {
 }
 
 extension PixelSize {
-    /// By area, with sides that no product overflows for.
+    /// Compares by area, saturating instead of overflowing.
     fileprivate func isSmaller(than other: PixelSize) -> Bool {
         HEIFMeasure.product(width, height) < HEIFMeasure.product(other.width, other.height)
     }

@@ -2,7 +2,7 @@
 struct HEVCStream {
     private(set) var size = CodedSize()
 
-    /// The decoder configuration of `hvcC` (ISO/IEC 14496-15 section 8.3.3).
+    /// Reads the decoder configuration of `hvcC` (ISO/IEC 14496-15 section 8.3.3).
     mutating func readConfiguration(
         _ bytes: UnsafeRawBufferPointer,
         _ range: Range<Int>
@@ -18,9 +18,9 @@ struct HEVCStream {
         }
     }
 
-    /// The bytes of an item: units with their lengths in four bytes in front, as libheif reads them.
+    /// Reads the bytes of an item: NAL units, each preceded by its length in four bytes, as libheif reads them.
     ///
-    /// - Throws: `.corruptImage` if a unit is cut short.
+    /// - Throws: `.corruptImage` if a unit is truncated.
     mutating func read(_ bytes: UnsafeRawBufferPointer) throws(ImagePipeline.Error) {
         var reader = ByteReader(bytes, 0..<bytes.count)
         while reader.remaining > 0 {
@@ -41,12 +41,12 @@ struct HEVCStream {
         guard range.count > 2 else { return }
         let first = Int(bytes[range.lowerBound])
         let layer = (first & 1) << 5 | Int(bytes[range.lowerBound + 1]) >> 3
-        // Other layers are not decoded.
+        // Decoders ignore other layers.
         guard layer == 0 else { return }
         let content = range.dropFirst(2)
         switch first >> 1 & 63 {
         case 0...9, 16...21:
-            // The first slice of an image.
+            // Counts the first slice of each image.
             if bytes[content.lowerBound] & 0x80 != 0 { size.frames += 1 }
         case 33: try takeParameters(BitReader(bytes, content, skipsEmulationPrevention: true))
         default: break
@@ -67,7 +67,7 @@ struct HEVCStream {
         if bits.flag() {
             let (left, right, top, bottom) = (bits.golomb(), bits.golomb(), bits.golomb(), bits.golomb())
             let (stepX, stepY) = (chroma == 1 || chroma == 2 ? 2 : 1, chroma == 1 ? 2 : 1)
-            // No product overflows: no code has more than 32 bits.
+            // No product overflows, because no code has more than 32 bits.
             shown = PixelSize(
                 width: coded.width - (left + right) * stepX,
                 height: coded.height - (top + bottom) * stepY
