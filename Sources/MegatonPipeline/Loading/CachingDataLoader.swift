@@ -2,12 +2,12 @@ public import Foundation
 public import FoundationNetworking
 import Synchronization
 
-/// Puts a cache in front of a loader: whole answers with their header fields, for as long as these allow.
+/// Adds a cache to a loader: stores whole responses with their header fields, for as long as these allow.
 ///
-/// For loaders that are used without a pipeline, or behind a pipeline that has no cache: a pipeline with one knows more
-/// (revalidation, stale entries, one fetch at a time). Only plain requests are looked up: GET without a range, a
-/// condition, cookies or credentials. What is asked for with one of the `reload…` policies or with `no-cache` is
-/// fetched and kept; `max-age` of a request limits the age of its answer, and one with `no-store` passes the cache by.
+/// For loaders used without a pipeline, or behind a pipeline without a cache: a pipeline with a cache does more
+/// (revalidation, stale entries, single flight). Only plain requests are looked up: GET without a range, a condition,
+/// cookies or credentials. A request with a `reload…` policy or with `no-cache` is fetched, and its response is stored.
+/// `max-age` of a request limits the age of its response, and a request with `no-store` bypasses the cache.
 public final class CachingDataLoader: TimedDataLoading {
     private let loader: any DataLoading
     private let cache: any DataCaching
@@ -17,10 +17,10 @@ public final class CachingDataLoader: TimedDataLoading {
     private let now: @Sendable () -> Date
 
     /// - Parameters:
-    ///   - maximumSize: bytes of a body that is kept; larger ones pass by.
-    ///   - key: what an answer is called in the cache; nil passes the cache by.
-    ///   - heuristicLifetime: as of `ImagePipeline.Configuration`.
-    ///   - now: the time that entries age by.
+    ///   - maximumSize: size of the largest body that is stored, bytes.
+    ///   - key: returns the cache key of a request; nil bypasses the cache.
+    ///   - heuristicLifetime: as in `ImagePipeline.Configuration`.
+    ///   - now: returns the time, for the age of entries.
     public init(
         _ loader: any DataLoading,
         cache: any DataCaching,
@@ -37,8 +37,8 @@ public final class CachingDataLoader: TimedDataLoading {
         self.now = now
     }
 
-    /// The URL and all header fields but those for caches, so that no answer is given to a request that its origin
-    /// might have answered otherwise (`Vary`); nil for what is not looked up.
+    /// Cache key of the URL and all header fields except cache directives, so that no request gets a response that the
+    /// origin might have varied (`Vary`); nil if the request bypasses the cache.
     public static func key(for request: URLRequest) -> String? {
         let fields = request.allHTTPHeaderFields ?? [:]
         let names = Set(fields.keys.map { $0.lowercased() })
@@ -89,7 +89,7 @@ public final class CachingDataLoader: TimedDataLoading {
         return relay
     }
 
-    /// Loads what may change the entry for its URL, and forgets that if it was no failure (RFC 9111 section 4.4).
+    /// Loads an unsafe request and, if it succeeds, invalidates the entries of its URL (RFC 9111 section 4.4).
     private func pass(_ request: URLRequest, invalidating key: String, _ relay: RelayedLoad) {
         let recorder = Recorder()
         relay.begin {
@@ -102,7 +102,7 @@ public final class CachingDataLoader: TimedDataLoading {
                     if error != nil { return relay.complete(error, timings) }
                     relay.run { [self] in
                         await cache.removeData(for: key)
-                        // The entries of requests with header fields have keys that nobody knows.
+                        // Entries of requests with header fields have unknown keys: a timestamp invalidates them.
                         await cache.storeData(Data("\(now().timeIntervalSince1970)".utf8), for: Self.mark(beside: key))
                         relay.complete(nil, timings)
                     }
@@ -111,35 +111,36 @@ public final class CachingDataLoader: TimedDataLoading {
         }
     }
 
-    /// Where it is written when the URL's entries became invalid, as seconds since 1970.
+    /// Key of the time at which the URL's entries became invalid, stored as seconds since 1970.
     private static func mark(beside key: String) -> String { key + ":changed" }
 
-    /// Whether an unsafe request has invalidated the URL's entries since (RFC 9111 section 4.4).
+    /// Whether an unsafe request has invalidated an entry of the URL since it was stored (RFC 9111 section 4.4).
     ///
-    /// - Parameter time: seconds since 1970.
+    /// - Parameter time: when the entry was stored, seconds since 1970.
     private func isInvalid(_ url: URL, _ key: String, storedAt time: Double) async -> Bool {
-        // The URL's own entry is removed.
+        // The plain URL's entry itself was removed.
         guard let plain = self.key(URLRequest(url: url)), plain != key,
             let mark = await cache.cachedData(for: Self.mark(beside: plain))
         else { return false }
         return Double(String(decoding: mark, as: UTF8.self)).map { time < $0 } ?? false
     }
 
-    /// What the cache has and may still be used.
+    /// The cached response, if it may still be used.
     ///
-    /// - Parameter maximumAge: since the origin made it; the request limits that of failures and of others alike.
+    /// - Parameter maximumAge: maximum time since the origin made it; a request limits the age of failures and of other
+    ///   responses alike.
     private func entry(_ key: String, _ url: URL, _ maximumAge: Duration?) async -> (HTTPURLResponse, Data)? {
         guard let blob = await cache.cachedData(for: key), let (stored, data) = StoredResponse.decode(blob),
             let time = stored.stored, let lifetime = stored.lifetime
         else { return nil }
         let resident = now().timeIntervalSince1970 - time
-        // Below zero: a clock that was set back, by which nothing can be told.
+        // Below zero, the clock was set back, and the age is unknown.
         guard resident >= 0, resident < lifetime else { return nil }
         let age = (stored.headers["age"].flatMap { CacheControl.deltaSeconds($0) } ?? 0) + resident
         if let maximumAge, age > maximumAge.inSeconds { return nil }
         if await isInvalid(url, key, storedAt: time) { return nil }
         var head = stored
-        // RFC 9111 section 4.
+        // RFC 9111 section 4: a response from a cache has its current age.
         head.headers["age"] = String(Int(min(age, CacheControl.longest)))
         return head.response(for: url).map { ($0, data) }
     }
@@ -162,7 +163,7 @@ public final class CachingDataLoader: TimedDataLoading {
                 didReceiveData: { data, response in
                     recorder.copy.withLock { copy in
                         copy.response = response
-                        // One byte more tells that it is too large.
+                        // One byte more marks the body as too large.
                         if copy.data.count <= limit { copy.data.append(data.prefix(limit + 1 - copy.data.count)) }
                     }
                     relay.receive(data, response)
@@ -171,7 +172,7 @@ public final class CachingDataLoader: TimedDataLoading {
                 completion: { [self] error in
                     let copy = recorder.copy.withLock { $0 }
                     guard error == nil, let blob = blob(copy) else { return relay.complete(error, copy.timings) }
-                    // Before the completion, so that whoever asks after it finds the entry.
+                    // Stored before the completion, so that a request made after it finds the entry.
                     relay.run { [self] in
                         await cache.storeData(blob, for: key)
                         relay.complete(nil, copy.timings)
@@ -181,7 +182,7 @@ public final class CachingDataLoader: TimedDataLoading {
         }
     }
 
-    /// The entry that is made of an answer, or nil where none may be.
+    /// The entry for a response; nil if it must not be stored.
     private func blob(_ copy: Copy) -> Data? {
         guard let response = copy.response as? HTTPURLResponse, response.statusCode == 200, !copy.data.isEmpty,
             copy.data.count <= maximumSize
@@ -193,7 +194,7 @@ public final class CachingDataLoader: TimedDataLoading {
         head.stored = now().timeIntervalSince1970
         head.lifetime = metadata.lifetime
         head.headers["age"] = String(Int(min(metadata.age ?? 0, CacheControl.longest)))
-        // Strings and finite numbers always encode; what does not is not kept.
+        // Strings and finite numbers always encode; if encoding fails all the same, nothing is stored.
         return try? head.encoded(with: copy.data)
     }
 }

@@ -2,32 +2,32 @@ internal import CCurl
 internal import Foundation
 internal import FoundationNetworking
 
-/// One request of libcurl and its answer. Lives on curl's thread.
+/// One libcurl request and its response. Used on curl's thread only.
 final class CurlExchange {
     let easy: UnsafeMutableRawPointer
     let hop: Hop
     private let configuration: DataLoader.Configuration
-    /// Told of each piece of the body; says whether to go on. Not called after the exchange has ended.
+    /// Called with each piece of the body; returns whether to go on. Not called after the exchange has ended.
     private let receive: (UnsafeRawBufferPointer) -> Bool
 
     private(set) var status = 0
-    /// By their names in lower case.
+    /// Header fields of the response, names in lower case.
     private(set) var headers: [String: String] = [:]
     private(set) var location: String?
     private(set) var httpVersion: String?
     private(set) var failure: ImagePipeline.Error?
-    /// Why the last address was refused: curl then only says that it could not connect.
+    /// Why the last address was refused: curl itself only reports that it could not connect.
     private(set) var refusal: String?
 
     private var headerBytes = 0
     private var headerList: UnsafeMutablePointer<curl_slist>?
     private var resolveList: UnsafeMutablePointer<curl_slist>?
 
-    /// An origin's header fields together, bytes.
+    /// Maximum size of all header fields of a response together, bytes.
     static let headerLimit = 64 * 1024
 
-    /// - Parameter time: for the whole exchange.
-    /// - Throws: where libcurl does not take an option that safety hangs on.
+    /// - Parameter time: limit for the whole exchange.
+    /// - Throws: `.unreachable` if libcurl cannot make a handle, or does not accept an option that safety depends on.
     init(
         _ hop: Hop,
         _ configuration: DataLoader.Configuration,
@@ -60,20 +60,20 @@ final class CurlExchange {
     private func setSafety() -> Bool {
         let protocols = hop.ftpPort == nil ? "http,https" : "ftp"
         let results = [
-            // A proxy from the environment would connect in our place, past the address policy.
+            // A proxy from the environment would connect on our behalf and bypass the address policy.
             megaton_curl_setopt_string(easy, CURLOPT_PROXY, ""),
             megaton_curl_setopt_string(easy, CURLOPT_PROTOCOLS_STR, protocols),
             megaton_curl_setopt_string(easy, CURLOPT_REDIR_PROTOCOLS_STR, protocols),
-            // Data come from where the control connection goes to, whatever the server says.
+            // The data connection goes to the host of the control connection, whatever address the server names.
             megaton_curl_setopt_long(easy, CURLOPT_FTP_SKIP_PASV_IP, 1),
-            // Each hop is a request of its own here, with its own rules and credentials.
+            // Each hop is a separate request, with its own rules and credentials.
             megaton_curl_setopt_long(easy, CURLOPT_FOLLOWLOCATION, 0),
             megaton_curl_setopt_long(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1),
             megaton_curl_setopt_opensocket(easy) { context, _, address in
                 guard let address, let exchange = CurlExchange.from(context) else { return curl_socket_t(-1) }
                 return exchange.openSocket(address)
             },
-            // No socket is opened where a connection is used again, which may be one that was allowed for another reason.
+            // A reused connection opens no socket, and another rule may have allowed it: its address is checked here.
             megaton_curl_setopt_prereq(easy) { context, address, _, port, _ in
                 guard let address, let exchange = CurlExchange.from(context),
                     exchange.mayUse(String(cString: address), port: Int(port))
@@ -87,8 +87,8 @@ final class CurlExchange {
     private func setRules(_ time: Duration) {
         megaton_curl_setopt_long(easy, CURLOPT_NOSIGNAL, 1)
         megaton_curl_setopt_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
-        // Over TLS the handshake tells whether a connection can be shared (HTTP/2): worth the wait. In plain HTTP only a
-        // whole answer would tell, and requests would go to an origin one after the other.
+        // Over TLS the handshake shows whether a connection can be multiplexed (HTTP/2), which is worth waiting for.
+        // Over plain HTTP only a whole response would show it, and requests to an origin would run one after the other.
         let isTLS = hop.request.url?.scheme?.lowercased() == "https"
         megaton_curl_setopt_long(easy, CURLOPT_PIPEWAIT, isTLS ? 1 : 0)
         megaton_curl_setopt_long(easy, CURLOPT_CONNECTTIMEOUT_MS, configuration.connectTimeout.wholeMilliseconds)
@@ -120,7 +120,7 @@ final class CurlExchange {
         }
         megaton_curl_setopt_string(easy, CURLOPT_USERAGENT, configuration.userAgent)
         for (name, value) in hop.request.allHTTPHeaderFields ?? [:] {
-            // A field without a value is told by a semicolon: with a colon it would be left out.
+            // A semicolon in place of the colon makes curl send a field without a value instead of leaving it out.
             headerList = curl_slist_append(headerList, value.isEmpty ? "\(name);" : "\(name): \(value)")
         }
         if let headerList { megaton_curl_setopt_pointer(easy, CURLOPT_HTTPHEADER, headerList) }
@@ -128,7 +128,7 @@ final class CurlExchange {
         if let body = hop.request.httpBody {
             megaton_curl_setopt_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count))
             body.withUnsafeBytes { bytes in
-                // Copied by curl.
+                // curl copies the body.
                 let start = UnsafeMutableRawPointer(mutating: bytes.baseAddress)
                 _ = megaton_curl_setopt_pointer(easy, CURLOPT_COPYPOSTFIELDS, start)
             }
@@ -145,7 +145,7 @@ final class CurlExchange {
     }
 
     private func setCallbacks() {
-        // The handle only borrows this object, which frees the handle when it goes.
+        // Unretained: this object owns the handle and frees it in `deinit`.
         let context = Unmanaged.passUnretained(self).toOpaque()
         megaton_curl_setopt_pointer(easy, CURLOPT_WRITEDATA, context)
         megaton_curl_setopt_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
@@ -169,7 +169,7 @@ final class CurlExchange {
 
     // MARK: - Callbacks
 
-    /// The address is looked at here, after DNS and for each hop, and the very socket that was looked at connects.
+    /// Checks the address after DNS, for each hop. The returned socket connects to this address and no other.
     private func openSocket(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
         guard let (ip, port) = Self.endpoint(address) else {
             refusal = "it is neither an IPv4 nor an IPv6 address"
@@ -180,13 +180,14 @@ final class CurlExchange {
             refusal = complaint
             return curl_socket_t(-1)
         }
-        // One of several addresses is allowed: if it does not answer, that is the reason and not the others.
+        // One of several addresses is allowed: if it cannot be reached, that is the error, not the refusal of the
+        // others.
         refusal = nil
         let kind = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
         return socket(address.pointee.family, kind, address.pointee.protocol)
     }
 
-    /// Whether the request may go out on a connection to this address.
+    /// Whether the request may use an open connection to this address.
     private func mayUse(_ address: String, port: Int) -> Bool {
         if hop.isTrusted { return true }
         guard let ip = IPAddress(address) else {
@@ -226,11 +227,11 @@ final class CurlExchange {
             )
             return false
         }
-        // Replies of ftp are no fields.
+        // Replies of an FTP server are not header fields.
         if hop.ftpPort != nil { return true }
         let text = Self.trimmed(Self.text(line)[...])
         if text.hasPrefix("HTTP/") {
-            // A new answer: the one before it was 1xx.
+            // A new response: the previous one was 1xx.
             headers = [:]
             location = nil
             status = text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
@@ -244,12 +245,13 @@ final class CurlExchange {
         return true
     }
 
-    /// Bytes that are not UTF-8 are read as Latin-1, as header fields once were (RFC 9110 section 5.5).
+    /// Decodes bytes that are not UTF-8 as Latin-1, the historical encoding of header fields (RFC 9110 section 5.5).
     private static func text(_ line: UnsafeRawBufferPointer) -> String {
         String(validating: line, as: UTF8.self) ?? String(String.UnicodeScalarView(line.map { Unicode.Scalar($0) }))
     }
 
-    /// A path that is no UTF-8 names its bytes, whichever characters they stand for there (RFC 3986 section 2.5).
+    /// Percent-encodes the bytes of a location that is not UTF-8: they are the path, whatever their character set (RFC
+    /// 3986 section 2.5).
     private static func location(_ line: UnsafeRawBufferPointer, _ value: String) -> String {
         if String(validating: line, as: UTF8.self) != nil { return value }
         // Latin-1: each scalar is one byte.
@@ -266,7 +268,7 @@ final class CurlExchange {
         "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
     }
 
-    /// Without what may stand around a field (RFC 9110 section 5.6.3), and the line's end.
+    /// Removes the whitespace around a field value (RFC 9110 section 5.6.3) and the end of the line.
     private static func trimmed(_ text: Substring) -> Substring {
         func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || (0x09...0x0D).contains(byte) }
         let bytes = text.utf8.drop(while: isBlank)
@@ -276,15 +278,15 @@ final class CurlExchange {
 
     // MARK: - The outcome
 
-    /// CURLE_TOO_LARGE, which the headers of older versions of libcurl do not have.
+    /// CURLE_TOO_LARGE, which the headers of older libcurl versions lack.
     private static let tooLarge = CURLcode(rawValue: 100)
 
-    /// The reason why libcurl could not read an answer; nil if the exchange failed for another one.
+    /// Why libcurl could not read a response; nil if the exchange failed for another reason.
     func complaint(_ result: CURLcode) -> String? {
         switch result {
         case CURLE_WEIRD_SERVER_REPLY: "answered what is no HTTP"
         case CURLE_BAD_CONTENT_ENCODING: "answered with an unknown Transfer-Encoding"
-        // Of the answer's version: requests for other schemes are refused before they come here.
+        // Concerns the HTTP version of the response: requests for other schemes are refused earlier.
         case CURLE_UNSUPPORTED_PROTOCOL where wasConnected: "answered what is no HTTP/1.0, 1.1 or 2"
         // libcurl's own limits on one line and on the number of fields.
         case CURLE_OUT_OF_MEMORY where wasConnected, Self.tooLarge where wasConnected:
@@ -293,8 +295,9 @@ final class CurlExchange {
         }
     }
 
-    /// Whether `Content-Length` does not say where the body ends (RFC 9110 section 8.6): it is no number, too large a
-    /// number, or there are several that differ. libcurl reads until the connection closes then, or takes one of them.
+    /// Whether `Content-Length` does not determine the end of the body (RFC 9110 section 8.6): it is no number, too
+    /// large, or has several different values. libcurl then reads until the connection closes, or chooses one of the
+    /// values.
     var hasInvalidLength: Bool {
         guard let value = headers["content-length"], headers["transfer-encoding"] == nil, status != 304,
             hop.request.httpMethod?.uppercased() != "HEAD"
@@ -303,10 +306,11 @@ final class CurlExchange {
         return lengths.isEmpty || lengths.contains { $0 == nil || $0 != lengths[0] }
     }
 
-    /// Adds what this hop cost.
+    /// Adds the timings of this hop.
     func add(to timings: inout LoadTimings) {
         var last = 0.0
-        /// libcurl's times all count from the start of the request, microseconds; 0 for what did not happen.
+        /// Seconds of one phase. libcurl counts all times in microseconds from the start of the request, 0 for a
+        /// skipped phase.
         func phase(_ info: CURLINFO) -> Double {
             let time = max(offset(info), last)
             defer { last = time }
@@ -328,10 +332,10 @@ final class CurlExchange {
         timings.effectiveURL = hop.request.url?.redacted
     }
 
-    /// Whether a connection stood, TLS included, and the request was on its way.
+    /// Whether a connection was established, TLS included, and the request could be sent.
     var wasConnected: Bool { offset(CURLINFO_PRETRANSFER_TIME_T) > 0 }
 
-    /// Bytes of the body as they were announced, also by ftp; nil where they were not.
+    /// Announced size of the body in bytes, also over FTP; nil if the server announced none.
     var announcedLength: Int? {
         var value: curl_off_t = -1
         megaton_curl_getinfo_offset(easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &value)

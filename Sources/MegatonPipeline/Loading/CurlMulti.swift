@@ -1,12 +1,12 @@
 internal import CCurl
 internal import Foundation
 
-/// libcurl's multi handle on a thread of its own: everything of curl happens there.
+/// libcurl's multi handle, with a thread of its own on which all transfers run.
 ///
-/// `Sendable` without checking: `arrivals`, `isStopped` and `isClosed` are touched only with the lock held, the
-/// rest only on the thread; `curl_multi_wakeup` may be called from anywhere while the handle lives.
+/// `@unchecked Sendable`: `arrivals`, `isStopped` and `isClosed` are used only with the lock held, the rest only on the
+/// thread; `curl_multi_wakeup` may be called from any thread while the handle exists.
 final class CurlMulti: @unchecked Sendable {
-    /// What waits for the thread: bounded by the callers, each of whom waits for its own transfer.
+    /// Transfers that wait for the thread. Bounded by the callers, each of which waits for its own transfer.
     private var arrivals: [CurlTransfer] = []
     private var isStopped = false
     private var isClosed = false
@@ -43,13 +43,14 @@ final class CurlMulti: @unchecked Sendable {
         }
     }
 
-    /// Ends the thread; transfers under way fail with `.cancelled`.
+    /// Ends the thread; transfers in progress fail with `.cancelled`.
     func stop() {
         lock.withLock { isStopped = true }
         wakeUp()
     }
 
-    /// Locked, so that the handle is not freed meanwhile: a transfer may be cancelled after the loader was stopped.
+    /// Holds the lock, so that the handle is not freed meanwhile: a transfer may be cancelled after the loader was
+    /// stopped.
     private func wakeUp() {
         lock.withLock { if let multi, !isClosed { curl_multi_wakeup(multi) } }
     }
@@ -72,7 +73,7 @@ final class CurlMulti: @unchecked Sendable {
             curl_multi_perform(multi, &running)
             for transfer in transfers.values { transfer.tell() }
             collect(multi)
-            // Woken by sockets, by `wakeUp`, or by curl's own timers; the bound is for the case that all three fail.
+            // Returns on socket activity, `wakeUp` or curl's own timers; the limit is for the case that all three fail.
             curl_multi_poll(multi, nil, 0, 1000, nil)
         }
         for (easy, transfer) in transfers {
@@ -86,7 +87,7 @@ final class CurlMulti: @unchecked Sendable {
         }
     }
 
-    /// Sends the next request of a transfer, if there is to be one.
+    /// Starts the next request of a transfer, unless it is cancelled.
     private func add(_ transfer: CurlTransfer, to multi: UnsafeMutableRawPointer) {
         guard !transfer.isCancelled else { return transfer.finish(nil) }
         do throws(ImagePipeline.Error) {
@@ -105,7 +106,7 @@ final class CurlMulti: @unchecked Sendable {
         }
     }
 
-    /// The handle itself is its transfer's to free, after this.
+    /// The transfer frees the handle itself, after this.
     private func remove(_ easy: UnsafeMutableRawPointer, from multi: UnsafeMutableRawPointer) {
         curl_multi_remove_handle(multi, easy)
         transfers[easy] = nil

@@ -3,20 +3,20 @@ internal import Foundation
 internal import FoundationNetworking
 import Synchronization
 
-/// One load: its request, and those that redirects lead to.
+/// One load: its request, and the requests that redirects lead to.
 ///
-/// `Sendable` without checking: all but `cancelled` (an atomic) and `gate` is touched only on curl's thread, and `wakeUp`
-/// is set once before the transfer gets there.
+/// `@unchecked Sendable`: everything but `cancelled` (an atomic) and `gate` is used on curl's thread only, and `wakeUp`
+/// is set once before the transfer reaches that thread.
 final class CurlTransfer: Cancellable, @unchecked Sendable {
-    /// What the caller wants to hear.
+    /// Closures of the caller.
     struct Listener: Sendable {
         let didReceiveData: @Sendable (Data, URLResponse) -> Void
-        /// Before the end.
+        /// Called before `completion`.
         let didCollect: @Sendable (LoadTimings) -> Void
         let completion: @Sendable ((any Error)?) -> Void
     }
 
-    /// What to do when a request has ended.
+    /// The next step after a request has ended.
     enum Step {
         case next
         case finished((any Error)?)
@@ -24,10 +24,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     let request: URLRequest
     private let configuration: DataLoader.Configuration
-    /// In the place of our own rules.
+    /// Replaces `ResponseRules` if set.
     private let validate: (@Sendable (URLResponse) -> (any Error)?)?
     private let listener: Listener
-    /// Told of the end of each load, also of one that was cancelled.
+    /// Notified of the end of each load, including cancelled ones.
     private let monitor: @Sendable (CurlTransfer, LoadTimings, (any Error)?) -> Void
 
     private let cancelled = Atomic(false)
@@ -39,16 +39,16 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private var exchange: CurlExchange?
     private var started: ContinuousClock.Instant?
     private var timings = LoadTimings()
-    /// Once the present answer was found to be what was asked for.
+    /// The current response, once it has passed validation.
     private var response: URLResponse?
-    /// What is wrong with the present answer.
+    /// Why the current response failed validation.
     private var complaint: (any Error)?
     private var failure: (any Error)?
-    /// Of the body, what has come since the caller was last told.
+    /// Body bytes received but not delivered yet.
     private var untold = Data()
-    /// Of a body that nobody wants: an error page, a redirect's text.
+    /// Discarded body bytes, of an error page or a redirect.
     private var ignored = 0
-    /// The beginning of an error page: it may tell what is wrong.
+    /// The first bytes of an error page, which may explain the error.
     private var page = Data()
 
     init(
@@ -75,7 +75,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         wakeUp()
     }
 
-    /// Tells the caller, once, and the monitor. Nothing is told after this.
+    /// Notifies the monitor and then, unless it has cancelled, the caller. No closure is called afterwards.
     func finish(_ error: (any Error)?) {
         exchange = nil
         let error = error.map(described)
@@ -87,7 +87,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         }
     }
 
-    /// With what is known here of the request, unless the error says so itself.
+    /// Adds stage, URL and excerpt of the body to an error that lacks them.
     private func described(_ error: any Error) -> any Error {
         guard var error = error as? ImagePipeline.Error else { return error }
         error.stage = error.stage ?? .load
@@ -95,7 +95,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         return error.with(nil, page)
     }
 
-    /// The request in the words of messages.
+    /// Name of the request in messages.
     private var target: String {
         let first = request.url?.redacted ?? ""
         guard redirects.count > 0, let last = hop.url?.redacted else { return first }
@@ -110,7 +110,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     /// Prepares the next request.
     ///
-    /// - Returns: its handle, which lives until the next call of this, `ended` or `finish`.
+    /// - Returns: its handle, valid until the next call of `begin`, `ended` or `finish`.
     func begin() throws(ImagePipeline.Error) -> UnsafeMutableRawPointer {
         let now = ContinuousClock.now
         let started = started ?? now
@@ -133,13 +133,13 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         complaint = nil
         ignored = 0
         page = Data()
-        // It is ours and lives no longer than we do.
+        // Unowned: the transfer owns the exchange and outlives it.
         let next = try CurlExchange(checked, configuration, time: left) { [unowned self] in receive($0) }
         exchange = next
         return next.easy
     }
 
-    /// What the end of the present request means. Its handle is no longer with the multi handle.
+    /// Decides the next step after the current request. Its handle has been removed from the multi handle already.
     func ended(_ result: CURLcode) -> Step {
         guard let exchange else { return .finished(cancellation) }
         tell()
@@ -157,14 +157,16 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if exchange.status > 0, result == CURLE_OK || ignored > 0 { judge(exchange) }
         if let complaint { return .finished(complaint) }
         guard result == CURLE_OK else { return .finished(error(result, exchange)) }
-        // An empty body, as of 304, calls no write callback; the caller is told of it as empty data, with the response.
+        // An empty body (a 304, for example) causes no write callback: the caller receives empty data with the
+        // response.
         if timings.bytes == 0, let response { gate.call { listener.didReceiveData(Data(), response) } }
         return .finished(nil)
     }
 
-    /// Whether the answer leads on; `hop` is then the next request.
+    /// Whether the response is a redirect to follow; `hop` is then the next request.
     private func follow(_ exchange: CurlExchange) throws(ImagePipeline.Error) -> Bool {
-        // A signature is for one host, and what S3 redirects to is the bucket's right region: a setting.
+        // A signature is valid for one host only. S3 redirects to the bucket's correct region, which has to be
+        // configured.
         guard hop.url?.scheme?.lowercased() != "s3" else { return false }
         let next = try redirects.next(after: hop, status: exchange.status, location: exchange.location)
         guard let next else { return false }
@@ -179,7 +181,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         guard let exchange, !gate.isClosed else { return false }
         if ignored > 0 { return ignore(bytes) }
         if response == nil {
-            // An error page is of no use; it is read to keep the connection, within a limit.
+            // The body of a redirect or an error is discarded. It is read, up to a limit, so that the connection can be
+            // reused.
             if Redirects.isRedirect(exchange.status), exchange.location != nil { return ignore(bytes) }
             judge(exchange)
             if complaint != nil { return ignore(bytes) }
@@ -194,11 +197,11 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         return true
     }
 
-    /// Bytes that are told at once.
+    /// Size at which buffered bytes are delivered.
     private static let toldAtOnce = 256 * 1024
 
-    /// Tells the caller what has come. To be called when curl has read all there was: it gives a body in pieces of 16 KiB
-    /// (CURL_MAX_WRITE_SIZE), and to tell of each cost more than to receive it.
+    /// Delivers the buffered bytes to the caller. Called after curl has read everything available: curl passes a body
+    /// on in pieces of 16 KiB (CURL_MAX_WRITE_SIZE), and a call for each of them cost more than receiving it.
     func tell() {
         guard !untold.isEmpty, let response else { return }
         let data = untold
@@ -220,7 +223,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         return false
     }
 
-    /// Looks at the head of an answer, once.
+    /// Validates status and header fields of a response, once.
     private func judge(_ exchange: CurlExchange) {
         guard response == nil, complaint == nil, let url = exchange.hop.request.url else { return }
         if exchange.hop.ftpPort != nil {
@@ -234,7 +237,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             httpVersion: exchange.httpVersion.map { "HTTP/\($0)" },
             headerFields: exchange.headers
         )
-        // 304 is the answer to a question of ours: a caller's rule knows nothing of it.
+        // A 304 to a conditional request is a success, whatever the rules say.
         if exchange.status != 304 || !request.isConditional {
             if let validate {
                 complaint = answer.flatMap(validate)
@@ -265,7 +268,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     private func error(_ result: CURLcode, _ exchange: CurlExchange) -> ImagePipeline.Error {
         if result == CURLE_OPERATION_TIMEDOUT {
-            // libcurl has one code for three limits, and counts in whole milliseconds.
+            // libcurl has one code for three time limits, and counts in whole milliseconds.
             let total = started.map { $0.duration(to: .now) } ?? .zero
             if total + .milliseconds(2) >= configuration.timeout { return timeout(.totalTime) }
             return timeout(exchange.wasConnected ? .speed : .connectTime)

@@ -2,46 +2,47 @@ public import Foundation
 public import FoundationNetworking
 import Synchronization
 
-/// Loads `http:` and `https:` with libcurl, and `s3:` where the policy has it: keep-alive and HTTP/2 multiplexing over
-/// one own thread.
+/// Loads `http:` and `https:` with libcurl, and `s3:` and `ftp:` if the policy allows them: keep-alive and HTTP/2
+/// multiplexing on one thread of its own.
 ///
 /// Redirects are followed here and not in libcurl: each hop is a request of its own, checked like the first one, with
-/// the credential of its own host. Where scheme, host or port change, nothing is sent on that says who asks. The
-/// response has the last hop's URL.
+/// the credential of its own host. If scheme, host or port change, header fields that may identify the caller are
+/// dropped. The response has the URL of the last hop.
 public final class DataLoader: TimedDataLoading {
     /// Limits and rules of a loader.
     public struct Configuration: Sendable {
-        /// Which URLs may be asked for, also by redirects.
+        /// URLs that may be requested, also by redirects.
         public var urlPolicy = URLPolicy()
-        /// Which addresses may be connected to.
+        /// Network addresses that may be connected to.
         public var addressPolicy = AddressPolicy()
-        /// None by default.
+        /// Credentials by host and name; none by default.
         public var credentials = Credentials()
-        /// AWS by default. `s3:` has to be among the policy's schemes.
+        /// Endpoint of `s3:` URLs, AWS by default. The policy's schemes must include `s3`.
         public var s3 = S3Endpoint()
-        /// Bytes of a body, counted while it streams.
+        /// Maximum size of a body in bytes, counted while it streams.
         public var maximumBodySize = 64 * 1024 * 1024
-        /// Until the connection stands, TLS included; of each hop.
+        /// Time limit for establishing a connection, TLS included; for each hop.
         public var connectTimeout: Duration = .seconds(5)
-        /// For everything, redirects included.
+        /// Time limit for the whole load, redirects included.
         public var timeout: Duration = .seconds(20)
-        /// Bytes a second; slower than that for `lowSpeedTime` ends the load.
+        /// Minimum speed, bytes a second. A load that stays below it for `lowSpeedTime` fails.
         public var lowSpeedLimit = 1024
         public var lowSpeedTime: Duration = .seconds(10)
-        /// Each hop is checked like the first request.
+        /// Maximum number of redirects. Each hop is checked like the first request.
         public var maximumRedirects = 5
         public var userAgent = "megaton"
-        /// Connections to one host, by whichever version of HTTP. As many as a pipeline fetches at a time, so that nobody
-        /// waits for a connection by default, as that counts as a part of `timeout`; a browser would make 6.
+        /// Maximum connections to one host, with any version of HTTP. As many as a pipeline fetches at a time, so that
+        /// by default no request waits for a connection, which would count toward `timeout`; a browser makes 6.
         public var maximumHostConnections = 32
-        /// Connections in all, those that are kept alive included.
+        /// Maximum connections in all, including those kept alive.
         public var maximumConnections = 256
-        /// Requests at a time over one connection of HTTP/2, where the server allows as many.
+        /// Maximum concurrent requests on one HTTP/2 connection, if the server allows as many.
         public var maximumConcurrentStreams = 100
-        /// Certificates to trust in the place of the system's: a PEM file.
+        /// PEM file of the certificates to trust, in place of the system's.
         public var caFile: String?
-        /// Addresses of a host, in the place of DNS; none for DNS. They are checked as those of DNS are. What is kept
-        /// alive to an earlier address goes on. Called on the loader's own thread, which must not wait.
+        /// Returns addresses of a host in place of DNS; an empty array for DNS. They are checked like those from DNS.
+        /// Connections kept alive to earlier addresses stay in use. Called on the loader's own thread, which must not
+        /// block.
         public var resolve: @Sendable (_ host: String) -> [String] = { _ in [] }
 
         public init() {}
@@ -50,15 +51,15 @@ public final class DataLoader: TimedDataLoading {
     public let configuration: Configuration
     private let multi: CurlMulti
     private let validate: (@Sendable (URLResponse) -> (any Error)?)?
-    /// Shared with the loads, which may outlive the loader by a moment.
+    /// Shared with the loads, which may outlive the loader briefly.
     private let observer = Observer()
 
     public convenience init(_ configuration: Configuration = Configuration()) {
         self.init(configuration, validated: nil)
     }
 
-    /// - Parameter validate: tells what is wrong with a response, in the place of the rules of
-    ///   ``loadData(with:didReceiveData:didCollect:completion:)``. Not asked about redirects, nor about 304 to a
+    /// - Parameter validate: returns the error for an invalid response, in place of the rules of
+    ///   ``loadData(with:didReceiveData:didCollect:completion:)``. Not called for redirects, nor for a 304 to a
     ///   conditional request.
     public convenience init(
         _ configuration: Configuration = Configuration(),
@@ -75,15 +76,15 @@ public final class DataLoader: TimedDataLoading {
 
     deinit { multi.stop() }
 
-    /// Told of each load; held strongly.
+    /// Notified of each load; held strongly.
     public var delegate: (any Delegate)? {
         get { observer.delegate.withLock { $0 } }
         set { observer.delegate.withLock { $0 = newValue } }
     }
 
-    /// Statuses other than 2xx end with an error: `.notFound`, `.accessDenied` or `.httpStatus`; so do 204 and 205
-    /// (`.dataIsEmpty`), and 206 where no range was asked for. 304 is no error where the request was conditional: it
-    /// comes as empty data, with the response.
+    /// Statuses other than 2xx end with an error: `.notFound`, `.accessDenied` or `.httpStatus`. So do 204 and 205 to a
+    /// GET (`.dataIsEmpty`), and 206 if no range was requested. A 304 to a conditional request is a success: empty
+    /// data, with the response.
     public func loadData(
         with request: URLRequest,
         didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,

@@ -1,21 +1,22 @@
 public import Foundation
 
-/// Reads and names files beneath allowed roots only.
+/// Reads source files, and checks output paths, beneath allowed roots only.
 ///
 /// Containment is by path components of the resolved path: neither `..` nor a link leads out, and `/srv/a` does not
-/// contain `/srv/ab`. All calls block: they belong on a `ThreadPool`.
+/// contain `/srv/ab`. All calls block: run them on a `ThreadPool`.
 public struct FileAccess: Sendable {
     /// A file that may be read.
     public struct File: Sendable, Hashable {
-        /// Absolute, links resolved.
+        /// Absolute path, links resolved.
         public let path: String
-        /// Bytes.
+        /// Size, bytes.
         public let size: Int
-        /// Nanoseconds since 1970.
+        /// Modification time, nanoseconds since 1970.
         public let modified: Int
 
-        /// Part of the names of what is made of it, as it has no validators. Of two changes of the same size within a
-        /// tick of the file system's clock (some milliseconds) the second is not seen.
+        /// Part of the cache keys of everything made from the file, as files have no validators. If a file changes
+        /// twice within one tick of the file system's clock (some milliseconds) and keeps its size, the second change
+        /// goes unnoticed.
         var revision: String { "\(size) \(modified)" }
     }
 
@@ -23,30 +24,30 @@ public struct FileAccess: Sendable {
     private let outputRoots: [[String]]
 
     /// - Parameters:
-    ///   - roots: absolute paths of directories that are read from; resolved now, so that a root may itself be a link.
-    ///   - outputRoots: those that outputs may go to; `roots` if nil.
+    ///   - roots: absolute paths of directories to read from; resolved now, so a root may itself be a link.
+    ///   - outputRoots: directories for outputs; `roots` if nil.
     public init(roots: [String], outputRoots: [String]? = nil) {
         self.roots = roots.map { Self.components(Self.realPath($0) ?? $0) }
         self.outputRoots = outputRoots?.map { Self.components(Self.realPath($0) ?? $0) } ?? self.roots
     }
 
-    /// - Parameter roots: `file:` URLs of directories, as of `init(roots:)` with paths. A URL that is no file's allows
+    /// - Parameter roots: `file:` URLs of directories, used like the paths of the other initializer. Other URLs allow
     ///   nothing.
     @_disfavoredOverload public init(roots: [URL]) {
         self.init(roots: roots.filter(\.isFileURL).map { $0.path(percentEncoded: false) })
     }
 
-    /// Roots beneath which no pictures are kept, but what a system and its processes keep to themselves.
+    /// Roots that hold files of the system and its processes rather than images.
     private static let revealing: Set<[String]> = [[], ["dev"], ["etc"], ["proc"], ["root"], ["run"], ["sys"], ["var"]]
 
-    /// Looks a source up.
+    /// Looks up a source file.
     ///
     /// - Throws: `.notFound`, `.forbidden` or `.accessDenied`.
     public func file(at path: String) throws(ImagePipeline.Error) -> File {
         try refuseOddities(path)
         guard let resolved = Self.realPath(path) else {
             let failure = Self.readError(path)
-            // Outside of the roots it is nobody's business what is there.
+            // Outside of the roots the error must not reveal which files exist.
             let (base, missing) = Self.existing(Self.components(path))
             try requireRoot(of: base + "/" + missing.joined(separator: "/"), asked: path)
             throw failure
@@ -60,16 +61,16 @@ public struct FileAccess: Sendable {
         return File(path: resolved, info)
     }
 
-    /// Reads a file whole.
+    /// Reads a whole file.
     ///
     /// - Parameter limit: bytes.
-    /// - Throws: `.dataTooLarge`, `.incompleteBody` where it changed while it was read, `.accessDenied`.
+    /// - Throws: `.dataTooLarge`, `.incompleteBody` if the file changed while it was read, `.accessDenied`.
     public func read(_ file: File, limit: Int) throws(ImagePipeline.Error) -> Data {
         try read(file, limit: limit, BodySpool())
     }
 
-    /// Reads a file whole: into another file without a name if it is large. It is not mapped itself, as it may be cut short
-    /// by others.
+    /// Reads a whole file; copies a large one into an unnamed temporary file. The source itself is not mapped, because
+    /// another process may truncate it.
     func read(_ file: File, limit: Int, _ spool: BodySpool) throws(ImagePipeline.Error) -> Data {
         guard file.size <= limit else {
             throw ImagePipeline.Error(
@@ -77,11 +78,11 @@ public struct FileAccess: Sendable {
                 "\(file.path) has \(file.size) bytes; the limit is \(limit)."
             )
         }
-        // The last component was resolved: if it is a link now, somebody swapped it since.
+        // The path is resolved: if its last component is a link now, it was replaced since.
         let descriptor = Foundation.open(file.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
         guard descriptor >= 0 else { throw Self.readError(file.path) }
         defer { close(descriptor) }
-        // What was opened may be another file than what was looked up, or lie elsewhere by now.
+        // The opened file may not be the one that was looked up, or it may have been moved.
         guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(file.path) }
         try requireRoot(of: opened, asked: file.path)
         try Self.requireUnchanged(file, descriptor)
@@ -98,7 +99,7 @@ public struct FileAccess: Sendable {
         } else {
             data = try Self.bytes(file, descriptor)
         }
-        // Bytes of two revisions, or of another one than the names will say.
+        // The bytes may be of two revisions, or of another one than the cache key says.
         try Self.requireUnchanged(file, descriptor)
         return data
     }
@@ -119,9 +120,9 @@ public struct FileAccess: Sendable {
         return data
     }
 
-    /// Checks where an output would go, and makes its directory.
+    /// Checks the path of an output and creates its directory.
     ///
-    /// - Returns: the directory, links resolved, and the file's name.
+    /// - Returns: the directory, links resolved, and the name of the file.
     /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`.
     func prepareOutput(at path: String) throws(ImagePipeline.Error) -> (directory: String, name: String) {
         try refuseOddities(path)
@@ -129,7 +130,7 @@ public struct FileAccess: Sendable {
         guard let name = parts.last else {
             throw ImagePipeline.Error(.forbidden, "\(path) names no file.")
         }
-        // What exists of the path is resolved and checked before anything is made beneath it.
+        // The existing part of the path is resolved and checked before anything is created beneath it.
         let (base, missing) = Self.existing(parts.dropLast())
         let directory = ([base == "/" ? "" : base] + missing).joined(separator: "/")
         try requireOutputRoot(of: directory.isEmpty ? "/" : directory, asked: path)
@@ -147,18 +148,18 @@ public struct FileAccess: Sendable {
         return (directory, name)
     }
 
-    /// A directory beneath a root that an output goes to. What is made by way of its descriptor lies in it, whatever
-    /// becomes of the path meanwhile.
+    /// An output's directory beneath an allowed root. Files created through its descriptor are in it, even if the path
+    /// is replaced meanwhile.
     public struct OutputDirectory: Sendable {
-        /// `O_PATH`; to be closed by whoever asked for it.
+        /// Opened with `O_PATH`; the caller closes it.
         public let descriptor: Int32
-        /// Links resolved.
+        /// Path of the directory, links resolved.
         public let path: String
-        /// Of the file.
+        /// Name of the file.
         public let name: String
     }
 
-    /// Checks where an output would go, makes its directory and opens it.
+    /// Checks the path of an output, creates its directory and opens it.
     ///
     /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`.
     public func openOutput(at path: String) throws(ImagePipeline.Error) -> OutputDirectory {
@@ -166,10 +167,10 @@ public struct FileAccess: Sendable {
         return OutputDirectory(descriptor: try open(directory: directory, asked: path), path: directory, name: name)
     }
 
-    /// O_PATH of open(2), which is a macro that Swift cannot read.
+    /// `O_PATH` of open(2), a macro that Swift cannot import.
     private static let pathOnly: Int32 = 0o10000000
 
-    /// Opens a directory that was looked at, and looks again: it may be a link that leads elsewhere by now.
+    /// Opens a checked directory and checks it again: it may have been replaced by a link.
     func open(directory: String, asked path: String) throws(ImagePipeline.Error) -> Int32 {
         let descriptor = Foundation.open(directory, Self.pathOnly | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else {
@@ -224,7 +225,8 @@ public struct FileAccess: Sendable {
         )
     }
 
-    /// By bytes, as the file system compares: to Swift, texts that differ only in their Unicode normalization are equal.
+    /// Compares bytes, as the file system does: Swift treats strings as equal if they differ only in Unicode
+    /// normalization.
     private static func isBeneath(_ parts: [String], _ root: [String]) -> Bool {
         parts.starts(with: root) { $0.utf8.elementsEqual($1.utf8) }
     }
@@ -241,7 +243,7 @@ public struct FileAccess: Sendable {
         ImagePipeline.Error(.incompleteBody, "\(file.path) changed while it was read.")
     }
 
-    /// How much of a path is there, with its links resolved, and what is not.
+    /// Splits a path into its existing part, links resolved, and the missing components.
     private static func existing(_ parts: [String]) -> (base: String, missing: [String]) {
         var existing = parts
         var missing: [String] = []

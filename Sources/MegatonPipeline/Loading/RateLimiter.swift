@@ -1,27 +1,27 @@
 public import Foundation
 import Synchronization
 
-/// Lets so many requests a second begin, for each host by itself: a token bucket, first come first served.
+/// Token bucket for each host: limits how many requests begin each second, first come, first served.
 ///
-/// A pipeline uses none by default; Nuke's has 80 a second with bursts of 25 for all hosts together.
+/// A pipeline uses none by default; Nuke's limiter allows 80 a second with bursts of 25, for all hosts together.
 public final class RateLimiter: Sendable {
-    /// What one host has used, and who waits for more.
+    /// Token bucket of one host, with its waiters.
     fileprivate struct Bucket {
-        /// When what has been used will have been filled up again. With it whole numbers are enough (GCRA).
+        /// Time at which all used tokens are refilled. This is the whole state of a bucket (GCRA), in whole numbers.
         var full: Duration
-        /// The first one waits for time, the others for their turn to be the first.
+        /// The first waiter sleeps until a token is available; the others wait until they are the first.
         var waiting: [Waiter] = []
     }
 
     fileprivate struct Waiter: Sendable {
         let id: Int
-        /// True: it is the first now. False: it was cancelled.
+        /// True if the waiter has become the first, false if it was cancelled.
         let turn = Answer<Bool>()
     }
 
     fileprivate struct State {
         var buckets: [String: Bucket] = [:]
-        /// So many buckets are looked through for full ones.
+        /// Bucket count at which full buckets are pruned.
         var pruneAt = RateLimiter.fewBuckets
         var waiting = 0
         var nextID = 0
@@ -42,9 +42,9 @@ public final class RateLimiter: Sendable {
 
     /// - Parameters:
     ///   - rate: requests a second.
-    ///   - burst: requests at once, after a time without any.
-    ///   - maximumWaiting: requests that wait at a time, over all hosts; those beyond it are refused.
-    ///   - clock: what a second is measured by.
+    ///   - burst: requests that may begin at once, after a pause.
+    ///   - maximumWaiting: requests that may wait at a time, over all hosts; more are refused.
+    ///   - clock: measures the seconds.
     public init(
         rate: Double = 80,
         burst: Int = 25,
@@ -52,18 +52,18 @@ public final class RateLimiter: Sendable {
         clock: any Clock<Duration> = ContinuousClock()
     ) {
         precondition(rate > 0 && burst >= 1 && maximumWaiting >= 0, "a rate limiter lets something through")
-        // Whole nanoseconds, of which as many make up a second as there should; never more than an hour.
+        // Whole nanoseconds between two tokens, at most an hour.
         interval = .nanoseconds(Int64(min(3600e9, max(1, 1e9 / rate)).rounded()))
         self.burst = burst
         self.maximumWaiting = maximumWaiting
         time = TimeSource(clock)
     }
 
-    /// Returns when a request to the host may begin. Whoever is cancelled while it waits takes nothing and leaves its place
-    /// to the next one.
+    /// Waits until a request to the host may begin. A caller that is cancelled while it waits leaves the line without
+    /// using a token.
     ///
-    /// - Parameter host: whatever tells hosts apart, `example.org:443`, say.
-    /// - Throws: `.throttled` where too many wait already, with `retryAfter`; `.cancelled`.
+    /// - Parameter host: identifies the host, `example.org:443` for example.
+    /// - Throws: `.throttled` with `retryAfter` if too many requests wait already; `.cancelled`.
     public func acquire(_ host: String) async throws(ImagePipeline.Error) {
         let cancelled = ImagePipeline.Error(.cancelled, "Cancelled while waiting for the turn to ask \(host).")
         if Task.isCancelled { throw cancelled }
@@ -82,7 +82,7 @@ public final class RateLimiter: Sendable {
         }
     }
 
-    /// Returns when a request for the URL may begin: its host and port are what is counted.
+    /// Waits until a request for the URL may begin; its bucket is that of host and port.
     ///
     /// - Throws: as `acquire(_:)` with a host does.
     public func acquire(for url: URL) async throws(ImagePipeline.Error) {
@@ -93,7 +93,7 @@ public final class RateLimiter: Sendable {
     /// Requests that wait at the moment.
     public var waitingCount: Int { state.withLock { $0.waiting } }
 
-    /// Hosts that something is remembered of.
+    /// Hosts with a bucket.
     var hostCount: Int { state.withLock { $0.buckets.count } }
 
     // MARK: -
@@ -120,7 +120,7 @@ public final class RateLimiter: Sendable {
         }
     }
 
-    /// - Returns: false where the task was cancelled.
+    /// - Returns: false if the task was cancelled.
     private func wait(_ waiter: Waiter, isFirst: Bool, _ host: String) async -> Bool {
         if !isFirst {
             let isTurn = await withTaskCancellationHandler {
@@ -132,16 +132,16 @@ public final class RateLimiter: Sendable {
         }
         while !Task.isCancelled {
             guard let left = take(waiter, host) else { return true }
-            // Cancelled: the loop's condition ends it.
+            // If the sleep is cancelled, the loop's condition ends the wait.
             try? await time.sleep(left)
         }
         leave(waiter, host)
         return false
     }
 
-    /// Takes what the first one waits for.
+    /// Acquires a token for the first waiter.
     ///
-    /// - Returns: how long until it is there; nil where it has been taken.
+    /// - Returns: time until a token is available; nil if it was acquired.
     private func take(_ waiter: Waiter, _ host: String) -> Duration? {
         let now = time.now()
         let (left, next) = state.withLock { state -> (Duration?, Waiter?) in
@@ -157,7 +157,7 @@ public final class RateLimiter: Sendable {
         next?.turn.give(true)
     }
 
-    /// Tells one who is not the first that it is no longer in the line. The first one finds out by itself.
+    /// Removes a cancelled waiter and notifies it, unless it is the first: that one notices the cancellation itself.
     private func cancel(_ waiter: Waiter, _ host: String) {
         let isWaiting = state.withLock { state in
             guard let first = state.buckets[host]?.waiting.first, first.id != waiter.id else { return false }
@@ -170,9 +170,9 @@ public final class RateLimiter: Sendable {
 }
 
 extension RateLimiter.Bucket {
-    /// Takes a token.
+    /// Acquires a token.
     ///
-    /// - Returns: how long until there is one; nil where it has been taken.
+    /// - Returns: time until a token is available; nil if it was acquired.
     fileprivate mutating func take(_ interval: Duration, burst: Int, at now: Duration) -> Duration? {
         let from = max(full, now)
         let left = from - interval * (burst - 1) - now
@@ -183,9 +183,9 @@ extension RateLimiter.Bucket {
 }
 
 extension RateLimiter.State {
-    /// Takes a waiter out of its line.
+    /// Removes a waiter from the line of its host.
     ///
-    /// - Returns: who is the first by that.
+    /// - Returns: the waiter that has become the first, if any.
     fileprivate mutating func remove(_ id: Int, _ host: String) -> RateLimiter.Waiter? {
         guard let place = buckets[host]?.waiting.firstIndex(where: { $0.id == id }) else { return nil }
         buckets[host]?.waiting.remove(at: place)
@@ -193,8 +193,8 @@ extension RateLimiter.State {
         return place == 0 ? buckets[host]?.waiting.first : nil
     }
 
-    /// Forgets full buckets: they are like those of hosts that were never asked. Each look through them is paid for by as
-    /// many new ones.
+    /// Removes full buckets, which equal those of unknown hosts. The next scan follows when the count has doubled, so
+    /// that new buckets pay for it.
     fileprivate mutating func prune(at now: Duration) {
         guard buckets.count >= pruneAt else { return }
         buckets = buckets.filter { !$0.value.waiting.isEmpty || $0.value.full > now }

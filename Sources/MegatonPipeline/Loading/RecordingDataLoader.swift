@@ -3,24 +3,24 @@ public import Foundation
 public import FoundationNetworking
 import Synchronization
 
-/// Writes what a loader loads into a folder, and loads it from there again: for tests that need real answers, and no
+/// Records the responses of a loader in a folder and replays them: for tests that need real responses without a
 /// network.
 ///
-/// Each answer is two files: `….json` has its head, or the error it ended with, `….data` its body. Header fields of
-/// requests and cookies are not written, nor are the values of parameters that may be secret; the rest of the URL is.
+/// Each response is two files: `….json` holds its head, or the error it ended with, `….data` its body. Header fields of
+/// requests and cookies are not written, nor are user, password and query of the URL.
 public final class RecordingDataLoader: TimedDataLoading {
-    /// Where answers come from.
+    /// Source of the responses.
     public enum Mode: Sendable {
-        /// From the loader; each is written, in the place of what was there.
+        /// From the loader; each response is recorded and replaces an earlier recording.
         case record(any DataLoading)
-        /// From the folder; what is not there ends with `.notFound`.
+        /// From the folder; a request without a recording fails with `.notFound`.
         case replay
-        /// From the folder, and from the loader where it is not there yet.
+        /// From the folder, or from the loader if there is no recording yet.
         case recordMissing(any DataLoading)
     }
 
     private struct Recording: Codable {
-        /// For people.
+        /// For human readers only.
         var url: String
         var response: StoredResponse?
         var error: ImagePipeline.Error?
@@ -37,7 +37,7 @@ public final class RecordingDataLoader: TimedDataLoading {
 
     deinit { files.stop() }
 
-    /// The timings are those of the loader; what comes from the folder has none.
+    /// Timings are those of the loader; a replayed response has none.
     public func loadData(
         with request: URLRequest,
         didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
@@ -129,26 +129,26 @@ public final class RecordingDataLoader: TimedDataLoading {
             response: (copy.response as? HTTPURLResponse).map(StoredResponse.init),
             error: error as? ImagePipeline.Error
         )
-        // Errors of other types cannot be written, and their answers are not whole.
+        // Errors of other types cannot be encoded, and their responses are incomplete.
         guard error == nil || recording.error != nil else { return }
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         let json = try encoder.encode(recording)
         let (head, body) = names(request)
         try await files.run { [folder] in
-            // For its owner only: an answer may have come with a credential.
+            // Accessible to the owner only: a response may have required a credential.
             try FileManager.default.createDirectory(
                 at: folder,
                 withIntermediateDirectories: true,
                 attributes: [.posixPermissions: 0o700]
             )
             if recording.response != nil { try copy.data.write(to: body, options: .atomic) }
-            // Last: a recording is there when its head is.
+            // Written last: a recording exists once its head does.
             try json.write(to: head, options: .atomic)
         }
     }
 
-    /// Requests that may be answered differently have files of their own.
+    /// Names of the two files; requests that may have different responses have different names.
     private func names(_ request: URLRequest) -> (head: URL, body: URL) {
         var fields = [(request.httpMethod ?? "GET").uppercased(), request.url?.absoluteString ?? ""]
         for name in ["Range", "If-None-Match", "If-Modified-Since"] {

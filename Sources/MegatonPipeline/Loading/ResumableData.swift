@@ -2,51 +2,51 @@ internal import Crypto
 internal import Foundation
 internal import FoundationNetworking
 
-/// The beginning of a body whose download was interrupted, and what is needed to fetch the rest of it (RFC 9110
-/// sections 13.1.5 and 14): Nuke's rules, with what they lack.
+/// The first bytes of an interrupted download, with the metadata needed to fetch the rest by a range request (RFC 9110
+/// sections 13.1.5 and 14). Follows the rules of Nuke and closes their gaps.
 ///
-/// Bytes are joined only where the origin has sworn that they are of the same representation, by a strong validator,
-/// and where it says that the rest begins where ours end.
+/// Bytes are joined only if a strong validator guarantees that they belong to the same representation, and if the
+/// response says that it continues at the byte after the stored ones.
 struct ResumableData: Sendable, Equatable {
-    /// What an answer to a request for the rest means.
+    /// Meaning of the response to a request for the rest.
     enum Splice: Equatable {
-        /// The body continues what is kept.
+        /// The body continues the stored bytes.
         case append
-        /// The answer stands for itself, and what is kept is of no use.
+        /// The response is complete in itself; the stored bytes are useless.
         case restart
-        /// What is kept is of no use, nor is the answer.
+        /// Both the stored bytes and the response are useless.
         ///
-        /// - Parameter retries: whether to ask again, without a range: the origin has refused that and nothing else.
-        ///   There is nothing left to resume then, so that this happens once.
+        /// - Parameter retries: whether to send the request again without a range, because the origin refused only the
+        ///   range. Nothing is left to resume then, so this happens at most once.
         case forget(retries: Bool)
-        /// The origin has failed, and what is kept is as good as before.
+        /// The origin failed; the stored bytes are still valid.
         case keep
     }
 
-    /// How many bytes are worth being kept, and how many may be.
+    /// Sizes worth storing, bytes.
     struct Limits: Sendable {
-        /// Less is sooner fetched again than looked up.
+        /// Minimum size worth storing: refetching less is cheaper than a lookup.
         var least = 64 * 1024
-        /// Of the whole body; that of `ImagePipeline.Configuration.maximumDataSize`.
+        /// Maximum size of the whole body; that of `ImagePipeline.Configuration.maximumDataSize`.
         var most = 64 * 1024 * 1024
     }
 
-    /// Of the request, without what may be secret in it: name, password and query.
+    /// URL of the request without user, password, query and fragment, which may be secret.
     let url: URL
-    /// A strong entity tag, or a date of `Last-Modified` that is a strong validator.
+    /// A strong entity tag, or a `Last-Modified` date that is a strong validator.
     let validator: String
-    /// Bytes of the whole body.
+    /// Size of the whole body, bytes.
     let total: Int
-    /// From the first byte on.
+    /// Bytes of the body from the first one on.
     let data: Data
-    /// Header fields of the first answer, names in lower case: that to a request for the rest need not have them again
-    /// (RFC 9110 section 15.3.7).
+    /// Header fields of the first response, names in lower case. The response to a request for the rest need not repeat
+    /// them (RFC 9110 section 15.3.7).
     let headers: [String: String]
 
-    /// Of what was stored for somebody else: afterwards it is left alone, seconds.
+    /// Maximum age of a part from a shared cache, seconds.
     static let longestStorage: Double = 24 * 3600
 
-    /// As below, of bytes that are at hand.
+    /// Same as the initializer below, for bytes already in memory.
     init?(
         request: URLRequest,
         response: URLResponse?,
@@ -66,15 +66,15 @@ struct ResumableData: Sendable, Equatable {
         )
     }
 
-    /// What is to be kept of a load that was cut off after its response.
+    /// The part of an interrupted load that is worth storing.
     ///
     /// - Parameters:
-    ///   - count: of the bytes.
-    ///   - data: all bytes from the first one on, asked for where they are worth it: those that were kept before, too, where the answer has continued
-    ///     them.
-    ///   - previous: what the request was to resume; it counts where the answer continues it.
-    ///   - hidden: nothing unless it is said; what the request shows itself is seen.
-    /// - Returns: nil where the rest cannot be asked for, or where it is not worth it.
+    ///   - count: bytes received, including those resumed from `previous`.
+    ///   - data: returns all bytes from the first one on, including those resumed from `previous`. Called only if they
+    ///     are worth storing.
+    ///   - previous: the part that the request asked to resume; ignored unless the response continues it.
+    ///   - hidden: unkeyed headers of the request; nil if it was sent as it is.
+    /// - Returns: nil if the rest cannot be requested, or if the part is not worth storing.
     init?(
         request: URLRequest,
         response: URLResponse?,
@@ -89,7 +89,7 @@ struct ResumableData: Sendable, Equatable {
         let previous = response.statusCode == 206 ? previous : nil
         guard let total = Self.total(response.statusCode, headers, previous) else { return nil }
         let hidden = hidden ?? HiddenFields(sent: request, known: request, scope: nil)
-        // RFC 9111 section 3.3: a part is kept as the whole would be, or not at all.
+        // RFC 9111 section 3.3: a part may be stored only if the whole response may be.
         let merged = (previous?.headers ?? [:]).merging(headers) { $1 }
         guard HTTPFreshness.mayKeep(merged, status: 200, isAuthorized: hidden.isAuthorized),
             hidden.areIrrelevant(to: merged),
@@ -110,9 +110,9 @@ struct ResumableData: Sendable, Equatable {
         "expires", "last-modified", "vary",
     ]
 
-    /// Makes the request one for the rest.
+    /// Turns a request into one for the rest.
     ///
-    /// - Returns: false where it is for something else, or has a range of its own: it is left as it is.
+    /// - Returns: false if its URL or method is another one, or if it already has a range; it is left unchanged then.
     func resume(_ request: inout URLRequest) -> Bool {
         guard let place = request.url.flatMap(Self.place), place == url, (request.httpMethod ?? "GET") == "GET",
             ["Range", "If-Range"].allSatisfy({ request.value(forHTTPHeaderField: $0) == nil })
@@ -122,15 +122,15 @@ struct ResumableData: Sendable, Equatable {
         return true
     }
 
-    /// What the answer to a resumed request means.
+    /// Evaluates the response to a resumed request.
     ///
-    /// - Parameter response: nil where the load ended before there was any.
+    /// - Parameter response: nil if the load ended before a response arrived.
     func splice(with response: HTTPURLResponse?) -> Splice {
         guard let response else { return .keep }
         return splice(status: response.statusCode, headers: response.lowercasedHeaders)
     }
 
-    /// What the failure of a resumed request means that brought no response: that of `DataLoader` for a status.
+    /// Evaluates the failure of a resumed request without a response; `DataLoader` reports a rejected status like this.
     func splice(after error: ImagePipeline.Error) -> Splice {
         error.status.map { splice(status: $0, headers: [:]) } ?? .keep
     }
@@ -146,11 +146,11 @@ struct ResumableData: Sendable, Equatable {
         }
     }
 
-    /// Whether bytes from the first one on are all of the body.
+    /// Whether bytes from the first one on are the whole body.
     func isWhole(_ data: Data) -> Bool { data.count == total }
 
-    /// The answer that the whole body belongs to: that which was kept, brought up to date by that for the rest (RFC
-    /// 9111 section 3.4).
+    /// The response for the whole body: stored header fields, updated by those of the response for the rest (RFC 9111
+    /// section 3.4).
     func whole(with rest: HTTPURLResponse) -> HTTPURLResponse? {
         var fields = headers.merging(rest.lowercasedHeaders) { $1 }
         fields["content-range"] = nil
@@ -169,11 +169,11 @@ struct ResumableData: Sendable, Equatable {
         guard let range = ContentRange(headers["content-range"]), range.first == data.count, range.total == total,
             !Self.isEncoded(headers)
         else { return false }
-        // The origin has compared it already; one that sends another tag all the same has not.
+        // With `If-Range` the origin compares the validator. An origin that still sends another entity tag did not.
         return headers["etag"].map { !validator.hasPrefix("\"") || $0 == validator } ?? true
     }
 
-    /// A presigned URL has another query each time; what is beneath one key of the cache differs in nothing else.
+    /// The URL without the parts that may differ under one cache key: a presigned URL has another query each time.
     private static func place(_ url: URL) -> URL? {
         guard var parts = URLComponents(url: url, resolvingAgainstBaseURL: true) else { return nil }
         parts.scheme = parts.scheme?.lowercased()
@@ -182,9 +182,9 @@ struct ResumableData: Sendable, Equatable {
         return parts.url
     }
 
-    /// Bytes of the whole body; nil where it cannot be resumed.
+    /// Size of the whole body, bytes; nil if the download cannot be resumed.
     private static func total(_ status: Int, _ headers: [String: String], _ previous: ResumableData?) -> Int? {
-        // The bytes may have been decoded on the way: nobody could tell how many of the encoded ones they are.
+        // The loader may have decoded the body, so the count of encoded bytes is unknown.
         if isEncoded(headers) { return nil }
         if let previous { return previous.continues(headers) ? previous.total : nil }
         if status == 206 {
@@ -201,10 +201,10 @@ struct ResumableData: Sendable, Equatable {
         return !coding.isEmpty && coding != "identity"
     }
 
-    /// What may stand in `If-Range`. A date only where there is no entity tag, not even a weak one (RFC 9110
-    /// section 13.1.5), and where the answer is from a later second: within one the picture may have changed again
-    /// (section 8.8.2.2). All representations at a URL may have the same date, so that it says nothing where there are
-    /// several.
+    /// The validator for `If-Range`. A date qualifies only if there is no entity tag, not even a weak one (RFC 9110
+    /// section 13.1.5), and if the response is from a later second: within the same second the image may have changed
+    /// again (section 8.8.2.2). All representations at a URL may share one date, so it identifies none of them if the
+    /// response varies.
     private static func strongValidator(_ headers: [String: String]) -> String? {
         if let etag = headers["etag"] { return isStrong(etag) ? etag : nil }
         guard let modified = headers["last-modified"], let changed = HTTPDate.parse(modified),
@@ -214,7 +214,7 @@ struct ResumableData: Sendable, Equatable {
         return modified
     }
 
-    /// RFC 9110 section 8.8.3: in quotes, of visible characters.
+    /// RFC 9110 section 8.8.3: visible characters in quotes.
     private static func isStrong(_ etag: String) -> Bool {
         let bytes = etag.utf8
         return bytes.count >= 2 && bytes.first == UInt8(ascii: "\"") && bytes.last == UInt8(ascii: "\"")
@@ -225,7 +225,7 @@ struct ResumableData: Sendable, Equatable {
 // MARK: - In a cache
 
 extension ResumableData {
-    /// The same with its bytes in a file, if they are many.
+    /// A copy whose bytes are in a file, if they exceed the spool's threshold.
     func spooled(_ spool: BodySpool) -> ResumableData {
         ResumableData(url, validator, total, spool.spooled(data), headers)
     }
@@ -238,16 +238,16 @@ extension ResumableData {
         self.headers = headers
     }
 
-    /// What travels before the bytes.
+    /// Metadata in front of the bytes.
     private struct Header: Codable {
         let url: URL
         let validator: String
         let total: Int
         let headers: [String: String]
         let count: Int
-        /// Of the bytes, hex: a damaged part would spoil the picture, and no decoder must find it.
+        /// SHA-256 of the bytes, hex: a damaged part would spoil the image, and a decoder may not notice.
         let sha256: String
-        /// Seconds since 1970.
+        /// Time of storage, seconds since 1970.
         let stored: Double
     }
 
@@ -271,13 +271,13 @@ extension ResumableData {
         return blob
     }
 
-    /// Nil where the blob is not one of ours, damaged, or too old to be worth a question.
+    /// Decodes a blob; nil if it has another format, is damaged, or is too old to be worth a request.
     init?(encoded blob: Data, at now: Date = Date()) {
         let bytes = blob.prefix(6)
         guard bytes.count == 6, bytes.starts(with: Data("P1".utf8)) else { return nil }
         let length = bytes.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
         guard blob.count >= 6 + length,
-            // Another version's, or damaged: there is nothing to resume.
+            // Written by another version, or damaged: nothing can be resumed.
             let header = try? JSONDecoder().decode(Header.self, from: Data(blob.dropFirst(6).prefix(length)))
         else { return nil }
         let data = Data(blob.dropFirst(6 + length))

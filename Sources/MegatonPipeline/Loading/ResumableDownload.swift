@@ -1,41 +1,41 @@
 internal import Foundation
 internal import FoundationNetworking
 
-/// One download that goes on where an earlier one was cut off. It sends nothing itself: whoever loads tells it what has
-/// come, and is told what to do.
+/// A download that continues where an earlier one was interrupted. Pure state, no I/O: the loading code passes in each
+/// chunk and acts on the results.
 struct ResumableDownload {
-    /// How a load has ended.
+    /// Outcome of a load.
     enum Outcome {
-        /// The whole body, with the answer that it belongs to: also of a continued one that is 200.
+        /// The whole body with its response, which is a 200 for a resumed body too.
         case done(Data, URLResponse?)
-        /// What was kept is of no use: the request is to be sent once more, without a range. Happens once.
+        /// The stored part was useless: the request has to be sent once more, without a range. Happens at most once.
         case again
-        /// What is worth being kept for the next attempt; nil where that is to begin anew.
+        /// `kept` is the part worth storing for the next attempt; nil if that has to start from the first byte.
         case failed(ImagePipeline.Error, kept: ResumableData?)
     }
 
-    /// What is to be sent.
+    /// The request to send.
     private(set) var request: URLRequest
-    /// From the first byte on.
+    /// Body from the first byte on.
     private var buffer: BodyBuffer
     private let spool: BodySpool
-    /// The error that keeps the bytes from being held. The load is to be given up.
+    /// The error that keeps the bytes from being stored. The load has to be cancelled.
     private(set) var failure: ImagePipeline.Error?
     private let plain: URLRequest
-    /// What the request that is sent shows beyond this one. To be set before anything comes.
+    /// Unkeyed headers of the request as sent. Has to be set before the first chunk.
     var hidden: HiddenFields
     private let limits: ResumableData.Limits
-    /// Before there is a response: what is to be resumed; with one: what it has continued.
+    /// Before the response: the part to resume. Afterwards: the part that the response continues.
     private var partial: ResumableData?
-    /// What the failure of the origin leaves as it was.
+    /// The part that is still valid after a failure of the origin.
     private var untouched: ResumableData?
     private(set) var response: URLResponse?
 
     /// - Parameters:
     ///   - request: without a range.
-    ///   - partial: what an earlier attempt has left.
-    ///   - hidden: nothing unless it is said; what the request shows itself is seen.
-    ///   - spool: where the body is while it comes; in memory by default.
+    ///   - partial: the part that an earlier attempt left.
+    ///   - hidden: unkeyed headers of the request; nil if it is sent as it is.
+    ///   - spool: storage for the body while it arrives; memory by default.
     init(
         _ request: URLRequest,
         resuming partial: ResumableData?,
@@ -52,21 +52,22 @@ struct ResumableDownload {
         if let partial, partial.total <= limits.most, partial.resume(&self.request) { self.partial = partial }
     }
 
-    /// The bytes so far. Of a large body these are the bytes of a file.
+    /// The bytes so far; those of a large body are mapped from a file.
     var body: Data { buffer.snapshot }
-    /// Bytes of what has come so far.
+    /// Number of bytes so far, including resumed ones.
     var count: Int { buffer.count }
 
-    /// Bytes of the whole body, with those that were kept; the total is nil where it is not known.
+    /// Bytes of the whole body so far, including resumed ones; the total is nil if it is unknown.
     var progress: (completed: Int, total: Int?) {
         if let partial { return (max(count, partial.data.count), partial.total) }
         let expected = response?.expectedContentLength ?? -1
         return (count, expected > 0 ? Int(clamping: expected) : nil)
     }
 
-    /// Takes what has come.
+    /// Adds a chunk.
     ///
-    /// - Returns: false where the load is to be cancelled: `request` is to be sent once more, unless there is a `failure`.
+    /// - Returns: false if the load has to be cancelled; `request` has to be sent once more then, unless there is a
+    ///   `failure`.
     mutating func receive(_ chunk: Data, _ response: URLResponse) -> Bool {
         do throws(ImagePipeline.Error) {
             return try take(chunk, response)
@@ -92,7 +93,7 @@ struct ResumableDownload {
         return true
     }
 
-    /// - Parameter error: nil where all has come.
+    /// - Parameter error: nil if the loader reported success.
     mutating func end(_ error: ImagePipeline.Error?) -> Outcome {
         guard let error else {
             guard let partial, let rest = response as? HTTPURLResponse else { return done(response) }
@@ -122,7 +123,7 @@ struct ResumableDownload {
         }
     }
 
-    /// What is worth being kept if the load ends here.
+    /// The part worth storing if the load ends here.
     var kept: ResumableData? {
         if let untouched { return untouched }
         return ResumableData(
@@ -136,7 +137,7 @@ struct ResumableDownload {
         )
     }
 
-    /// Lets go of the bytes once the outcome is known.
+    /// Releases the bytes once the outcome is known.
     mutating func clear() {
         buffer = BodyBuffer(spool)
         (partial, untouched) = (nil, nil)

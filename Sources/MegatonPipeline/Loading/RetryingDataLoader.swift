@@ -2,24 +2,26 @@ public import Foundation
 public import FoundationNetworking
 import Synchronization
 
-/// Asks a loader again where that can help: Nuke's users wanted it (nuke#665), and a decorator is where it belongs.
+/// Retries failed loads of another loader, as users of Nuke requested (nuke#665).
 ///
-/// A request is only made again while nothing of its body was handed over, as that cannot be taken back; with
-/// ``Policy/holdsBody`` a body is handed over when it is whole, so that one that broke off is fetched again from its start.
+/// A request is retried only if none of its body was delivered, because delivered bytes cannot be taken back. With
+/// ``Policy/holdsBody`` a body is delivered only when it is complete, so an interrupted download is retried from its
+/// start.
 public final class RetryingDataLoader: TimedDataLoading {
-    /// When to ask again.
+    /// When to retry, and how often.
     public struct Policy: Sendable {
-        /// Requests in all, the first one included.
+        /// Maximum number of attempts, the first one included.
         public var attempts = 3
-        /// Before the second attempt; twice as much before each one after it. The upper half of it is left to chance, so
-        /// that those who failed together do not come back together.
+        /// Back-off before the second attempt; doubled before each later one. Its upper half is random (jitter), so
+        /// that loads that failed together are not retried together.
         public var delay: Duration = .milliseconds(250)
-        /// The longest wait. An origin that wants more (Retry-After) is not asked again: that is for who can wait.
+        /// The longest wait. If an origin asks for a longer one (Retry-After), the failure is final here, and retrying
+        /// is left to a caller that can wait.
         public var maximumDelay: Duration = .seconds(8)
-        /// Bodies are kept back until they are whole.
+        /// Whether bodies are held back until they are complete.
         public var holdsBody = false
-        /// Which failures may pass. ``ImagePipeline/Error/isRetryable`` by default, but for those that no waiting here
-        /// makes better (`.cancelled`, `.throttled`); errors of other types are final.
+        /// Whether a failure is worth a retry. Defaults to ``ImagePipeline/Error/isRetryable``, except for errors that
+        /// waiting here does not help (`.cancelled`, `.throttled`); errors of other types are final.
         public var isRetryable: @Sendable (any Error) -> Bool = { error in
             guard let error = error as? ImagePipeline.Error else { return false }
             return error.isRetryable && error.code != .cancelled && error.code != .throttled
@@ -34,8 +36,8 @@ public final class RetryingDataLoader: TimedDataLoading {
     private let chance: @Sendable () -> Double
 
     /// - Parameters:
-    ///   - clock: what the waits are measured by.
-    ///   - chance: 0 up to 1, for the part of a wait that is left to it.
+    ///   - clock: measures the waits.
+    ///   - chance: returns a random number in 0..<1 for the jitter.
     public init(
         _ loader: any DataLoading,
         _ policy: Policy = Policy(),
@@ -48,7 +50,7 @@ public final class RetryingDataLoader: TimedDataLoading {
         self.chance = chance
     }
 
-    /// The timings are the last attempt's.
+    /// Timings are those of the last attempt.
     public func loadData(
         with request: URLRequest,
         didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
@@ -58,7 +60,7 @@ public final class RetryingDataLoader: TimedDataLoading {
         let relay = RelayedLoad(
             .init(didReceiveData: didReceiveData, didCollect: didCollect, completion: completion)
         )
-        // RFC 9110 section 9.2.2: what may be done twice.
+        // RFC 9110 section 9.2.2: only idempotent methods are retried.
         let isIdempotent = ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"].contains(
             (request.httpMethod ?? "GET").uppercased()
         )
@@ -95,7 +97,7 @@ public final class RetryingDataLoader: TimedDataLoading {
                             do {
                                 try await clock.sleep(for: wait)
                             } catch {
-                                return  // The caller has cancelled, and hears nothing more.
+                                return  // The caller has cancelled: no closure is called any more.
                             }
                             self.attempt(number + 1, of: limit, request, relay)
                         }
@@ -110,7 +112,7 @@ public final class RetryingDataLoader: TimedDataLoading {
         }
     }
 
-    /// How long to wait after a failure, or nil where it is final.
+    /// Wait before the next attempt; nil if the failure is final.
     private func wait(after error: any Error, _ number: Int) -> Duration? {
         guard policy.isRetryable(error) else { return nil }
         let doubled = policy.delay * (1 << min(number - 1, 16))
