@@ -51,10 +51,11 @@ public protocol FlightCoordinating: Sendable {
     /// Ends flights with an error, which their waiters receive.
     func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async
 
-    /// Returns the stored fresh entries of these keys in one lookup, without taking the lead for any.
+    /// Returns the stored entries of these keys in one lookup, without taking the lead for any. An entry may be stale,
+    /// see `CachedData.staleness`.
     func lookUp(_ keys: [CacheKey]) async -> [CachedData?]
 
-    /// Like `lookUp(_:)`, but also returns stale entries.
+    /// Like `lookUp(_:)`, but finds stale entries in any case.
     func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?]
 
     /// Stores an entry that belongs to no flight.

@@ -1,24 +1,27 @@
 public import Foundation
 public import Logging
 
-/// A cache on the disk: a file for each key, at most `sizeLimit` bytes, and what was not used for longest goes first.
+/// A cache on the disk: one file per key, at most `sizeLimit` bytes, with the least recently used entries deleted
+/// first.
 ///
-/// What is stored can be read at once, and is written behind that. Files are named by the SHA-256 of their key, in 256
-/// folders, and carry a checksum: a file is whole or a miss, also after `kill -9` or a power cut (then without what was
-/// stored last; `flush()` waits for it to be written). Several objects, also of several processes, may share a folder: they
-/// see each other's files, and an entry that is being replaced is the old or the new one.
+/// A stored entry can be read at once and is written in the background. Files are named by the SHA-256 of their key,
+/// lie in 256 folders and carry a checksum: a file is either intact or a miss, even after `kill -9` or a power cut,
+/// which may lose the latest entries (`flush()` waits until they are written). Several objects, also of several
+/// processes, may share a folder. They see each other's files, and during a replacement a reader gets the old or the
+/// new entry.
 ///
-/// It never fails: what cannot be read is a miss, what cannot be written is dropped; `errorCounts` and the log say so.
+/// A `DataCache` never fails: an unreadable entry is a miss, and an entry that cannot be written is dropped.
+/// `errorCounts` and the log report such errors.
 public final class DataCache: DataCaching {
-    /// The folder.
+    /// The folder of the cache.
     public let path: URL
     private let core: DataCacheCore
     private let sweeper: Task<Void, Never>
 
-    /// A cache in the user's directory for caches (`$XDG_CACHE_HOME`, else `~/.cache`).
+    /// Creates a cache in the user's cache directory (`$XDG_CACHE_HOME`, else `~/.cache`).
     ///
-    /// - Parameter name: of its folder, `org.example.thumbnails`, say.
-    /// - Throws: `.forbidden` where it is no name, `.outputFailed` where the folder cannot be made or written to.
+    /// - Parameter name: name of its folder, e.g. `org.example.thumbnails`.
+    /// - Throws: `.forbidden` if the name is no file name, `.outputFailed` if the folder cannot be created or written.
     public convenience init(
         name: String,
         configuration: Configuration = Configuration(),
@@ -35,12 +38,12 @@ public final class DataCache: DataCaching {
         try self.init(path: path, configuration: configuration, clock: clock, logger: logger)
     }
 
-    /// A cache in a folder, which is made where it is missing.
+    /// Creates a cache in a folder, which is created if missing.
     ///
     /// - Parameters:
-    ///   - path: a folder of its own: its contents are the cache's.
-    ///   - clock: what intervals are measured by.
-    /// - Throws: `.invalidURL` where it is no file URL, `.outputFailed` where the folder cannot be made or written to.
+    ///   - path: a folder for this cache only, which owns all its contents.
+    ///   - clock: measures intervals.
+    /// - Throws: `.invalidURL` if the path is no file URL, `.outputFailed` if the folder cannot be created or written.
     public convenience init(
         path: URL,
         configuration: Configuration = Configuration(),
@@ -55,8 +58,8 @@ public final class DataCache: DataCaching {
     }
 
     /// - Parameters:
-    ///   - folder: with the means to write, which may be others for a test of full disks.
-    ///   - time: the dates are those of the files.
+    ///   - folder: includes the function that writes, which tests of full disks replace.
+    ///   - time: its dates are written to the files.
     init(
         _ folder: DataCacheFolder,
         configuration: Configuration,
@@ -77,11 +80,11 @@ public final class DataCache: DataCaching {
         let core = DataCacheCore(folder, configuration, DataCacheFaults(logger: logger, time: time), time)
         self.core = core
         let interval = configuration.sweepInterval
-        // Unstructured, as it lasts as long as the cache: `deinit` cancels it.
+        // Unstructured because it lasts as long as the cache; `deinit` cancels it.
         sweeper = Task {
             repeat {
                 await core.sweep(isAsked: false)
-                // Cancelled: the loop's condition ends it.
+                // If cancelled, the loop's condition ends the task.
                 try? await time.sleep(interval)
             } while !Task.isCancelled
         }
@@ -91,12 +94,12 @@ public final class DataCache: DataCaching {
 
     // MARK: - DataCaching
 
-    /// `disk`.
+    /// Always `disk`.
     public var layerName: String { "disk" }
 
     public func cachedData(for key: String) async -> Data? { await core.data([Self.name(key)])[0] }
 
-    /// One turn of a reading thread for all of them.
+    /// Reads all keys in one job of one reading thread.
     public func cachedData(for keys: [String]) async -> [Data?] { await core.data(keys.map(Self.name)) }
 
     public func containsData(for key: String) async -> Bool {
@@ -104,10 +107,11 @@ public final class DataCache: DataCaching {
         return await core.contains(name)
     }
 
-    /// Returns when readers see the data; the disk has it a little later, see `flush()`.
+    /// Returns when readers see the data; it reaches the disk a little later, see `flush()`.
     ///
-    /// Waits while more than `stagingLimit` bytes are on their way to the disk, and drops the entry after `stagingWait` or
-    /// where the task is cancelled. An empty key is no key; what is larger than `sizeLimit` is not kept.
+    /// Waits while more than `stagingLimit` bytes are waiting to be written. After `stagingWait`, or if the task is
+    /// cancelled, the entry is dropped. An empty key stores nothing, and data larger than `sizeLimit` is not stored; it
+    /// only removes the old entry.
     public func storeData(_ data: Data, for key: String) async {
         guard let name = Self.name(key) else { return }
         await core.stage(data.count <= core.sizeLimit ? .store(data) : .remove, for: name)
@@ -119,43 +123,43 @@ public final class DataCache: DataCaching {
         await core.stage(.remove, for: name)
     }
 
-    /// Returns when readers see nothing of what was there before, in this object; the files are deleted behind that, those
-    /// of other processes too.
+    /// Returns when readers of this object no longer see any earlier entry. The files, also those of other processes,
+    /// are deleted in the background.
     public func removeAll() async { core.stageRemoveAll() }
 
     // MARK: - The disk
 
-    /// Bytes on the disk. Enforced soon after it is lowered.
+    /// Maximum size on the disk in bytes. A lower value is enforced soon after it is set.
     public var sizeLimit: Int {
         get { core.sizeLimit }
         set { core.sizeLimit = newValue }
     }
 
-    /// Returns when everything that was asked for until now is done: written and deleted. Not when a power cut could not
-    /// undo it.
+    /// Returns when all changes requested so far, writes and removals, have been carried out. They may still be lost in
+    /// a power cut.
     public func flush() async { await core.flush() }
 
-    /// Returns when everything that was asked for a key until now is done.
+    /// Returns when all changes requested so far for a key have been carried out.
     public func flush(for key: String) async {
         if let name = Self.name(key) { await core.flush(name) }
     }
 
-    /// Looks the folder through, and makes room where there is more than `sizeLimit`. Happens by itself, too.
+    /// Scans the folder, and trims the cache if it is larger than `sizeLimit`. This also happens at intervals.
     public func sweep() async { await core.sweep(isAsked: true) }
 
-    /// Where the entry of a key lies, or would; nil for the empty key. The file has a header before the data.
+    /// The file of a key's entry, even if it does not exist; nil for the empty key. A header precedes the data.
     public func url(for key: String) -> URL? {
         Self.name(key).map { URL(fileURLWithPath: core.folder.path(of: $0), isDirectory: false) }
     }
 
-    /// Entries on the disk.
+    /// Number of entries on the disk.
     public var totalCount: Int { get async { await core.totals().count } }
-    /// Bytes of all files.
+    /// Total size of all files in bytes.
     public var totalSize: Int { get async { await core.totals().size } }
-    /// Bytes that the files take on the disk.
+    /// Total size that the files occupy on the disk, in bytes.
     public var totalAllocatedSize: Int { get async { await core.totals().allocated } }
 
-    /// How often which operation failed, and why: `write: No space left on device`, say.
+    /// Number of failures by operation and reason, e.g. `write: No space left on device`.
     public var errorCounts: [String: Int] { core.faults.counts }
 
     private static func name(_ key: String) -> DataCacheFileName? { key.isEmpty ? nil : DataCacheFileName(key) }

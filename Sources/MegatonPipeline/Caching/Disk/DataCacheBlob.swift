@@ -1,11 +1,11 @@
 internal import Crypto
 internal import Foundation
 
-/// What stands before the data in a file: `MDC1`, the length (8 bytes, little endian), and the SHA-256 of the file's name
-/// and the data.
+/// The header before the data in a file: `MDC1`, the length (8 bytes, little endian), and the SHA-256 of the file's
+/// name and the data.
 ///
-/// A rename is not made durable before its data (that would cost an fsync for each entry): after a power cut a file may be
-/// empty, cut short or full of zeros. The checksum tells.
+/// A file's data is not synced before its rename, which would cost an fsync for each entry. After a power cut a file
+/// may therefore be empty, cut short or full of zeros; the checksum detects that.
 enum DataCacheBlob {
     static let headerSize = 4 + 8 + 32
     private static let magic = Data("MDC1".utf8)
@@ -17,7 +17,7 @@ enum DataCacheBlob {
         return header
     }
 
-    /// The length that a header announces; nil where it is none of ours.
+    /// The length that a header announces; nil if the header has another format.
     static func length(_ header: Data) -> Int? {
         guard header.count == headerSize, header.starts(with: magic) else { return nil }
         let length = header.dropFirst(4).prefix(8).enumerated().reduce(0 as UInt64) { value, byte in

@@ -1,10 +1,10 @@
 internal import Foundation
 import Synchronization
 
-/// What a `DataCache` is made of. It outlives its owner until what has been staged is on the disk.
+/// The implementation of a `DataCache`. It outlives its owner until all staged changes are on the disk.
 ///
-/// One thread changes files, several read them. Reads never ask the index: what another process has put into the folder is
-/// there too.
+/// One thread changes files, several read them. Reads never consult the index, so that they also find files that
+/// another process has added.
 final class DataCacheCore: Sendable {
     let folder: DataCacheFolder
     let faults: DataCacheFaults
@@ -51,7 +51,7 @@ final class DataCacheCore: Sendable {
         }
         if onDisk.isEmpty { return found }
         let files = onDisk
-        // It throws only where the task is cancelled: a miss.
+        // `run` throws only if the task is cancelled, which counts as a miss.
         let readings = (try? await readers.run { files.map { self.read($0.name) } }) ?? []
         for (file, reading) in zip(files, readings) {
             switch reading {
@@ -67,7 +67,7 @@ final class DataCacheCore: Sendable {
         switch queue.change(for: name) {
         case .store: return true
         case .remove: return false
-        // It throws only where the task is cancelled: a miss.
+        // `run` throws only if the task is cancelled, which counts as a miss.
         case nil: return (try? await readers.run { self.folder.contains(name) }) ?? false
         }
     }
@@ -80,7 +80,7 @@ final class DataCacheCore: Sendable {
                 return reading
             }
             let date = time.date()
-            // A file that is deleted at this moment is noted in vain: the next sweep sees that.
+            // If the file is deleted at this moment, the index keeps a wrong entry until the next sweep.
             let note = index.withLock { $0.read(name, info, date: date) }
             if let note { attempt { () throws(DataCacheFault) in try folder.touch(name, used: note) } }
             return reading
@@ -90,10 +90,11 @@ final class DataCacheCore: Sendable {
         }
     }
 
-    /// Deletes a damaged file, unless another one has come into its place. By the thread that puts files there.
+    /// Deletes a damaged file unless another one has replaced it. Runs on the writing thread, so that no write of this
+    /// object interferes.
     private func drop(_ name: DataCacheFileName, _ info: DataCacheFolder.Info) async {
         faults.note(DataCacheFault("read", folder.path(of: name), reason: "the file is damaged and is deleted"))
-        // Where the task is cancelled the next reader deletes it.
+        // If the task is cancelled, the next reader deletes the file.
         try? await writer.run {
             self.attempt { () throws(DataCacheFault) in try self.folder.remove(name, inode: info.inode) }
             if !self.folder.contains(name) { self.index.withLock { $0.remove(name) } }
@@ -119,8 +120,9 @@ final class DataCacheCore: Sendable {
     func flush(_ name: DataCacheFileName? = nil) async { await queue.flush(name) }
 
     private func startWriting() {
-        // Unstructured, as whoever stores does not wait for the disk: one at a time, and it ends with what is staged.
-        // Nobody cancels it, and the writer is stopped only when nobody holds `self`.
+        // Unstructured because callers of `storeData` do not wait for the disk. At most one such task runs; it ends
+        // when all staged changes are written. It is never cancelled, and since it holds `self`, the writer does not
+        // stop before it ends.
         Task { try? await writer.run { self.queue.writeAll(self.perform) } }
     }
 
@@ -144,7 +146,7 @@ final class DataCacheCore: Sendable {
             if configuration.isSweepEnabled { trim() }
         } catch {
             faults.note(error)
-            // The older entry must not come to light again.
+            // The older entry must not become visible again.
             remove(name)
         }
     }
@@ -171,21 +173,23 @@ final class DataCacheCore: Sendable {
         set {
             limits.withLock { $0.size = newValue }
             guard configuration.isSweepEnabled else { return }
-            // Unstructured, as a property cannot wait: as short as the deletion of files is.
-            // Nobody cancels it.
+            // Unstructured because a property setter cannot wait. The task takes only as long as it takes to delete
+            // files, and is never cancelled.
             Task { try? await writer.run { self.trim() } }
         }
     }
 
-    /// Looks the folder through, and makes room.
+    /// Scans the folder and trims the cache.
     ///
-    /// - Parameter isAsked: whether somebody wants room to be made now.
+    /// - Parameter isAsked: whether a caller requested it, so that the cache is trimmed even if `isSweepEnabled` is
+    ///   false.
     func sweep(isAsked: Bool) async {
-        // It throws only where the task is cancelled before it began.
+        // `run` throws only if the task was cancelled before the work began.
         try? await writer.run {
             for folder in UInt8.min ... .max {
                 _ = self.scan(folder)
-                // Whoever waits for room in the staging area does not wait for a large folder to be read.
+                // Write between folders, so that callers waiting for room in the staging area do not wait for the scan
+                // of a large folder.
                 self.queue.writeAll(self.perform)
             }
             self.limits.withLock { $0.isLoaded = true }
@@ -193,7 +197,7 @@ final class DataCacheCore: Sendable {
         }
     }
 
-    /// The files as far as they are known, once the folder has been looked through.
+    /// Totals of all known files, after the folder has been scanned once.
     func totals() async -> (count: Int, size: Int, allocated: Int) {
         if !limits.withLock({ $0.isLoaded }) { await sweep(isAsked: false) }
         return index.withLock { ($0.count, $0.size, $0.allocated) }
@@ -210,14 +214,14 @@ final class DataCacheCore: Sendable {
         }
     }
 
-    /// Deletes what was not used for longest, where there is too much.
+    /// Deletes the least recently used files if the cache is larger than its limit.
     private func trim() {
         let limits = limits.withLock { $0 }
         guard limits.isLoaded, allocated > limits.size else { return }
         let goal = Int(Double(limits.size) * min(1, max(0, configuration.trimRatio)))
         var spared: [(name: DataCacheFileName, used: Int64)] = []
         for (name, used) in index.withLock({ $0.byLastUse() }) where allocated > goal {
-            // Somebody else who shares the folder has used it.
+            // Another process that shares the folder has used the file since.
             if let info = folder.info(name), info.used > used {
                 spared.append((name, info.used))
             } else {

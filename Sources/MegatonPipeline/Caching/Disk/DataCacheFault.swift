@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// An operation on a file that failed.
+/// A failed operation on a file.
 struct DataCacheFault: Error {
     let operation: String
     let path: String
-    /// `errno`; 0 where the file itself was at fault.
+    /// `errno`; 0 if the file itself is at fault.
     let code: Int32
     let reason: String
 
@@ -22,8 +22,8 @@ struct DataCacheFault: Error {
         self.reason = reason
     }
 
-    /// What happened, without the file: a bounded number of different words.
+    /// Operation and reason without the path: the number of different values is bounded.
     var kind: String { "\(operation): \(reason)" }
-    /// Whether the disk, or what its owner may have of it, is used up.
+    /// Whether the disk is full, or its owner's quota is used up.
     var isFull: Bool { code == ENOSPC || code == EDQUOT }
 }

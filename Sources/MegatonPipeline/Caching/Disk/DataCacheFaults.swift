@@ -1,11 +1,11 @@
 internal import Logging
 import Synchronization
 
-/// Counts what went wrong, and says it once for each kind; that the disk is full, once a minute.
+/// Counts errors, and logs the first one of each kind. A full disk is logged at most once a minute.
 final class DataCacheFaults: Sendable {
     private struct State {
         var counts: [String: Int] = [:]
-        /// When it was last said that the disk is full, and what has been dropped since.
+        /// When a full disk was last logged; `dropped` counts the entries dropped since.
         var fullSince: Duration?
         var dropped = 0
     }
@@ -20,7 +20,7 @@ final class DataCacheFaults: Sendable {
         now = time.now
     }
 
-    /// How often what went wrong. Bounded: operations times reasons.
+    /// Number of errors by kind. Bounded by the number of operations times that of reasons.
     var counts: [String: Int] { state.withLock { $0.counts } }
 
     func note(_ fault: DataCacheFault) {

@@ -1,8 +1,9 @@
 internal import Crypto
 
-/// The SHA-256 of a key: what its file is called.
+/// The name of a key's file: the SHA-256 of the key.
 struct DataCacheFileName: Hashable, Sendable {
-    /// The digest, eight bytes each: a fraction of the memory of its hex digits, of which an index has as many as files.
+    /// The digest in words of eight bytes. The index holds one per file, and hex digits would take several times the
+    /// memory.
     private let words: SIMD4<UInt64>
 
     init(_ key: String) {
@@ -14,7 +15,7 @@ struct DataCacheFileName: Hashable, Sendable {
         }
     }
 
-    /// - Parameter hex: 64 lower-case digits; anything else is not one of ours.
+    /// - Parameter hex: 64 lowercase digits; anything else is no file name of this cache.
     init?(hex: Substring) {
         guard hex.utf8.count == 64 else { return nil }
         var words = SIMD4<UInt64>()
@@ -30,10 +31,10 @@ struct DataCacheFileName: Hashable, Sendable {
         self.words = words
     }
 
-    /// Which of the 256 folders it lies in.
+    /// The index of the folder, one of 256, that holds the file.
     var folder: UInt8 { UInt8(words[0] >> 56) }
 
-    /// 64 hex digits.
+    /// The name as 64 hex digits.
     var hex: String {
         String(unsafeUninitializedCapacity: 64) { buffer in
             let digits = Array("0123456789abcdef".utf8)
@@ -45,7 +46,7 @@ struct DataCacheFileName: Hashable, Sendable {
         }
     }
 
-    /// Mixes the digest into a checksum, so that a file that got another one's name is found out.
+    /// Mixes the digest into a checksum, so that a file under another file's name is detected.
     func update(_ hash: inout SHA256) {
         for index in 0..<4 { withUnsafeBytes(of: words[index].bigEndian) { hash.update(bufferPointer: $0) } }
     }

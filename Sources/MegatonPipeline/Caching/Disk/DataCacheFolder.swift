@@ -1,17 +1,18 @@
 internal import Foundation
 
-/// The files of a disk cache, without knowing which of them matter: 256 folders, a file for each key.
+/// The files of a disk cache: 256 folders, one file per key. It does not decide which files are kept.
 ///
-/// Everything here blocks.
+/// Every method blocks.
 struct DataCacheFolder: Sendable {
-    /// What is known of a file.
+    /// Attributes of a file.
     struct Info: Sendable, Equatable {
         /// Bytes.
         let size: Int
-        /// Bytes on the disk. A file system that allocates late may say less than there will be.
+        /// Bytes on the disk. A file system with delayed allocation may report less than the file will occupy.
         let allocated: Int
-        /// Nanoseconds since 1970. It is the modification time, as the kernel changes the access time by rules of its own
-        /// (relatime, noatime), and files are never modified.
+        /// Time of the last use in nanoseconds since 1970. It is stored as the modification time, which is free for
+        /// this because files are never modified; the kernel updates the access time by rules of its own (relatime,
+        /// noatime).
         let used: Int64
         let inode: UInt64
     }
@@ -19,18 +20,18 @@ struct DataCacheFolder: Sendable {
     enum Reading: Sendable {
         case found(Data, Info)
         case missing
-        /// The file is none of ours, cut short, or has other bytes than were written.
+        /// The file has another format, is cut short, or its bytes are not those that were written.
         case damaged(Info)
     }
 
-    /// Writes all bytes at the place of a file; 0, or the error's number. Replaced by tests of full disks.
+    /// Writes all bytes to a descriptor; returns 0 or the `errno`. Tests of full disks replace it.
     typealias Writing = @Sendable (_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer) -> Int32
 
     let path: String
     var writing: Writing = Self.writeAll
 
     private static let temporaryPrefix = ".tmp-"
-    /// A temporary file that is younger may be one that another process is writing.
+    /// A younger temporary file may be in use by another process. Nanoseconds.
     static let temporaryLifetime: Int64 = 60 * 1_000_000_000
 
     func path(of folder: UInt8) -> String {
@@ -57,7 +58,8 @@ struct DataCacheFolder: Sendable {
         var status = stat()
         guard fstat(descriptor, &status) == 0 else { throw DataCacheFault("stat", path) }
         let info = Info(status)
-        // The length is checked first: what is read, and the memory for it, is what the file really has.
+        // Check the length first, so that the size of the file, not the header, limits the bytes read and the memory
+        // allocated.
         guard status.st_mode & S_IFMT == S_IFREG, info.size >= DataCacheBlob.headerSize else { return .damaged(info) }
         let header = try Self.read(descriptor, DataCacheBlob.headerSize, path)
         guard let length = DataCacheBlob.length(header), length == info.size - DataCacheBlob.headerSize else {
@@ -85,15 +87,15 @@ struct DataCacheFolder: Sendable {
 
     // MARK: - Writing
 
-    /// Writes a file beside its place and renames it: whoever reads sees the old or the new one, whole.
+    /// Writes a temporary file in the same folder and renames it, so that readers see the old or the new file, whole.
     ///
-    /// - Parameter used: nanoseconds since 1970.
+    /// - Parameter used: time of the last use, nanoseconds since 1970.
     func write(_ data: Data, _ name: DataCacheFileName, used: Int64) throws(DataCacheFault) -> Info {
         do {
             return try writeOnce(data, name, used: used)
         } catch {
             guard error.code == ENOENT else { throw error }
-            // The folder is new, or somebody has deleted the cache.
+            // The folder is new, or the cache was deleted from outside.
             try Self.makeDirectory(path(of: name.folder))
             return try writeOnce(data, name, used: used)
         }
@@ -111,7 +113,7 @@ struct DataCacheFolder: Sendable {
                 if code != 0 { throw DataCacheFault("write", temporary, code: code) }
             }
             var times = Self.times(used)
-            // Where a file system refuses that, the kernel's own time is nearly the same.
+            // If a file system refuses, the kernel's own time is nearly the same.
             futimens(descriptor, &times)
             var status = stat()
             guard fstat(descriptor, &status) == 0 else { throw DataCacheFault("stat", temporary) }
@@ -123,7 +125,7 @@ struct DataCacheFolder: Sendable {
         }
     }
 
-    /// Notes when a file was last used, for caches on the same folder and for those to come.
+    /// Records when a file was last used, for other caches on the same folder and for later runs.
     func touch(_ name: DataCacheFileName, used: Int64) throws(DataCacheFault) {
         let path = path(of: name)
         var times = Self.times(used)
@@ -132,11 +134,12 @@ struct DataCacheFolder: Sendable {
         }
     }
 
-    /// - Parameter inode: only the file with this number: another one has come into its place.
+    /// - Parameter inode: if given, removes only the file with this inode number, because another file may have
+    ///   replaced it.
     func remove(_ name: DataCacheFileName, inode: UInt64? = nil) throws(DataCacheFault) {
         let path = path(of: name)
         if let inode, info(name)?.inode != inode { return }
-        // A directory, say, in a file's place: it stays, and is said.
+        // E.g. a directory in place of the file: it stays, and the error is reported.
         guard unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR else { throw DataCacheFault("remove", path) }
     }
 
@@ -147,7 +150,7 @@ struct DataCacheFolder: Sendable {
         return lstat(path(of: name), &status) == 0 ? Info(status) : nil
     }
 
-    /// The entries of one of the folders; what was left there by writers that died is deleted.
+    /// Lists the entries of one folder, and deletes temporary files whose writers died.
     func scan(_ folder: UInt8, date: Int64) throws(DataCacheFault) -> [DataCacheFileName: Info] {
         let path = path(of: folder)
         guard let directory = opendir(path) else {
@@ -173,7 +176,7 @@ struct DataCacheFolder: Sendable {
     private func removeLeftover(_ path: String, date: Int64) {
         var status = stat()
         guard lstat(path, &status) == 0, date - Info(status).used > Self.temporaryLifetime else { return }
-        // What cannot be deleted now is met again by the next look.
+        // If this fails, the next scan tries again.
         unlink(path)
     }
 
@@ -195,7 +198,7 @@ struct DataCacheFolder: Sendable {
         return [time, time]
     }
 
-    /// For its owner only: a cache may hold what was fetched with credentials.
+    /// Creates a directory that only its owner can access: a cache may hold data fetched with credentials.
     private static func makeDirectory(_ path: String) throws(DataCacheFault) {
         do {
             try FileManager.default.createDirectory(

@@ -1,28 +1,30 @@
-/// What a disk cache knows of its files: sizes, and when each was last used. About 100 bytes of memory a file.
+/// The files of a disk cache as far as they are known: sizes, and when each was last used. About 100 bytes of memory
+/// per file.
 ///
-/// It decides what goes when room is needed, never what is there: other processes may share the folder.
+/// The index decides which files to delete first, never which exist: other processes may share the folder.
 struct DataCacheIndex: Sendable {
     private struct Entry {
         var size: Int
         var allocated: Int
-        /// Nanoseconds since 1970, made distinct.
+        /// Time of the last use in nanoseconds since 1970, distinct for every use.
         var used: Int64
-        /// What of that the file itself says.
+        /// The part of `used` that is recorded at the file.
         var touched: Int64
     }
 
-    /// By folder, as they are scanned.
+    /// By folder, because folders are scanned one by one.
     private var folders: [[DataCacheFileName: Entry]] = Array(repeating: [:], count: 256)
     private var lastUse: Int64 = 0
     private(set) var count = 0
     private(set) var size = 0
     private(set) var allocated = 0
 
-    /// How old what a file says about its last use may become.
+    /// Maximum age of the last use that is recorded at a file, in nanoseconds; an older record is updated on the next
+    /// read.
     static let touchInterval: Int64 = 60 * 1_000_000_000
 
-    /// A time for a use that is happening: never that of another one, and never earlier, so that a date that is set back
-    /// does not turn the order round.
+    /// The time of a use that is happening now. It is always later than that of any earlier use, so that setting back
+    /// the clock does not change the order.
     mutating func stamp(_ date: Int64) -> Int64 {
         lastUse = max(date, lastUse + 1)
         return lastUse
@@ -32,7 +34,7 @@ struct DataCacheIndex: Sendable {
         set(name, Entry(size: info.size, allocated: info.allocated, used: used, touched: used))
     }
 
-    /// - Returns: what is to be noted at the file, if its note has become old.
+    /// - Returns: the time to record at the file if the recorded one is too old, else nil.
     mutating func read(_ name: DataCacheFileName, _ info: DataCacheFolder.Info, date: Int64) -> Int64? {
         let used = stamp(date)
         var touched = max(info.used, self[name]?.touched ?? info.used)
@@ -50,7 +52,7 @@ struct DataCacheIndex: Sendable {
         self.lastUse = lastUse
     }
 
-    /// Takes over what has been found in one of the folders.
+    /// Applies the result of scanning one folder.
     mutating func scanned(_ folder: UInt8, _ found: [DataCacheFileName: DataCacheFolder.Info]) {
         for name in folders[Int(folder)].keys where found[name] == nil { set(name, nil) }
         for (name, info) in found {
@@ -60,7 +62,7 @@ struct DataCacheIndex: Sendable {
         }
     }
 
-    /// All files, the one that was not used for longest first.
+    /// All files, the least recently used first.
     func byLastUse() -> [(name: DataCacheFileName, used: Int64)] {
         folders.flatMap { $0.map { (name: $0.key, used: $0.value.used) } }.sorted { $0.used < $1.used }
     }

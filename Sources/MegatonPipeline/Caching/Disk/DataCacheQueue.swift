@@ -1,11 +1,12 @@
 import Synchronization
 
-/// The staging area with those who wait for it: for room in it, or for what is in it to be on the disk.
+/// The staging area with its waiters: callers that wait for room, and callers that wait until their changes are on the
+/// disk.
 final class DataCacheQueue: Sendable {
     fileprivate struct State {
         var staging = DataCacheStaging()
         var isBeingWritten = false
-        /// First come, first served: nobody overtakes who waits for room.
+        /// First come, first served: no change overtakes one that waits for room.
         var forRoom: [Waiter] = []
         var nextID = 0
         var forTicket: [(ticket: DataCacheStaging.Ticket, continuation: CheckedContinuation<Void, Never>)] = []
@@ -18,9 +19,9 @@ final class DataCacheQueue: Sendable {
         let answer = Answer<Staged>()
     }
 
-    /// How an attempt to stage something ended.
+    /// The result of an attempt to stage a change.
     enum Staged: Sendable {
-        /// - isFirst: nobody writes; the caller is to see to it that somebody does.
+        /// - isFirst: no thread is writing, so the caller must start the writer.
         case staged(isFirst: Bool)
         /// There was no room in time, or the task was cancelled.
         case dropped
@@ -44,13 +45,14 @@ final class DataCacheQueue: Sendable {
         state.withLock { $0.staging.change(for: name) }
     }
 
-    /// Stages a change: readers see it when this returns. Waits while the area is full.
+    /// Stages a change, which readers see when this returns. Waits while the area is full.
     func stage(_ change: DataCacheStaging.Change, for name: DataCacheFileName) async -> Staged {
         let (isFirst, waiter) = state.withLock { $0.stage(change, name, limit: limit) }
         guard let waiter else { return .staged(isFirst: isFirst) }
         return await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                // Ended early where there is room, or with the caller's task: `giveUp` knows which.
+                // The sleep ends early if there is room or if the caller's task is cancelled; `giveUp` distinguishes
+                // the two.
                 try? await self.sleep(self.wait)
                 self.giveUp(waiter.id)
             }
@@ -59,9 +61,9 @@ final class DataCacheQueue: Sendable {
         }
     }
 
-    /// Hides everything older.
+    /// Hides everything staged or written so far.
     ///
-    /// - Returns: whether nobody writes: the caller is to see to it that somebody does.
+    /// - Returns: whether no thread is writing, so that the caller must start the writer.
     func stageRemoveAll() -> Bool {
         state.withLock { state in
             state.staging.stageRemoveAll()
@@ -69,7 +71,7 @@ final class DataCacheQueue: Sendable {
         }
     }
 
-    /// Returns when what has been staged until now is done: all of it, or that of one key.
+    /// Returns when all changes staged so far, or those of one key, have been carried out.
     func flush(_ name: DataCacheFileName? = nil) async {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in
@@ -82,7 +84,7 @@ final class DataCacheQueue: Sendable {
         }
     }
 
-    /// Carries out what is staged until nothing is, one after the other. By one thread at a time.
+    /// Carries out staged changes, one after the other, until none is left. Called by one thread at a time.
     func writeAll(_ perform: (DataCacheStaging.Work) -> Void) {
         while let work = state.withLock({ $0.next() }) {
             perform(work)
@@ -104,7 +106,7 @@ final class DataCacheQueue: Sendable {
 }
 
 extension DataCacheQueue.State {
-    /// - Returns: whether the caller is the one who has to see to the writing; or who waits, where there is no room.
+    /// - Returns: whether the caller must start the writer; and a waiter if there is no room.
     fileprivate mutating func stage(
         _ change: DataCacheStaging.Change,
         _ name: DataCacheFileName,
@@ -131,7 +133,7 @@ extension DataCacheQueue.State {
         return work
     }
 
-    /// Ends what was being written, and lets in whom there is room for now.
+    /// Ends the current change, and admits the waiters for which there is room now.
     fileprivate mutating func finish(
         limit: Int
     ) -> (flushed: [CheckedContinuation<Void, Never>], admitted: [DataCacheQueue.Waiter]) {

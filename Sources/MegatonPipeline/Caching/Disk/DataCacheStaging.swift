@@ -1,16 +1,16 @@
 internal import Foundation
 
-/// What has been asked of a disk cache and is not on the disk yet, in the order in which it was asked; it is what readers
-/// see first.
+/// Changes requested from a disk cache that are not on the disk yet, in the order of the requests. Readers look here
+/// first.
 ///
-/// One change for each key at the most: a newer one takes the older one's place in the line, so that a key that is written
-/// again and again neither fills the line nor waits for ever.
+/// There is at most one change per key. A newer one takes the older one's place in the queue, so that a key that is
+/// written again and again neither fills the queue nor waits forever.
 struct DataCacheStaging: Sendable {
     enum Change: Sendable {
         case store(Data)
         case remove
 
-        /// Bytes, with something for what holds it: removals need a limit too.
+        /// Bytes, with an allowance for bookkeeping, so that removals count against the limit too.
         var cost: Int {
             switch self {
             case .store(let data): data.count + DataCacheStaging.overhead
@@ -24,25 +24,25 @@ struct DataCacheStaging: Sendable {
         case removeAll
     }
 
-    /// Grows with each place in the line. What has one is done when that number is.
+    /// A position in the queue. Tickets grow, and a change is done when `done` has reached its ticket.
     typealias Ticket = Int
 
     private static let overhead = 256
 
     private var changes: [DataCacheFileName: (ticket: Ticket, change: Change)] = [:]
-    /// A nil name is the removal of everything, which only comes first.
+    /// The queue. A nil name removes everything, and occurs only at the front.
     private var line: [(ticket: Ticket, name: DataCacheFileName?)] = []
-    /// What is before it has been taken.
+    /// The index of the next change; those before it have been taken.
     private var head = 0
     private var current: (ticket: Ticket, work: Work)?
     private var lastTicket: Ticket = 0
     private(set) var done: Ticket = 0
-    /// Bytes held, what is being written included.
+    /// Bytes held, including those of the change that is being written.
     private(set) var cost = 0
 
-    /// What a reader is to see; nil where the disk tells.
+    /// The state that a reader must see; nil if the disk is up to date.
     func change(for name: DataCacheFileName) -> Change? {
-        // Whatever was asked before a removal of everything has left the line.
+        // A removal of everything has dropped all changes requested before it, so that a pending change is newer.
         if let pending = changes[name] { return pending.change }
         if head < line.count, line[head].name == nil { return .remove }
         switch current?.work {
@@ -68,7 +68,7 @@ struct DataCacheStaging: Sendable {
         }
     }
 
-    /// Hides everything that was there until now.
+    /// Hides all earlier entries.
     mutating func stageRemoveAll() {
         cost = if case .change(_, let change) = current?.work { change.cost } else { 0 }
         changes = [:]
@@ -77,7 +77,7 @@ struct DataCacheStaging: Sendable {
         _ = append(nil)
     }
 
-    /// Takes what is next; `finish` ends it. One at a time.
+    /// Takes the next change; the caller must call `finish` before it takes another one.
     mutating func next() -> Work? {
         guard head < line.count else {
             line.removeAll(keepingCapacity: true)
@@ -110,10 +110,10 @@ struct DataCacheStaging: Sendable {
         self.current = nil
     }
 
-    /// When it is done, everything that has been asked until now is; nil where it already is.
+    /// The ticket after which all changes requested so far are done; nil if they already are.
     var pending: Ticket? { done < lastTicket ? lastTicket : nil }
 
-    /// When it is done, what has been asked about a key is; nil where it already is.
+    /// The ticket after which all changes requested for a key are done; nil if they already are.
     func pending(_ name: DataCacheFileName) -> Ticket? {
         if let pending = changes[name] { return pending.ticket }
         if head < line.count, line[head].name == nil { return line[head].ticket }
