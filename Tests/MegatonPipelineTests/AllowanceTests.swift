@@ -4,11 +4,11 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// A failure by a limit answers those only who allow no more.
+/// A failure caused by a limit is reused only for requests whose limits are no higher.
 @Suite struct AllowanceTests {
     typealias Error = ImagePipeline.Error
 
-    /// As another process reads it, and as it reaches one with other limits.
+    /// Whether a failure met under `one`, encoded and decoded as another process would, answers a request under `two`.
     private func answers(
         _ code: Error.Code,
         met one: ImagePipeline.Configuration,
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    /// Of a version that did not say what it allowed, and of one that has limits which this one does not know.
+    /// Failures written by a version that did not record its limits, and by one with limits unknown to this version.
     @Test func failuresOfOtherVersionsAreAnswers() throws {
         let old = #"{"at":1,"token":2,"kind":"k","code":"timed_out","message":"x","retryable":true}"#
         let limits = #""allowance":{"limits":{"timeout":1e3,"other":1},"types":["a"]},"#

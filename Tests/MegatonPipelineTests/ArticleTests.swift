@@ -4,9 +4,9 @@ import MegatonPipeline
 import MegatonTestSupport
 import Testing
 
-/// The code of the articles, run.
+/// Runs the code of the articles.
 @Suite(.timeLimit(.minutes(2))) struct ArticleTests {
-    /// A folder with one picture of 640 x 480 pixels.
+    /// A folder with one image of 640 x 480 pixels.
     private func site() throws -> (folder: TestDirectory, url: URL) {
         let folder = try TestDirectory()
         let file = try folder.write(TestImage.quarters(width: 640, height: 480), to: "cat.png")

@@ -26,7 +26,7 @@ import Testing
         #expect(AssetType(Data(bytes)) == nil)
     }
 
-    /// A `ftyp` box (ISO/IEC 14496-12): its major brand, and those it is compatible with.
+    /// A `ftyp` box (ISO/IEC 14496-12): the major brand, followed by the compatible brands.
     private func box(_ brands: [String]) -> Data {
         Data([0, 0, 0, UInt8(8 + 4 * (brands.count + 1))]) + Data("ftyp".utf8) + Data(brands[0].utf8)
             + Data([0, 0, 0, 0]) + Data(brands.dropFirst().joined().utf8)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// H10: answers that are no HTTP, or not quite.
+/// H10: responses that are not HTTP, or not quite.
 @Suite(.timeLimit(.minutes(1))) struct BadResponseTests {
     private static let end = "\r\nContent-Length: 2\r\n\r\nok"
 
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    /// RFC 9110 section 8.6: one length that is said twice is one.
+    /// RFC 9110 section 8.6: a length that is repeated with the same value is one length.
     @Test func theSameLengthTwiceIsALength() async throws {
         let answer = Data("HTTP/1.1 200 OK\r\nContent-Length: 2\(Self.end)".utf8)
         try await RawServer.run(answer: { _ in answer }) { (server) async throws in
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    /// The bytes of the path go back as they came.
+    /// The bytes of the path are sent back unchanged.
     @Test func latin1InALocationIsFollowedByteByByte() async throws {
         let requests = Mutex<[String]>([])
         let answer: @Sendable (String) -> Data = { line in
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    /// The image decodes if the field is wrong; if it is right the error names it.
+    /// The image decodes if the header field is wrong; if the field is right, the error names the encoding.
     @Test func anEncodingThatIsNotDecodedIsNamed() async throws {
         let gzip = Data([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3, 4, 5, 6, 7, 8])
         let field = [("Content-Encoding", "gzip")]

@@ -2,9 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
-/// The tests that the article Behaviours names exist, and check something.
+/// The tests named in the article Behaviours exist and check something.
 @Suite struct BehavioursTests {
-    /// A row of the table.
+    /// One row of the article's table.
     struct Row: Sendable, CustomTestStringConvertible {
         /// `B 1`, `K1`, `R1`, `P1`.
         let number: String
@@ -18,7 +18,7 @@ import Testing
 
     private static let rows: [Row] = ((try? Repository.text(article)) ?? "").split(separator: "\n").compactMap(row)
 
-    /// `| B 1 | what is promised | `aTest`, `another` |`
+    /// `| B 1 | the promise | `aTest`, `another` |`
     private static func row(_ line: Substring) -> Row? {
         let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
         guard cells.count == 3, cells[0].wholeMatch(of: /(B |K|R|P)[0-9]+/) != nil else { return nil }
@@ -26,8 +26,8 @@ import Testing
         return Row(number: cells[0], tests: tests)
     }
 
-    /// The tests beneath Tests that can fail: functions with `@Test` that are not disabled and that check something by
-    /// themselves, or by a function of the same file.
+    /// Names of the tests beneath Tests that can fail: functions with `@Test` that are not disabled and that check
+    /// something, either directly or through a function of the same file.
     private static let tests: Set<String> = Repository.swiftFiles("Tests").reduce(into: []) { names, file in
         let functions = functions((try? Repository.text(file)) ?? "")
         var checking = Set(functions.filter { $0.body.contains(/#expect|#require|Issue\.record|\btry\b/) }.map(\.name))
@@ -41,12 +41,12 @@ import Testing
         names.formUnion(functions.filter { $0.isTest && checking.contains($0.name) }.map(\.name))
     }
 
-    /// The functions of a file: a body ends with the brace that stands beneath the line's beginning.
+    /// The functions of a file. A body ends at the brace that is indented like the line on which the function begins.
     private static func functions(_ text: String) -> [(name: String, isTest: Bool, body: String)] {
         text.matches(of: /(?m)^( *)(?:[^\n]*\W)?func ([A-Za-z0-9_]+)/).map { match in
             let rest = text[match.range.upperBound...]
             let end = rest.firstRange(of: "\n\(match.output.1)}\n")?.lowerBound ?? rest.endIndex
-            // Attributes stand between the end of what comes before and the name.
+            // Attributes stand between the end of the preceding declaration and the name.
             let before = text[..<match.range.upperBound].suffix(2000)
             let attributes = before.components(separatedBy: "\n    }\n").last ?? ""
             let isTest = attributes.contains("@Test") && !attributes.contains(".disabled")

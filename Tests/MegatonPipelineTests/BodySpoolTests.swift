@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// H5: where bodies are, and what their copies wait for.
+/// H5: where bodies are stored, and the memory limit that copies of them wait for.
 @Suite(.timeLimit(.minutes(2))) struct BodySpoolTests {
     private static let body = Data((0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
     private let memory = BodyMemory(limit: 200_000)
@@ -94,7 +94,7 @@ import Testing
         #expect(memory.bytesInUse == 0, "it is not among those that are counted")
     }
 
-    /// /dev/full has no room for anything.
+    /// /dev/full fails every write with `ENOSPC`.
     @Test func aFullDiskIsAnErrorThatMayPass() throws {
         var spool = self.spool()
         spool.open = { SpoolFile(descriptor: open("/dev/full", O_RDWR | O_CLOEXEC), directory: "/full") }

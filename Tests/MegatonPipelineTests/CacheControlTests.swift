@@ -37,7 +37,7 @@ import Testing
         #expect(CacheControl(value).scope("private") == scope)
     }
 
-    /// A quote that is never closed, or a comma in a quoted string, must neither hide a directive nor make one up.
+    /// A quote that is never closed, or a comma in a quoted string, neither hides a directive nor adds one.
     @Test func aQuoteHidesNothing() {
         #expect(CacheControl("a=\"b, no-store").contains("no-store"))
         #expect(CacheControl("a=\"b\\\", no-store").contains("no-store"))
@@ -46,7 +46,7 @@ import Testing
         #expect(CacheControl(nil) == CacheControl(""))
     }
 
-    /// Whatever an origin sends: there is an answer, it is a sensible one, and it comes soon.
+    /// Any header value is parsed, quickly, and with a sensible result.
     @Test func readsAnything() {
         var state: UInt64 = 4
         func random(_ count: Int) -> Int {
@@ -89,7 +89,7 @@ import Testing
 
     private let now = Date(timeIntervalSince1970: 1_000_000)
 
-    /// Stored a minute ago, when it was ten seconds old; a hundred seconds are left of it.
+    /// An entry that was stored a minute ago at an age of ten seconds, and has a hundred seconds left.
     private func entry(_ control: String = "max-age=170", staleness: Double? = nil) -> CachedData {
         var metadata = CachedData.Metadata(
             stored: now.timeIntervalSince1970 - 60,
@@ -101,7 +101,7 @@ import Testing
         return CachedData(data: Data(), metadata: metadata, staleness: staleness)
     }
 
-    /// B 54: what `URLRequest.cachePolicy` says of a fresh entry, of a stale one and of none.
+    /// B 54: the verdict for each `URLRequest.cachePolicy` on a fresh entry, a stale entry and no entry.
     @Test(
         arguments: [
             (.useProtocolCachePolicy, .use, .revalidate, .fetch),
@@ -159,7 +159,7 @@ import Testing
         #expect(request("min-fresh=1").verdict(on: entry(staleness: 49), at: now) == .revalidate)
     }
 
-    /// RFC 9111 section 4.2.4: what forbids an entry to be stale.
+    /// RFC 9111 section 4.2.4: response directives that forbid serving an entry stale.
     @Test(arguments: ["no-cache", "must-revalidate", "proxy-revalidate", "s-maxage=170", "max-age=170"])
     func aRequestCannotAllowWhatTheOriginForbids(_ control: String) {
         let verdict = request("max-stale").verdict(on: entry(control, staleness: 60), at: now)
@@ -176,7 +176,7 @@ import Testing
         #expect(header.cachePolicy == request("no-cache") && file.cachePolicy.isSilent)
     }
 
-    /// RFC 8246: what never changes is not asked about for a reload, but for `no-cache` and once it is stale.
+    /// RFC 8246: an immutable entry is not revalidated on reload, except for `no-cache` or once it is stale.
     @Test func whatIsImmutableIsNotAskedAbout() {
         let immutable = "max-age=170, immutable"
         #expect(request("max-age=0").verdict(on: entry(immutable), at: now) == .use)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Responses and metrics say which layer of the caches has answered.
+/// Responses and metrics name the cache layer that answered.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct CacheLayerTests {
     private let png = TestPipeline.png
     private let fixture: DataCacheFixture
@@ -27,7 +27,7 @@ import Testing
         try await OriginServer.run(answer: { _ in answer }, body)
     }
 
-    /// Loads an image. What the task tells of its cache is what the response does.
+    /// Loads an image, and checks that the task's metrics name the same cache as the response.
     private func load(_ request: ImageRequest, _ pipeline: ImagePipeline) async throws -> ImageResponse {
         let task = pipeline.imageTask(with: request)
         let response = try await task.response
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    /// An encoded image that is kept, and one that is made of a kept original.
+    /// A cached encoded image, and an image made from a cached original.
     @Test func theLayerThatHadAnImageOrAStepToIt() async throws {
         try await withOrigin { (server) async throws in
             let pipeline = pipeline(LayeredDataCache([memory, disk]))
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    /// Layers within layers have their own names.
+    /// Nested layers report their own names.
     @Test func layersMayHaveLayers() async {
         let inner = LayeredDataCache([memory, disk])
         let outer = LayeredDataCache([DataCachingConformanceTests.NukeStyleCache(), inner])
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    /// As it was written for Nuke: two methods that do not wait, and nothing about layers.
+    /// A cache as it was written for Nuke: two synchronous methods, and no layers.
     @Test(arguments: [true, false]) func aCacheMadeForNukeIsCalledByItsType(isLayer: Bool) async throws {
         try await withOrigin { (server) async throws in
             let own = DataCachingConformanceTests.NukeStyleCache()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// N2 and N4: a request has one name in the data caches, whichever call stores or reads.
+/// N2 and N4: a request has one key in the data caches, whichever call stores or reads.
 @Suite(.timeLimit(.minutes(2))) struct CacheNameTests {
     private let image = TestImage.quarters(width: 64, height: 64)
 
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    /// Of an image that a closure makes there are no bytes but these.
+    /// An image made by a closure has no original bytes, only the stored encoded ones.
     @Test func aStoredImageOfAClosureIsFoundAsBytes() async throws {
         let probe = PipelineProbe()
         let request = ImageRequest(id: "a", image: { try TestPipeline.container() })
@@ -58,7 +58,7 @@ import Testing
         #expect(try await probe.pipeline.data(for: request).data == image)
     }
 
-    /// A program, or Nuke, has put them there.
+    /// Entries without an envelope, as another program or Nuke stores them.
     @Test(arguments: [[], ["1"]]) func bytesWithoutAnEnvelopeAreUnderstood(_ steps: [String]) async throws {
         let probe = PipelineProbe()
         let request = probe.request(TestPipeline.url, steps)
@@ -68,7 +68,8 @@ import Testing
         #expect(await probe.pipeline.cache.cachedData(for: request) == image)
     }
 
-    /// Bytes that were encoded here are no source of renditions: it may be another format, and one frame of several.
+    /// Bytes that were encoded here are no source of renditions: they may be in another format, or hold one frame of
+    /// several.
     @Test func renditionsAreMadeOfTheOriginal() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -118,7 +119,7 @@ import Testing
         }
     }
 
-    /// A name says nothing of who may see it.
+    /// A cache key from a delegate does not include the credential scope.
     @Test func scopesStayApartUnderADelegatesName() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe(delegate: QuerylessDelegate()) { $0.imageCache = nil }

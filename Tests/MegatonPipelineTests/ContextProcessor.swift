@@ -1,6 +1,6 @@
 @testable import MegatonPipeline
 
-/// Shows a test its context, and leaves the picture as it is.
+/// Passes its context to a test, and returns the image unchanged.
 struct ContextProcessor: ImageProcessing {
     let identifier = "test/context"
     let look: @Sendable (ImageProcessingContext) -> Void

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Real and odd files through the engine. Skipped where the corpus is not there.
+/// Real and odd files through the engine. Skipped if the corpus is missing.
 @Suite(.enabled(if: Corpus.isThere, "the corpus is not there; set MEGATON_CORPUS"), .timeLimit(.minutes(3)))
 struct CorpusTests {
     private func render(_ name: String, _ renditions: [Rendition]) throws -> [EncodedImage] {
@@ -35,7 +35,7 @@ struct CorpusTests {
         }
     }
 
-    /// The eight orientations of EXIF show the same picture.
+    /// The eight EXIF orientations render to the same image.
     @Test(arguments: ["edge/exif/Landscape_", "edge/sharp/Landscape_", "edge/sharp/Portrait_"], 2...8)
     func orientationsAreUpright(_ prefix: String, _ orientation: Int) throws {
         let upright = try render("\(prefix)1.jpg", [Self.png])[0]
@@ -64,7 +64,7 @@ struct CorpusTests {
         #expect(png.bands == 3)
     }
 
-    /// Nothing that is broken or hostile ends the process or takes long; what can be shown is shown.
+    /// No broken or hostile file crashes the process or takes long; every decodable file renders.
     @Test func badFilesGiveAnImageOrAClearError() async throws {
         var configuration = ImagePipeline.Configuration()
         configuration.fileAccess = FileAccess(roots: [Corpus.path("bad")])

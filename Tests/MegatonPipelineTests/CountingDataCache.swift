@@ -2,7 +2,7 @@ import Foundation
 
 @testable import MegatonPipeline
 
-/// A cache in memory that notes each call.
+/// An in-memory cache that records each call.
 final class CountingDataCache: DataCaching {
     private struct State {
         var entries: [String: Data] = [:]
@@ -15,12 +15,12 @@ final class CountingDataCache: DataCaching {
     private let state = TaskTestBox(State())
 
     var entries: [String: Data] { state.value.entries }
-    /// The keys of each lookup, but for those that look for an interrupted download before the origin is asked.
+    /// The keys of each lookup, except lookups of partial downloads, which precede each request to the origin.
     var lookups: [[String]] { state.value.lookups.filter { !$0.allSatisfy(Self.isPartial) } }
     /// The keys of each lookup.
     var allLookups: [[String]] { state.value.lookups }
     var writes: [String] { state.value.writes }
-    /// What interrupted downloads have left.
+    /// Entries left by interrupted downloads.
     var partials: [Data] { entries.filter { Self.isPartial($0.key) }.map(\.value) }
 
     private static func isPartial(_ key: String) -> Bool { key.hasPrefix("p:") }
@@ -32,7 +32,7 @@ final class CountingDataCache: DataCaching {
         }
     }
 
-    /// Lookups of these keys wait from now on.
+    /// Suspends lookups of these keys from now on.
     func hold(_ keys: [String]) { state.withLock { $0.held.formUnion(keys) } }
 
     func release() {

@@ -1,6 +1,6 @@
 @testable import MegatonPipeline
 
-/// Decoded images, with a note of each call.
+/// A cache of decoded images that records each call.
 final class CountingImageCache: ImageCaching {
     private struct State {
         var entries: [ImageCacheKey: ImageContainer] = [:]

@@ -1,6 +1,6 @@
 @testable import MegatonPipeline
 
-/// Counts itself by its name, and signs the picture.
+/// Counts its calls by name, and adds its name to the image's steps.
 struct CountingProcessor: ImageProcessing {
     let id: String
     let counts: TaskTestBox<[String: Int]>
@@ -11,12 +11,12 @@ struct CountingProcessor: ImageProcessing {
 
     func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
         counts.withLock { $0[id, default: 0] += 1 }
-        // Made anew, as a processor may: nothing but the picture is taken over.
+        // A new container, as a processor may return: only the image is carried over.
         return ImageContainer(image: container.image, userInfo: ["steps": container.steps + [id]])
     }
 }
 
 extension ImageContainer {
-    /// Which processors have signed it.
+    /// Names of the processors that handled the image, in order.
     var steps: [String] { userInfo["steps"] as? [String] ?? [] }
 }

@@ -34,7 +34,7 @@ import Testing
         #expect(try fields(credentials, "https://img.example:8443/a") == ["X-Api-Key": "k"])
         #expect(try fields(credentials, "https://evil.test/private/a") == nil)
         #expect(try fields(credentials, "s3://bucket/a") == [:])
-        // By http only where the rule says so: what has no scheme is for https.
+        // Over http only if the rule says so: a rule without a scheme is for https.
         #expect(try fields(credentials, "http://cdn.example/private/a") == ["Authorization": "Bearer t1"])
         #expect(try fields(credentials, "http://img.example/a") == nil)
         let basic = ["Authorization": "Basic dXNlcjpwYXNz"]

@@ -5,9 +5,10 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Damage is an error or a remark, as the rendition wants it; in each engine, and whatever ends the file.
+/// Damage is an error or a warning, depending on the rendition's level; in each engine, and whatever the file ends
+/// with.
 struct DamageTests {
-    /// Of noise, so that each row has its share of the data.
+    /// An image of noise, so that each row has its share of the data.
     static func noise(_ width: Int, _ height: Int, _ format: Rendition.Format, progressive: Bool = false) throws -> Data
     {
         var random = SeededGenerator(seed: 11)
@@ -51,7 +52,7 @@ struct DamageTests {
         let rendition = Rendition(width: 40)
         for part in [0.35, 0.6, 0.9] {
             let cut = data.prefix(Int(Double(data.count) * part))
-            // Not within the tables, behind which a progressive one has nothing yet.
+            // Not within the tables: a progressive file cut there has no image data yet.
             for end in [Data([0xFF, 0xD9]), Data(), Data([0xFF, 0xD9, 0, 0, 0]), Data(count: 20)] {
                 for level in [nil, Rendition.FailOn.truncated, .error, .warning] {
                     let code = Self.code { () throws(ImagePipeline.Error) in
@@ -70,8 +71,8 @@ struct DamageTests {
         }
     }
 
-    /// Bytes between two segments that belong to nothing change no pixel. The header of such an image is read by libvips.
-    /// In the last rows that a decoder reads: libvips 8.14 does not fail there.
+    /// Cut in the last rows that a decoder reads: libvips 8.14 does not fail there. libvips reads the header of such an
+    /// image.
     @Test(arguments: RenderEngineChoice.allCases) func aJPEGThatEndsInItsLastRowsIsAnError(
         _ engine: RenderEngineChoice
     ) throws {
@@ -103,7 +104,7 @@ struct DamageTests {
         #expect(code == "corrupt_image")
     }
 
-    /// A marker that there is not, behind the last row: the image is all there.
+    /// An undefined marker after the last row: all pixels are there.
     @Test(arguments: [RenderEngineChoice.auto, .vips]) func whatFollowsTheLastRowShowsNothing(
         _ engine: RenderEngineChoice
     ) throws {
@@ -114,7 +115,7 @@ struct DamageTests {
         }
     }
 
-    /// Wrong codes in the middle: an error from the level `error` on, if the data does not end early for it.
+    /// Wrong codes in the middle: an error from the level `error` on, unless they make the data end early.
     @Test func damageHasALevel() throws {
         var seen: Set<JPEGDamage.Kind> = []
         let places = try Self.jpegs.flatMap { jpeg in
@@ -138,7 +139,7 @@ struct DamageTests {
         #expect(seen.count >= 2, "\(seen)")
     }
 
-    /// A scan for each component, as by ITU-T T.81 annex B.2.3: one that never comes is shown as grey without a word.
+    /// One scan for each component (ITU-T T.81 annex B.2.3): a decoder silently shows a missing one as gray.
     @Test func aComponentWithoutAScanIsMissing() {
         func scan(_ components: [UInt8]) -> Data {
             TestJPEG.segment(0xDA, Data([UInt8(components.count)] + components.flatMap { [$0, 0] } + [0, 63, 0])) + [
@@ -156,7 +157,7 @@ struct DamageTests {
         }
     }
 
-    /// Fault: a progressive image that ended between two scans was blurred, and "done".
+    /// Fault: a progressive image that ended between two scans was rendered blurred and reported as done.
     @Test(arguments: RenderEngineChoice.allCases)
     func aProgressiveImageHasAllOfItsScans(_ engine: RenderEngineChoice) throws {
         let data = try Self.jpegs[1].data.get()
@@ -170,9 +171,9 @@ struct DamageTests {
         #expect(shown.notes.count == 1 && shown.notes[0].contains("scans of 3"), "\(shown.notes)")
     }
 
-    /// Any first part of an arithmetic-coded scan is a whole scan of some other image: ITU-T T.81 D.1.8 leaves zeros at
-    /// the end out, of these stripes 4042 bytes. It surely ends early if a restart marker is missing, or if it comes to
-    /// an impossible code.
+    /// Any prefix of an arithmetic-coded scan is a complete scan of some other image: ITU-T T.81 D.1.8 omits trailing
+    /// zeros, 4042 bytes for these stripes. A scan certainly ends early only if a restart marker is missing or an
+    /// impossible code occurs.
     @Test func anArithmeticJPEGEndsEarlyIfItSurelyDoes() throws {
         let whole = try Self.arithmetic.map { text in
             try #require(Data(base64Encoded: text, options: .ignoreUnknownCharacters))
@@ -186,7 +187,8 @@ struct DamageTests {
         #expect(kind(plain.prefix(330) + [0xFF, 0xD9]) == .truncated)
     }
 
-    /// By libjpeg: stripes of 8 pixels, 512 x 512; noise of 32 x 32, with a restart marker for each row, and without.
+    /// Encoded by libjpeg: stripes of 8 pixels, 512 x 512; noise of 32 x 32, with a restart marker for each row, and
+    /// without.
     private static let arithmetic = [
         """
         /9j/4AAQSkZJRgABAQAAAQABAAD/2wBDAAYEBQYFBAYGBQYHBwYIChAKCgkJChQODwwQFxQYGBcUFhYaHSUfGhsjHBYWICwgIyYnKSopGR8t
@@ -221,7 +223,7 @@ struct DamageTests {
         #expect(shown.notes.count == 1 && shown.notes[0].hasPrefix("the image is damaged"), "\(shown.notes)")
     }
 
-    /// A rendition of a damaged image is not taken for one of a whole image.
+    /// A rendition of a damaged image must not share a key with a rendition of a whole one.
     @Test func aLevelHasKeysOfItsOwn() throws {
         let key = CacheKey(.original, ["a"])
         let levels = Rendition.FailOn.allCases.map { key.rendition(Rendition(width: 5, failOn: $0), by: .auto) }
@@ -236,7 +238,8 @@ struct DamageTests {
         #expect(try JSONDecoder().decode(Rendition.self, from: json) == rendition)
     }
 
-    /// Fault: libvips has one buffer of errors for all threads, and a file's message had the reason of the file before.
+    /// Fault: libvips has one error buffer for all threads, and a file's message carried the reason of the file before
+    /// it.
     @Test(.timeLimit(.minutes(1))) func aReasonIsTheFilesOwn() async throws {
         let png = try Self.noise(64, 64, .png)
         let gif = try Self.noise(64, 64, .gif)
@@ -266,6 +269,6 @@ struct DamageTests {
 }
 
 extension EncodedImage {
-    /// The engine that makes the same bytes.
+    /// The engine that produces the same bytes.
     fileprivate var engine: RenderEngineChoice { maker == .planes ? .planes : .vips }
 }

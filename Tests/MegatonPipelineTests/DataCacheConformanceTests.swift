@@ -3,9 +3,9 @@ import MegatonPipeline
 import MegatonPipelineTesting
 import Testing
 
-/// The caches of the pipeline keep the contract of `DataCaching`.
+/// The pipeline's caches conform to the contract of `DataCaching`.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheConformanceTests {
-    /// Each entry is read from its file: nothing is left in the staging area.
+    /// Reads each entry from its file: the staging area is always empty.
     struct FlushedCache: DataCaching {
         let cache: DataCache
 

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// K7, and what kills, power cuts and disks do to a cache.
+/// K7, and the effects of kills, power cuts and disk errors on a cache.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheDamageTests {
     private let fixture: DataCacheFixture
 
@@ -12,7 +12,7 @@ import Testing
 
     private func file(_ key: String, of cache: DataCache) throws -> URL { try #require(cache.url(for: key)) }
 
-    /// K7: whoever reads while a key is written again and again gets one of the entries, whole; so does whoever reads the
+    /// K7: a reader of a key that is rewritten again and again gets one of the entries, whole; so does a reader of the
     /// file itself.
     @Test func aReaderNeverSeesATornFile() async throws {
         let cache = try fixture.cache()
@@ -54,7 +54,7 @@ import Testing
         return stride(from: Int(first), to: 400, by: 256).contains { length($0) == data.count }
     }
 
-    /// A power cut may leave a file cut short anywhere.
+    /// A power cut may truncate a file anywhere.
     @Test func aFileThatIsCutShortIsAMissAndGoes() async throws {
         let cache = try fixture.cache()
         await cache.storeData(.filled(7, count: 50), for: "a")
@@ -87,7 +87,7 @@ import Testing
             #expect(await cache.cachedData(for: "a") == nil, "byte \(index)")
             #expect(!FileManager.default.fileExists(atPath: file.path(percentEncoded: false)), "byte \(index)")
         }
-        // What some file systems make of a file whose length was kept and whose bytes were not.
+        // Some file systems leave zeros if a file's length was stored and its bytes were not.
         try Data(count: whole.count).write(to: file)
         #expect(await cache.cachedData(for: "a") == nil)
         #expect(await cache.totalCount == 0)
@@ -102,8 +102,8 @@ import Testing
         #expect(await cache.cachedData(for: ["a", "b"]) == [.filled(0), nil])
     }
 
-    /// What `kill -9` in the middle of everything leaves: some entries, a temporary file, nothing of what was staged. (That
-    /// a file came to its name before its bytes came to the disk takes a power cut.)
+    /// The state that `kill -9` leaves in the middle of writes: some entries, a temporary file, nothing of the staged
+    /// data. (Only a power cut can leave a file that was renamed before its bytes were on the disk.)
     @Test func whatAKilledWriterLeavesIsHarmless() async throws {
         let killed = try fixture.cache()
         for key in 0..<10 { await killed.storeData(.filled(key), for: "\(key)") }

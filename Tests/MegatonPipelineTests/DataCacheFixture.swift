@@ -6,8 +6,8 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// A folder with disk caches on it, whose time stands still and whose disk can be held or full. Its test has the trait
-/// `.diskCaches`, which ends it.
+/// A folder with disk caches in it, a clock that stands still and a disk that can be held or full. A test that uses it
+/// needs the trait `.diskCaches`, which ends the fixture.
 final class DataCacheFixture: Sendable {
     let directory: TestDirectory
     let clock = ManualClock()
@@ -23,7 +23,7 @@ final class DataCacheFixture: Sendable {
         scope.add(self)
     }
 
-    /// Returns when all caches have ended, with whatever they had to write, and the folder is gone.
+    /// Returns when all caches have written their data and ended, and the folder is gone.
     func end() async {
         release()
         life.withLock { $0 = nil }
@@ -48,10 +48,10 @@ final class DataCacheFixture: Sendable {
         )
     }
 
-    /// Lets no write begin until `release`; what is stored is only staged.
+    /// Blocks all writes until `release`; data that is stored meanwhile is only staged.
     func hold() { disk.state.withLock { $0.isHeld = true } }
 
-    /// Lets so many writes pass: an entry takes two, its header and its data.
+    /// Lets `count` writes pass: an entry takes two, its header and its data.
     func release(_ count: Int) { for _ in 0..<count { disk.passes.signal() } }
 
     func release() {
@@ -59,13 +59,13 @@ final class DataCacheFixture: Sendable {
         release(1000)
     }
 
-    /// What writes end with; 0 is success.
+    /// Sets the result code of writes; 0 is success.
     func setError(_ code: Int32) { disk.state.withLock { $0.error = code } }
 
-    /// All files of the cache, as they lie there.
+    /// All files of the cache, as they are on the disk.
     var files: [String] { directory.files.filter { $0.hasPrefix("cache/") } }
 
-    /// Held by the fixture and by whatever may write: when it ends, nobody does any more.
+    /// Retained by the fixture and by every object that may write: once it is deallocated, no write can follow.
     private final class Life: Sendable {
         private let ended: Answer<Void>
 
@@ -87,6 +87,6 @@ final class DataCacheFixture: Sendable {
 }
 
 extension Data {
-    /// So many bytes that tell their number.
+    /// `count` bytes, each equal to the number of the entry.
     static func filled(_ byte: Int, count: Int = 100) -> Data { Data(repeating: UInt8(byte % 256), count: count) }
 }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// A process that is killed while it writes, and what the next one finds.
+/// The state that a process killed while it writes leaves to the next process.
 @Suite(.timeLimit(.minutes(2))) struct DataCacheKillTests {
     private let directory: TestDirectory
     private let path: String
@@ -17,7 +17,7 @@ import Testing
 
     private func isTemporary(_ file: String) -> Bool { file.contains("/.tmp-") }
 
-    /// Kills a writer in the middle of a file, once so many entries are there and so many were replaced.
+    /// Kills a writer in the middle of a file, once the given numbers of entries exist and of entries were replaced.
     private func killWriter(entries: Int, replaced: Int) async throws {
         let writer = try ProgramUnderTest.cacheWriter([path])
         let first = DataCacheFolder(path: path).path(of: DataCacheFileName("0"))
@@ -27,7 +27,7 @@ import Testing
             var status = stat()
             if stat(first, &status) == 0 { inodes.insert(UInt64(status.st_ino)) }
             if inodes.count > replaced, directory.files.count(where: { !isTemporary($0) }) >= entries {
-                // Stopped, it does not go on while it is looked at.
+                // A stopped process does not change its files while they are examined.
                 writer.send(SIGSTOP)
                 if try await isStopped(writer), directory.files.contains(where: isTemporary) { break }
                 writer.send(SIGCONT)
@@ -38,13 +38,13 @@ import Testing
         #expect(await writer.ending().code == 128 + SIGKILL)
     }
 
-    /// Returns when the signal has arrived at all threads (proc(5)): `T` is stopped.
+    /// Returns when all threads have stopped (proc(5): state `T`).
     private func isStopped(_ process: ProgramUnderTest) async throws -> Bool {
         let tasks = "/proc/\(process.pid)/task"
         while process.isRunning {
             let threads = try FileManager.default.contentsOfDirectory(atPath: tasks)
             let states = threads.map { thread in
-                // Threads may have ended since; those that are left decide.
+                // Threads may have ended since; the remaining ones decide.
                 let line = try? String(contentsOfFile: "\(tasks)/\(thread)/stat", encoding: .utf8)
                 return line?.split(separator: ")").last?.split(separator: " ").first ?? "T"
             }
@@ -54,7 +54,7 @@ import Testing
         return false
     }
 
-    /// - Parameter age: nanoseconds for which the killed process has been dead.
+    /// - Parameter age: nanoseconds since the killed process died.
     private func open(age: Int64 = 0) throws -> DataCache {
         let clock = TimeSource(ContinuousClock())
         var configuration = DataCache.Configuration()
@@ -92,7 +92,7 @@ import Testing
         }
         #expect(steps.count == whole.count, "each file is an entry")
         #expect(steps.count >= entries)
-        // One after the other, as they were stored: none is missing but the latest ones.
+        // Consecutive, in the order in which they were stored: only the latest may be missing.
         let latest = try #require(steps.max())
         let oldest = max(0, latest - CacheWriterEntry.keyCount + 1)
         #expect(steps.sorted() == Array(oldest...latest))
@@ -100,11 +100,11 @@ import Testing
         await cache.flush()
     }
 
-    /// The order of use survives the process, and what is read now is used now.
+    /// The order of use survives the process, and reading an entry counts as a use.
     @Test func whatAKilledProcessUsedLastGoesLast() async throws {
         try await killWriter(entries: CacheWriterEntry.keyCount, replaced: 0)
         let folder = DataCacheFolder(path: path)
-        // Not by a cache, which notes each use.
+        // Not read through a cache, which would record each use.
         var entries: [CacheWriterEntry] = []
         for key in 0..<CacheWriterEntry.keyCount {
             guard case .found(let data, _) = try folder.read(DataCacheFileName("\(key)")) else { continue }

@@ -7,13 +7,13 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct DataCachePolicyTests {
     typealias Policy = ImagePipeline.DataCachePolicy
 
-    /// Which requests are made, and what they are to leave in the cache.
+    /// A set of requests and the entries they must leave in the cache.
     struct Case: Sendable, CustomTestStringConvertible {
         let policy: Policy
         /// The processors of each request.
         let requests: [[String]]
         let keepsOriginal: Bool
-        /// The processors of each image that is kept.
+        /// The processors of each image that is stored.
         let images: [[String]]
 
         init(_ policy: Policy, _ requests: [[String]], original: Bool, images: [[String]] = []) {
@@ -48,7 +48,7 @@ import Testing
         #expect(probe.encodes == images.count)
     }
 
-    // B 49: what images leave in the data cache, with exact counts of writes and encodings.
+    // B 49: entries that image requests leave in the data cache, with exact counts of writes and encodings.
     @Test(arguments: [
         Case(.storeOriginalData, [["1"]], original: true),
         Case(.storeOriginalData, [[]], original: true),
@@ -69,7 +69,7 @@ import Testing
             let probe = PipelineProbe { $0.dataCachePolicy = test.policy }
             origin.hold()
             let tasks = test.requests.map { probe.pipeline.imageTask(with: probe.request(origin.url("/a"), $0)) }
-            // Each task, and each distinct step that waits for the one before it.
+            // Each task, and each distinct step that waits for the step before it.
             let steps = Set(test.requests.filter { !$0.isEmpty }).count
             await probe.waitForImages(tasks.count + steps)
             await origin.waitForRequests("/a", count: 1)
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    // B 50: and bytes, which are never encoded.
+    // B 50: the same for requests for bytes, which are never encoded.
     @Test(arguments: [
         Case(.storeOriginalData, [["1"]], original: true),
         Case(.storeOriginalData, [[]], original: true),
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    // B 49: prefetching keeps the original where the policy keeps it for a request without processors.
+    // B 49: prefetching stores the original if the policy stores it for a request without processors.
     @Test(arguments: Policy.allCases) func prefetchingKeepsTheOriginal(policy: Policy) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = policy }
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    // B 51: a result that is made of an image in memory is kept without a download.
+    // B 51: a result made from an image in memory is stored without a download.
     @Test func aResultOfAnImageInMemoryIsKept() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = .automatic }
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    // B 51: but not what the origin forbids to keep, nor for longer than the original holds.
+    // B 51: except if the origin forbids storing, and never for longer than the original is fresh.
     @Test func aResultOfAnImageInMemoryHoldsNoLongerThanItsOriginal() async throws {
         try await OriginServer.run(answer: { [image] path in
             .image(image, headers: [("Cache-Control", path == "/a" ? "max-age=100" : "no-store")])
@@ -164,7 +164,7 @@ import Testing
         #expect(provenance.metadata(at: made + 130)?.lifetime == 0)
     }
 
-    // B 49: a thumbnail is no processor: the original is kept, and what is made of it.
+    // B 49: a thumbnail is not a processor: both the original and the thumbnail are stored.
     @Test(arguments: [Policy.automatic, .storeAll]) func aThumbnailLeavesBoth(policy: Policy) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = policy }
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    // B 52: a thumbnail is made of the original that is kept.
+    // B 52: a thumbnail is made from a stored original.
     @Test func thumbnailsAreMadeOfTheKeptOriginal() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -191,7 +191,7 @@ import Testing
         }
     }
 
-    // B 53: what is at hand is not kept as an original, what is made of it is.
+    // B 53: local sources are not stored as originals; images made from them are.
     @Test(arguments: Policy.allCases) func localOriginalsAreNotKept(policy: Policy) async throws {
         let directory = try TestDirectory()
         let url = URL(fileURLWithPath: try directory.write(image, to: "a.png"))
@@ -206,7 +206,7 @@ import Testing
         #expect(probe.cache.writes == (keeps ? [probe.image(probe.request(url, ["1"]))] : []))
     }
 
-    // B 54: a reload asks the origin, and keeps what it says.
+    // B 54: a reload asks the origin, and stores its response.
     @Test func reloadingIgnoresWhatIsKept() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -224,7 +224,7 @@ import Testing
         }
     }
 
-    // B 54: only what is in a cache, of any kind.
+    // B 54: only cached data of any kind is returned.
     @Test(arguments: ["memory", "image", "original", "part"]) func onlyWhatIsKept(place: String) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -241,7 +241,7 @@ import Testing
         }
     }
 
-    // B 54: and an error where there is nothing.
+    // B 54: an error if nothing is cached.
     @Test func whatIsNotKeptIsNotLoaded() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -263,7 +263,7 @@ import Testing
             #expect(
                 await code { () async throws(ImagePipeline.Error) in try await pipeline.data(for: reload) } == expected
             )
-            // Closures are sources too.
+            // Closures count as sources too.
             let calls = TaskTestBox(0)
             let bytes: @Sendable () async throws -> Data = { [image] in
                 calls.withLock { $0 += 1 }
@@ -284,7 +284,7 @@ import Testing
         }
     }
 
-    // K 5: who wants nothing kept leaves nothing, whatever the policy.
+    // K 5: a request that disables writes stores nothing, whatever the policy.
     @Test(arguments: Policy.allCases) func nothingIsKeptForWhoWantsNothingKept(policy: Policy) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = policy }
@@ -299,7 +299,8 @@ import Testing
         }
     }
 
-    // K 5: but what another one wants kept is, though the download was begun for the first.
+    // K 5: a request that joins a download and allows writes has it stored, even if the request that started it does
+    // not.
     @Test func whoJoinsMayHaveItKept() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
@@ -318,7 +319,7 @@ import Testing
         }
     }
 
-    // A late one is no exception: it has the bytes in hand.
+    // The same for a request that arrives after the download: its bytes are still in memory.
     @Test func whoComesLateMayHaveItKept() async throws {
         let cache = CountingDataCache()
         let flights = LocalFlights(cache: cache)
@@ -333,7 +334,7 @@ import Testing
         #expect(cache.writes == [key.description])
     }
 
-    // A claim ends once, however often that is said, and with who has made it.
+    // A claim can be released once, by the request that made it; further releases do nothing.
     @Test func claimsEndOnce() {
         let demand = OriginalDemand()
         let key = OriginalLoadKey(ImageRequest(url: URL(string: "http://example.com/a")!))
@@ -347,7 +348,7 @@ import Testing
         #expect(!demand.contains(key))
     }
 
-    // B 56: what the cache had is not encoded once more, nor is what is made of it.
+    // B 56: neither a cached image nor an image made from a cached one is encoded again.
     @Test(arguments: [Policy.automatic, .storeEncodedImages, .storeAll])
     func whatWasKeptIsNotEncodedAgain(policy: Policy) async throws {
         try await run { (origin) async throws in
@@ -366,7 +367,7 @@ import Testing
         }
     }
 
-    // B 49: what is made of a kept original is kept, so that it is made once.
+    // B 49: an image made from a stored original is stored, so that it is made once.
     @Test func whatIsMadeOfAKeptOriginalIsKept() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe(memory: CountingImageCache()) { $0.imageCache = nil }

@@ -1,8 +1,8 @@
 import Synchronization
 import Testing
 
-/// Ends the disk caches of a test before their folders are removed: a cache writes what is staged also when nobody holds
-/// it any more, and would make its folder again.
+/// Ends the disk caches of a test before their folders are removed: a cache writes its staged data even after its last
+/// reference is gone, and would create its folder again.
 struct DataCacheScope: SuiteTrait, TestTrait, TestScoping {
     /// The fixtures of one test.
     final class Fixtures: Sendable {
@@ -36,6 +36,6 @@ struct DataCacheScope: SuiteTrait, TestTrait, TestScoping {
 }
 
 extension SuiteTrait where Self == DataCacheScope {
-    /// For whatever uses a `DataCacheFixture`.
+    /// For tests that use a `DataCacheFixture`.
     static var diskCaches: Self { DataCacheScope() }
 }

@@ -4,10 +4,10 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// K6 and the rest of B 58: limits, the order in which entries go, and what is swept up.
+/// K6 and the rest of B 58: limits, the order of eviction, and the files that a sweep deletes.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheSweepTests {
     private let fixture: DataCacheFixture
-    /// What an entry of `size` bytes is counted as: whatever the file system makes of it.
+    /// `weight` is the disk usage that an entry of `size` bytes is counted as, which depends on the file system.
     private let size = 5000
     private let weight: Int
 
@@ -48,7 +48,7 @@ import Testing
         #expect(await cache.totalCount == 7)
     }
 
-    /// K6: not once after the start, but again and again.
+    /// K6: sweeps repeat; they do not only run once after the start.
     @Test func itSweepsAgainAndAgain() async throws {
         let limit = 10 * weight
         let cache = try fixture.cache { $0.sizeLimit = limit }
@@ -59,14 +59,14 @@ import Testing
             fixture.clock.advance(by: .seconds(29 * 60))
             #expect(fixture.files.count > 10)
             fixture.clock.advance(by: .seconds(60))
-            // They sleep again: their sweeps have ended.
+            // Both caches sleep again: their sweeps have ended.
             await fixture.clock.waitForSleepers(2)
             #expect(fixture.files.count == 7, "round \(round)")
             #expect(await cache.totalCount == 7)
         }
     }
 
-    /// K6: not only at its times, but when there is too much.
+    /// K6: a sweep also runs as soon as the limit is exceeded, not only at its interval.
     @Test func whatIsWrittenBeyondTheLimitMakesRoomAtOnce() async throws {
         let limit = 10 * weight
         let cache = try fixture.cache { $0.sizeLimit = limit }
@@ -105,7 +105,7 @@ import Testing
         #expect(await kept(0..<11, in: cache) == [0, 3, 6, 7, 8, 9, 10])
     }
 
-    /// The order survives a restart: a file knows to the minute when it was used.
+    /// The order survives a restart: a file's time of use is precise to the minute.
     @Test func theOrderSurvivesARestart() async throws {
         let (limit, weight) = (10 * weight, weight)
         let first = try fixture.cache()
@@ -160,14 +160,14 @@ import Testing
         fixture.clock.advance(by: .seconds(61))
         for key in [2, 0, 3, 1] { _ = await other.cachedData(for: "\(key)") }
         await store(4..<5, in: cache)
-        // What was just written is the first in the eyes of this object, whose notes of the others were older.
+        // This cache knows the entry it has just written as the most recent; its notes on the others are older.
         #expect(await cache.totalCount == 2)
         #expect(await kept(0..<5, in: cache).count == 2)
     }
 
-    // MARK: - What else lies there
+    // MARK: - Leftover files
 
-    /// A writer that was killed leaves a temporary file. One that is young may be that of a second process.
+    /// A killed writer leaves a temporary file. A young one may belong to a second process, and stays.
     @Test func leftoversOfDeadWritersAreDeleted() async throws {
         await store(0..<1, in: try fixture.cache())
         let folder = try #require(fixture.files.first).prefix(9)

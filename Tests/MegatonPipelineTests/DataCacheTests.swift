@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// B 58: what is stored, replaced and removed, before it is on the disk and afterwards.
+/// B 58: entries that are stored, replaced and removed, both before and after they are on the disk.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheTests {
     private let fixture: DataCacheFixture
     private let abc = Data("abc".utf8)
@@ -12,7 +12,7 @@ import Testing
 
     init() throws { fixture = try DataCacheFixture() }
 
-    /// A cache that holds what it is given back from the disk, or has everything there at each step.
+    /// Runs `body` on a cache whose writes stay staged, or on one that is flushed at each `settle`.
     private func run(_ isFlushed: Bool, _ body: (DataCache, _ settle: () async -> Void) async throws -> Void)
         async throws
     {
@@ -23,7 +23,7 @@ import Testing
         await cache.flush()
     }
 
-    /// B 58: read your writes from the staging area.
+    /// B 58: a write in the staging area is visible to reads.
     @Test(arguments: [false, true]) func whatIsStoredIsThere(isFlushed: Bool) async throws {
         try await run(isFlushed) { cache, settle in
             #expect(await cache.cachedData(for: "a") == nil)
@@ -94,7 +94,7 @@ import Testing
         #expect(await later.cachedData(for: "b") == other)
     }
 
-    /// B 58: the folder is made again.
+    /// B 58: a deleted folder is created again.
     @Test func aDeletedFolderIsMadeAgain() async throws {
         let cache = try fixture.cache()
         await cache.storeData(abc, for: "a")
@@ -120,7 +120,7 @@ import Testing
         #expect(await cache.totalCount == 0)
     }
 
-    /// The digest is that of FIPS 180-2's first example.
+    /// The digest is that of the first example of FIPS 180-2.
     @Test func filesAreCalledAfterTheSHA256OfTheirKey() async throws {
         let cache = try fixture.cache()
         await cache.storeData(other, for: "abc")
@@ -252,7 +252,7 @@ import Testing
         for key in 0..<19 { #expect(await later.cachedData(for: "\(key)") == .filled(key)) }
     }
 
-    // MARK: - Making one
+    // MARK: - Creation
 
     @Test func aFolderThatCannotBeUsedIsAnError() throws {
         let directory = fixture.directory
@@ -281,9 +281,9 @@ import Testing
         try FileManager.default.removeItem(at: path)
     }
 
-    // MARK: - Much at once
+    // MARK: - Stress
 
-    /// Some thousand steps, with new objects now and then, against a dictionary.
+    /// Some thousand steps, with new cache objects now and then, checked against a dictionary.
     @Test(arguments: [1, 2] as [UInt64]) func itDoesWhatADictionaryDoes(seed: UInt64) async throws {
         var random = SeededGenerator(seed: seed)
         var cache = try fixture.cache()

@@ -4,9 +4,9 @@ import MegatonPipelineTesting
 import Synchronization
 import Testing
 
-/// The suite for caches: what passes it, and that each of its checks sees what it is for.
+/// The conformance suite for caches: correct caches pass it, and each check detects its fault.
 @Suite(.timeLimit(.minutes(2))) struct DataCachingConformanceTests {
-    /// As somebody has it who comes from Nuke: a class, and two methods that do not wait.
+    /// A cache as a Nuke user has it: a class with two synchronous methods.
     final class NukeStyleCache: DataCaching {
         private let entries = Mutex<[String: Data]>([:])
 
@@ -15,13 +15,13 @@ import Testing
         func storeData(_ data: Data, for key: String) { entries.withLock { $0[key] = data } }
     }
 
-    /// All that has a default is done by it; without removal two checks are of no use.
+    /// The defaults do the rest. Without removal, two of the checks do not apply.
     @Test(arguments: DataCachingConformance.Check.allCases.filter { $0 != .remove && $0 != .removeAll })
     func twoSynchronousMethodsConform(_ check: DataCachingConformance.Check) async throws {
         try await DataCachingConformance(NukeStyleCache()).run(check)
     }
 
-    /// The same with all that Nuke asks for, used by its own name and not as an `any DataCaching`.
+    /// The same with all of Nuke's methods, used by its concrete type and not as an `any DataCaching`.
     final class WholeNukeStyleCache: DataCaching {
         private let entries = Mutex<[String: Data]>([:])
 
@@ -32,7 +32,8 @@ import Testing
         func removeAll() { entries.withLock { $0 = [:] } }
     }
 
-    /// Where one may wait, the defaults of the protocol, which do nothing, must not be preferred to a type's own methods.
+    /// In an async context the protocol's async defaults, which do nothing, must not be preferred to the type's own
+    /// methods.
     @Test func itsOwnSynchronousMethodsAreCalled() async {
         let cache = WholeNukeStyleCache()
         for key in ["a", "b"] { cache.storeData(Data("x".utf8), for: key) }

@@ -16,7 +16,7 @@ import Testing
             (origin) async throws in
             let loader = DataLoader.local()
             let probe = await LoadProbe.load(origin.url("/a"), with: loader)
-            // Its one thread has told all of the first load before it tells the end of the second.
+            // The loader's one thread has delivered everything of the first load before it completes the second.
             _ = await LoadProbe.load(origin.url("/b"), with: loader)
             #expect(probe.completions == 1 && probe.chunks == 0 && probe.late == 0)
             #expect(probe.failure?.code == .notFound && probe.failure?.status == 404)
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    // B 38: a success without the whole body is none.
+    // B 38: a success status without the whole body is an error.
     @Test(arguments: [
         (204, ImagePipeline.Error.Code.dataIsEmpty), (205, .dataIsEmpty), (206, .httpStatus),
     ])
@@ -99,7 +99,8 @@ import Testing
         }
     }
 
-    /// libcurl gives 16 KiB at a time. What is there at once is told at once, and nothing is left over at the end.
+    /// libcurl delivers 16 KiB at a time. Data that has arrived together is delivered together, and none is left at the
+    /// end.
     @Test func aLargeBodyIsToldInFewPieces() async throws {
         let large = Data((0..<4 << 20).map { UInt8(truncatingIfNeeded: $0 / 997) })
         try await OriginServer.run(answer: { _ in .init(body: large) }) { (origin) async throws in
@@ -129,14 +130,14 @@ import Testing
             let loader = DataLoader.local()
             let watch = LoadWatch()
             loader.delegate = watch
-            // Cancelled within a callback, so that no other may follow it.
+            // Canceled within a callback: no other callback may follow.
             let probe = LoadProbe { $0.cancel() }
             probe.start(URLRequest(url: origin.url("/drip")), with: loader)
             await watch.waitForLoads(1)
             #expect(probe.chunks <= 2, "the first may come before the load is known")
             #expect(probe.completions == 0 && probe.timings == nil)
             probe.cancel()
-            // Those that came before and after are as ever.
+            // Loads before and after are unaffected.
             #expect(await LoadProbe.load(origin.url("/b"), with: loader).error == nil)
             #expect((watch.loads.first?.error as? ImagePipeline.Error)?.code == .cancelled)
         }
@@ -238,7 +239,7 @@ import Testing
         }
     }
 
-    /// Redirects have no time of their own.
+    /// A redirect does not restart the timeout.
     @Test func theTimeIsForAllHopsTogether() async throws {
         try await OriginServer.run(delay: .milliseconds(150)) { path in
             .init(status: 302, headers: [("Location", path + "x")])
@@ -250,7 +251,8 @@ import Testing
     }
 
     @Test func aConnectionThatIsNotMadeIsToldApart() async throws {
-        // A socket whose queue is full answers no SYN: the one place that swallows connections on any machine.
+        // A socket whose accept queue is full does not answer a SYN. This works on any machine; other addresses that
+        // drop packets may not exist.
         let (listener, port) = try fullListener()
         defer { for descriptor in listener { close(descriptor) } }
         let loader = DataLoader.local { $0.connectTimeout = .milliseconds(300) }
@@ -285,7 +287,7 @@ import Testing
         }
     }
 
-    /// The name's second answer is a private address: what was allowed before says nothing of it.
+    /// The name's second lookup returns a private address: the first lookup's permission must not carry over.
     @Test func aNameThatChangesToAPrivateAddressIsRefused() async throws {
         let isChanged = Mutex(false)
         try await OriginServer.run(answer: { _ in .init(headers: [("Connection", "close")], body: body) }) {
@@ -313,7 +315,7 @@ import Testing
     }
 }
 
-/// A loopback port whose queue of connections is full, with the sockets that fill it.
+/// A loopback port whose accept queue is full, with the sockets that fill it.
 private func fullListener() throws -> ([Int32], Int) {
     let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     var address = sockaddr_in()

@@ -6,7 +6,7 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
-/// The loaders of the pipeline keep the contract of four points, and the suite sees who does not.
+/// The pipeline's loaders conform to the four points of the contract, and the suite detects loaders that do not.
 @Suite(.timeLimit(.minutes(2))) struct DataLoadingConformanceTests {
     @Test(arguments: DataLoadingConformance.Check.allCases)
     func dataLoaderConforms(_ check: DataLoadingConformance.Check) async throws {
@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    /// The contract says nothing of time, and a machine that is busy is no slow origin.
+    /// Timeouts are long: the contract does not cover time, and a busy machine must not look like a slow origin.
     static func loader() -> DataLoader {
         var configuration = DataLoader.Configuration()
         configuration.addressPolicy.allowsPrivate = true
@@ -23,7 +23,7 @@ import Testing
         return DataLoader(configuration)
     }
 
-    /// What a loader may do wrong, and the checks that must see it.
+    /// Faults a loader may have, and the checks that must detect them.
     static let faults: [(FaultyLoader.Fault, DataLoadingConformance.Check)] = [
         (.completesTwice, .completionOnce), (.speaksAfterCompletion, .completionOnce),
         (.isDeafToCancel, .cancelMidStream),

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Behaviour 62: which decoder gets a picture.
+/// B 62: the choice of a decoder for an image.
 @Suite(.timeLimit(.minutes(1))) struct DecoderRegistryTests {
     private struct Named: ImageDecoding {
         let name: String
@@ -37,7 +37,7 @@ import Testing
         #expect(name(registry) == "first")
     }
 
-    // N7: as in Nuke, where the default decoder is a registration like the others.
+    // N7: as in Nuke, the default decoder is a registration like the others.
     @Test func aClearedRegistryHasNoDecoder() {
         let registry = ImageDecoderRegistry()
         registry.register { _ in Named(name: "first") }
@@ -57,7 +57,7 @@ import Testing
         #expect(name(one) == "mine" && name(other) == "Default")
     }
 
-    /// A closure may use the registry that asks it: it is asked without the lock.
+    /// A closure may use the registry that calls it: closures are called without the lock held.
     @Test func closuresAreAskedWithoutTheLock() {
         let registry = ImageDecoderRegistry()
         let asked = Atomic(0)

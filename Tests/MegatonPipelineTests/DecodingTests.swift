@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Pictures from bytes.
+/// Images from bytes.
 @Suite(.timeLimit(.minutes(2))) struct DecodingTests {
     @Test(arguments: 1...4) func pixelsGoInAndComeOut(_ bands: Int) throws {
         let pixels = Data((0..<(7 * 5 * bands)).map { UInt8($0 * 3 % 256) })
@@ -41,13 +41,13 @@ import Testing
         #expect(Array(pixels[(39 * 4)...][..<(39 * 4 + 4)]) == [0, 255, 0, 255])
     }
 
-    /// Rows of a file come from the first to the last, and a picture that is turned needs them in another order.
+    /// Rows of a file are read from first to last, and a rotated image needs them in another order.
     @Test(arguments: 1...8) func whatIsTurnedIsDecodedUpright(_ orientation: Int) throws {
         let data = TestEXIF.jpeg(try TestPicture.jpeg(1600, 1200), orientation: UInt16(orientation))
         let image = try ImageDecoders.Default().decode(data).image
         let size = orientation < 5 ? PixelSize(width: 1600, height: 1200) : PixelSize(width: 1200, height: 1600)
         #expect(image.size == size)
-        // Red grows to the right as stored, green downwards: where the corner without both has gone.
+        // Red grows to the right as stored, green downwards: the darkest corner is the stored top left one.
         let pixels = image.pixels()
         let (width, height) = (size.width, size.height)
         let corners = [(0, 0), (width - 1, 0), (width - 1, height - 1), (0, height - 1)]
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    /// A JPEG whose second half is missing: with a shrink on load of 8 the decoder says so as well.
+    /// A JPEG whose second half is missing: with a shrink-on-load factor of 8 the decoder reports it as well.
     @Test func damageIsAnErrorAlsoInAThumbnail() throws {
         let data = try TestPicture.jpeg(1600, 1600)
         for thumbnail in [nil, ImageRequest.ThumbnailOptions(maxPixelSize: 50)] {

@@ -263,7 +263,7 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         var post = request()
         post.httpMethod = "POST"
         _ = await LoadProbe.load(post, with: caching)
-        // That of the POST, which says when.
+        // The response to the POST, which has an explicit lifetime.
         #expect(loader.requests.count == 6 && memory.entries.withLock { $0.count } == 1)
         var accept = request()
         accept.setValue("image/webp", forHTTPHeaderField: "Accept")

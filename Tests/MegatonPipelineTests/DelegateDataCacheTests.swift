@@ -19,7 +19,7 @@ import Testing
     private let image = TestImage.quarters(width: 64, height: 64)
     private let small = Rendition(width: 32, height: 32, format: .png)
 
-    /// An image, bytes and a rendition of the same source, one after the other.
+    /// Loads an image, bytes and a rendition of the same source, one after the other.
     private func load(_ probe: PipelineProbe, _ url: URL, special: Bool, isKept: Bool = true) async throws {
         var request = probe.request(url, ["1"])
         if special { request.userInfo["special"] = true }
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    /// A coordinator that must not be asked.
+    /// A coordinator that must not be called.
     private struct Forbidden: FlightCoordinating {
         func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
             Issue.record("a delegate's cache takes the place of the flights")
@@ -79,7 +79,8 @@ import Testing
         }
     }
 
-    /// Where nothing is said the configuration's flights are asked, which a delegate without the method does not change.
+    /// Without a cache from the delegate the configuration's single flight is used; a delegate without the method
+    /// changes nothing.
     @Test func theConfigurationsIsTheUsualOne() async throws {
         try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
             let kept = CountingDataCache()

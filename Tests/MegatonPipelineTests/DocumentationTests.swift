@@ -2,9 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
-/// What the articles and the README show is what is compiled.
+/// The code in the articles and the README is the code that is compiled.
 @Suite struct DocumentationTests {
-    /// A piece of code of an article.
+    /// A code block of an article.
     struct Snippet: Sendable, CustomTestStringConvertible {
         let article: String
         let line: Int
@@ -13,14 +13,14 @@ import Testing
         var testDescription: String { "\(article):\(line)" }
     }
 
-    /// Stands alone on the line before a block that is not compiled, with the reason in the place of the dots.
+    /// A comment on the line before a code block that is not compiled; the reason follows.
     private static let exception = "<!-- not compiled: "
 
     private static let articles =
         ["README.md"]
         + Repository.files("Sources").filter { $0.contains("/Documentation.docc/") && $0.hasSuffix(".md") }
 
-    /// Of Swift and without an exception.
+    /// Swift code blocks without an exception.
     private static let snippets: [Snippet] = articles.flatMap { article in
         (try? snippets(of: Repository.text(article), article)) ?? []
     }
@@ -42,11 +42,11 @@ import Testing
             }
             isException = line.hasPrefix(exception) && line.hasSuffix(" -->")
         }
-        // A block without an end is a mistake, and compiled by nobody.
+        // A block without an end is a mistake; returned as a snippet, it fails the test.
         return found + (open.map { [$0] } ?? [])
     }
 
-    /// Without their indentation.
+    /// The lines without their indentation.
     private static func lines(_ text: String) -> [String] {
         text.split(separator: "\n", omittingEmptySubsequences: false).map {
             $0.trimmingCharacters(in: .whitespaces)

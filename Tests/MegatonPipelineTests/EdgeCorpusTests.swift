@@ -4,14 +4,14 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// All odd files of formats that are on, against what libvips' own thumbnailer makes of them: size, orientation,
-/// colours.
+/// All odd files of the enabled formats, compared with the output of libvips' own thumbnailer: size, orientation,
+/// colors.
 @Suite(.enabled(if: Thumbnailer.isPossible, "the corpus or vipsthumbnail is not there"), .timeLimit(.minutes(5)))
 struct EdgeCorpusTests {
-    /// Root mean square of the differences, of 1, that two resamplers of the same pixels may have.
+    /// Root mean square of the differences (0 to 1) that two resamplers of the same pixels may have.
     private static let tolerance = 0.012
 
-    /// What is refused, and why.
+    /// Files that are refused, and the error.
     private static let refused: [String: ImagePipeline.Error.Code] = [
         // Image sequences: no libheif that libvips 8.14 is built with reads them.
         "lilliput/colors-animated-8bpc-alpha-exif-xmp.avif": .unsupportedFormat,
@@ -22,9 +22,9 @@ struct EdgeCorpusTests {
         "sharp/giant-image.jpg": .sideTooLong, "sharp/65536-uint32-limit.png": .sideTooLong,
     ]
 
-    /// What looks different, by how much at the most, and why.
+    /// Files that look different, the largest difference allowed, and the reason.
     private static let different: [String: Double] = [
-        // The thumbnailer lets libwebp scale nearly all of the way; here a factor of two is left to the resampler.
+        // The thumbnailer lets libwebp do nearly all of the scaling; here a factor of two is left to the resampler.
         "lilliput/tears_of_steel_icc.webp": 0.016, "lilliput/tears_of_steel_no_icc.webp": 0.016, "sharp/4.webp": 0.017,
         "sharp/5_webp_a.webp": 0.017,
     ]
@@ -41,7 +41,7 @@ struct EdgeCorpusTests {
         let names = Self.names
         #expect(names.count > 150)
         let directory = try TestDirectory()
-        // Two at a time: the machine may have no more to spare.
+        // Two at a time, for machines with two cores.
         try await withThrowingTaskGroup(of: Void.self) { group in
             for lane in 0..<2 {
                 group.addTask {
@@ -65,7 +65,7 @@ struct EdgeCorpusTests {
         }
         #expect(Self.refused[name] == nil, "\(name) is decoded: it is no exception any more")
         let hasProfile = try TestPicture.fields(of: data).contains("icc-profile-data")
-        // Without a profile the values are sRGB: asked for an export profile, libvips would move the colours.
+        // Without a profile the values are sRGB: if asked for an export profile, libvips would change the colors.
         let colors = hasProfile ? ["--eprofile", "srgb"] : []
         func theirs(_ size: String) async throws -> PlatformImage {
             let arguments = [Corpus.path("edge/\(name)"), "-s", size, "-o", "\(file)[strip]"] + colors
@@ -74,18 +74,19 @@ struct EdgeCorpusTests {
             return try ImageDecoders.Default().decode(Data(contentsOf: URL(fileURLWithPath: file))).image
         }
         var other = try await theirs("64x64>")
-        // The thumbnailer rounds what it has shrunk on load already, and so may be a pixel away.
+        // The thumbnailer rounds the size after shrink-on-load as well, so it may differ by a pixel.
         #expect(abs(ours.size.width - other.size.width) <= 1, "\(name)")
         #expect(abs(ours.size.height - other.size.height) <= 1, "\(name)")
         if Self.distance(ours, other) > Self.tolerance {
-            // It keeps one factor for both sides, and so cuts off up to half a pixel: not if told the very size.
+            // The thumbnailer uses one factor for both sides, and so cuts off up to half a pixel, unless given the
+            // exact size.
             other = try await theirs("\(ours.size)!")
         }
         let distance = Self.distance(ours, other)
         #expect(distance <= Self.different[name] ?? Self.tolerance, "\(name): \(distance)")
     }
 
-    /// As a user gets it: through a rendition and its bytes.
+    /// The image as a user gets it: through a rendition and its bytes.
     private func picture(_ data: Data) throws -> PlatformImage {
         let engine = VipsEngine()
         let type = try AssetType.supported.sniff(data)
@@ -100,7 +101,7 @@ struct EdgeCorpusTests {
         return try ImageDecoders.Default().decode(image.data).image
     }
 
-    /// Of the colours as they look on white.
+    /// The distance between the colors as they look on white.
     private static func distance(_ one: PlatformImage, _ other: PlatformImage) -> Double {
         guard one.size == other.size else { return .infinity }
         let (first, second) = (shown(one), shown(other))
@@ -119,7 +120,7 @@ struct EdgeCorpusTests {
     }
 }
 
-/// The command of libvips' own tools.
+/// The command-line tool of libvips.
 private enum Thumbnailer {
     private static let path = "/usr/bin/vipsthumbnail"
 

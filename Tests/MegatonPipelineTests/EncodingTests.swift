@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Bytes from pictures.
+/// Bytes from images.
 @Suite(.timeLimit(.minutes(2))) struct EncodingTests {
     private func container(_ image: PlatformImage, type: AssetType? = nil, data: Data? = nil) -> ImageContainer {
         ImageContainer(image: image, type: type, data: data)
@@ -32,7 +32,7 @@ import Testing
         #expect(opaque != ImageEncoders.Default(quality: 30).encode(try TestPicture.gradient(20, 10)))
     }
 
-    /// Nuke's method gives nothing where the pipeline's gives the reason, and otherwise the same.
+    /// Nuke's method returns nil when the pipeline's throws the reason; otherwise both return the same.
     @Test func bothWaysToEncodeAgree() throws {
         let picture = container(try TestPicture.gradient(20, 10))
         let context = ImageEncodingContext(request: "https://example.org/a", image: picture.image)
@@ -103,7 +103,7 @@ import Testing
         for encoder in good { #expect(encoder.complaint == nil && encoder.encode(picture) != nil) }
     }
 
-    /// Behaviour 61 for encoders: what changes a byte has another name.
+    /// B 61 for encoders: every option that changes a byte changes the identifier.
     @Test func anIdentifierHoldsEverythingThatChangesAByte() {
         let encoders = [
             ImageEncoders.Vips(format: .jpeg), .init(format: .jpeg, quality: 81),
@@ -140,7 +140,7 @@ import Testing
     private static let copyright: UInt16 = 0x8298
     private static let artist: UInt16 = 0x013B
 
-    /// What `image(for:)` gives is upright pixels and nothing else; bytes are as they came.
+    /// `image(for:)` returns upright pixels and no metadata; bytes stay unchanged.
     @Test func imagesHaveNothingButPixels() async throws {
         let texts = [Self.copyright: "Ann Example", 0x010F: "Camera"]
         let source = TestEXIF.jpeg(try TestPicture.jpeg(64, 48), orientation: 6, texts: texts)
@@ -152,7 +152,7 @@ import Testing
         #expect(try await pipeline.data(for: request).data == source)
     }
 
-    /// No format lets anything through that is not asked for: also the libvips savers that ignore "strip".
+    /// No format passes on metadata that was not asked for, not even libvips savers that ignore "strip".
     @Test(arguments: Rendition.Format.allCases) func metadataGo(_ format: Rendition.Format) throws {
         try VipsRuntime.allow([.jxl])
         let source = TestEXIF.jpeg(

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Who renders what.
+/// The choice of a render engine.
 @Suite struct EngineChoiceTests {
     private static let jpeg = Result { try TestPicture.jpeg(240, 160) }
 
@@ -52,7 +52,7 @@ import Testing
         #expect(AssetType(image.data)?.description == rendition.format.rawValue)
     }
 
-    /// The reason is told to who insists on planes.
+    /// A request that insists on planes gets the reason in the error.
     @Test(arguments: [
         (Rendition(width: 500, height: 500, fit: .contain, enlarge: true), "canvas"),
         (Rendition(width: 500, height: 300, fit: .cover, gravity: .entropy, enlarge: true), "looking at pixels"),
@@ -88,7 +88,7 @@ import Testing
         #expect(try plan([Rendition(width: 50, profile: .keep)], srgb).passes.map(\.usesPlanes) == [false])
     }
 
-    /// One decode for all that planes make, and one for the others; each in its place.
+    /// One decode for all renditions made by planes, one for the others; the results keep their order.
     @Test func aMixtureIsTwoPasses() throws {
         let wanted = [
             Rendition(name: "a", width: 50), Rendition(name: "b", width: 40, format: .png),
@@ -106,7 +106,7 @@ import Testing
         #expect(images.map { AssetType($0.data) } == [.jpeg, .png, .webp])
     }
 
-    /// libvips says what the damage is.
+    /// libvips reports the kind of damage; the planar engine only declines.
     @Test func damageIsLibvipsPart() throws {
         let data = try Self.jpeg.get()
         let plan = try plan([Rendition(width: 50)])
@@ -118,7 +118,7 @@ import Testing
         } throws: { ($0 as? ImagePipeline.Error)?.code == .corruptImage }
     }
 
-    /// Bytes before the end that belong to nothing: damage to planes, and a warning to libvips.
+    /// Unexpected bytes before the end: damage for the planar engine, a warning for libvips.
     @Test func whatPlanesDeclineIsToldAndCounted() async throws {
         let log = LogRecorder()
         let pipeline = ImagePipeline { $0.logger = Logger(label: "test") { _ in log } }
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    // Fault: a decompressor keeps the tables of the picture before, and takes them for one that has none.
+    // Fault: a decompressor keeps the tables of the previous image, and uses them for one that has none.
     @Test func aPictureWithoutTablesIsDeclined() throws {
         let data = try Self.jpeg.get()
         let plan = try plan([Rendition(width: 50)])
@@ -150,7 +150,7 @@ import Testing
         #expect(try engine.render(plan.passes[0], of: plan, from: bare, deadline: deadline) == nil)
     }
 
-    /// A header that says something else than the picture that follows.
+    /// A header that differs from the image that follows.
     @Test func anotherPictureThanItsHeaderIsDeclined() throws {
         let plan = try plan([Rendition(width: 50)])
         let other = try TestPicture.jpeg(100, 160)
@@ -177,7 +177,7 @@ import Testing
         #expect(made[0] == made[1] && made[1] == made[2])
     }
 
-    // Fault: TurboJPEG's compressor keeps the tables of a progressive picture, which the next one is then written with.
+    // Fault: TurboJPEG's compressor keeps the tables of a progressive image, and writes the next image with them.
     @Test func aProgressivePictureLeavesNothingBehind() throws {
         let engine = RoutingEngine(isStrict: true)
         let plain = try plan([Rendition(width: 60)])
@@ -190,7 +190,7 @@ import Testing
         #expect(try VipsEngine().probe(made[1], type: .jpeg).isProgressive)
     }
 
-    /// What one engine made is not taken for what another one was chosen to make.
+    /// Each chosen engine has its own cache keys, so that the output of one is not used for another.
     @Test func aChosenEngineHasKeysOfItsOwn() {
         let key = CacheKey(.original, ["a"])
         let keys = RenderEngineChoice.allCases.map { key.rendition(Rendition(width: 5), by: $0) }
@@ -223,7 +223,7 @@ import Testing
         #expect(try plan(wanted + wanted).passes.map(\.steps) == [[0, 3], [1, 4], [2, 5]])
     }
 
-    /// Planes are held as a whole while they are worked on.
+    /// Planes are held in memory as a whole, so they count with their full size.
     @Test func planesAreAdmittedByTheirSize() throws {
         var probe = ImageProbe(
             type: .jpeg,

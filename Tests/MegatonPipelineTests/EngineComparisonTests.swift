@@ -4,11 +4,12 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// The two engines, held together: whoever makes a picture, it looks the same.
+/// Compares the two engines: an image looks the same whichever engine made it.
 @Suite(.enabled(if: Corpus.isThere, "the corpus is not there; set MEGATON_CORPUS"), .timeLimit(.minutes(5)))
 struct EngineComparisonTests {
-    /// How much farther than libvips' a picture may be from what libvips makes of all pixels, without loss: the mean of the
-    /// differences, of 255. What the quantisation of JPEG makes of the two differs by more than what they are.
+    /// How much farther than libvips' image an image may be from libvips' lossless rendering of all pixels: the mean of
+    /// the differences, 0 to 255. JPEG quantization adds more to the difference between the two images than the engines
+    /// do.
     private static let tolerance = 1.6
 
     private static let wanted = [
@@ -54,7 +55,7 @@ struct EngineComparisonTests {
         #expect(count > 55)
     }
 
-    /// The corpus has none of 4:2:2: photographs of it in other samplings, with odd sides.
+    /// The corpus has no 4:2:2 images: photographs from it in other samplings, with odd sides.
     @Test(arguments: ["edge/nuke/baseline.jpeg", "edge/libvips/sample.jpg", "edge/sharp/centered_image.jpeg"])
     func halfTheColoursInARowAreEnough(_ name: String) throws {
         let photograph = try PixelReader(try Corpus.data(name))
@@ -70,8 +71,8 @@ struct EngineComparisonTests {
         }
     }
 
-    /// Larger than the source, in smooth waves of colours: each pixel shows what is at its middle. Not held against libvips,
-    /// which enlarges with another kernel, and half a pixel beside the place (seen in 8.14.1; its issue 4841).
+    /// Enlarged smooth waves of colors: each pixel shows the color at its center. Not compared with libvips, which
+    /// enlarges with another kernel and half a pixel off (seen in 8.14.1; its issue 4841).
     @Test(arguments: [TestSampling.s444, .s422, .s420], [1, 4, 6])
     func whatIsEnlargedStaysInItsPlace(_ sampling: TestSampling, _ orientation: Int) throws {
         let wanted = [
@@ -96,13 +97,13 @@ struct EngineComparisonTests {
                 ("bottom", columns, [image.height - 1]),
             ] {
                 let edge = Self.distanceToWaves(image, step, plan.probe.uprightSize, columns, rows)
-                // Beyond an odd side of the source lies half a sample of colour, which its encoder has made up.
+                // Beyond an odd side of the source lies half a chroma sample, which the encoder has extrapolated.
                 #expect(edge < 10, "\(what) \(name): \(edge)")
             }
         }
     }
 
-    /// Small colourful pictures: a sample of colour that lies half a pixel beside its place would be seen here.
+    /// Small colorful images, in which a chroma sample half a pixel off would be visible.
     @Test(arguments: 1...8, [Rendition.Format.jpeg, .webp]) func coloursLieWhereTheyBelong(
         _ orientation: Int,
         _ format: Rendition.Format
@@ -135,7 +136,7 @@ struct EngineComparisonTests {
         }
     }
 
-    /// A rendition by each engine, and what it should look like.
+    /// A rendition by each engine, and the expected image.
     private struct Trio {
         let planes: PixelReader
         let vips: PixelReader
@@ -146,7 +147,7 @@ struct EngineComparisonTests {
         }
     }
 
-    /// Nil for what is damaged.
+    /// - Returns: nil if the image is damaged.
     private func all(_ data: Data, _ wanted: [Rendition]) throws -> [Trio]? {
         let deadline = RenderDeadline(.now + .seconds(60))
         let strict = RoutingEngine(isStrict: true)
@@ -167,7 +168,7 @@ struct EngineComparisonTests {
             rendition.qualityProfile = .faithful
             return rendition
         }
-        // One by one: what is made of another one's base is not quite what is made of all pixels.
+        // One by one: a rendition made from another's base differs a little from one made from all pixels.
         let truth = try faithful.map { rendition in
             try vips.execute(RenderPlan(probe, [rendition]), data, deadline: deadline)[0]
         }
@@ -180,7 +181,7 @@ struct EngineComparisonTests {
         }
     }
 
-    /// Broad stripes of colours, to be turned.
+    /// Broad stripes of colors, to be rotated.
     private static func stripes(
         _ width: Int,
         _ height: Int,
@@ -198,7 +199,7 @@ struct EngineComparisonTests {
         return TestJPEG.inserting(TestJPEG.exif(orientation: orientation), into: jpeg)
     }
 
-    /// Waves that stand upright once they are turned.
+    /// Waves that are upright after the rotation.
     private static func waves(
         _ width: Int,
         _ height: Int,
@@ -218,12 +219,12 @@ struct EngineComparisonTests {
         return TestJPEG.inserting(TestJPEG.exif(orientation: orientation), into: jpeg)
     }
 
-    /// The colour at a place, in pixels from the middle of the first one.
+    /// The color at a place, in pixels from the center of the first one.
     private static func wave(_ x: Double, _ y: Double) -> [Double] {
         [x / 40, y / 37, (x + y) / 50].map { 128 + 100 * sin(2 * .pi * $0) }
     }
 
-    /// Mean difference, 0 to 255 a channel.
+    /// Mean difference, 0 to 255 per channel.
     private static func distanceToWaves(
         _ image: PixelReader,
         _ step: RenderPlan.Step,
@@ -253,7 +254,7 @@ struct EngineComparisonTests {
     private enum Edge: CaseIterable {
         case left, right, top, bottom
 
-        /// Root mean square along it.
+        /// Root mean square of the differences along this edge.
         func distance(_ one: PixelReader, _ other: PixelReader) -> Double {
             let places: [(Int, Int)] =
                 switch self {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What an error knows beside its message.
+/// Properties of an error besides its message.
 @Suite(.timeLimit(.minutes(2))) struct ErrorContextTests {
     private func failures(_ pipeline: ImagePipeline, _ request: ImageRequest) async -> [ImagePipeline.Error?] {
         [
@@ -14,7 +14,7 @@ import Testing
         ]
     }
 
-    /// A refusal comes before anything is loaded, and says all the same what was refused.
+    /// A refusal comes before anything is loaded, and still has the stage and URL of the request.
     @Test(arguments: ["gopher://example.com/a", "http://other.example/a", "file:///etc/passwd"])
     func aRefusalSaysWhatWasRefused(_ url: String) async throws {
         let rule = try SourceRule("example.com")
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    /// A page in place of a picture is told by its type.
+    /// A page in place of an image is identified by its type.
     @Test func whatIsNoPictureHasTheTypeThatTheOriginGave() async throws {
         let type = "text/html; charset=utf-8"
         try await OriginServer.run(responding: { _ in
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    /// Neither a loader of somebody else nor the limit on bytes knows what the pipeline does.
+    /// Neither a custom loader nor the limit on bytes knows of the pipeline, which adds the context.
     @Test(arguments: [1000, 4]) func whatBreaksOffHasWhatHadCome(_ limit: Int) async throws {
         struct Torn: Error {}
         let answer = ScriptedLoader.Answer(
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    /// Damage, and a limit of pictures; the first bytes tell what kind of picture it is.
+    /// Damage, and the pixel limit; the first bytes identify the type of the image.
     @Test(arguments: [true, false]) func aPictureThatIsNoGoodHasItsType(isWhole: Bool) async throws {
         let picture = isWhole ? TestPipeline.png : TestPipeline.png.prefix(40)
         let answer = ScriptedLoader.Answer(chunks: [picture], headers: ["Content-Type": "image/png"])
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    /// Where a cache had the bytes, it has kept what the origin called them.
+    /// A cached entry keeps the content type that the origin sent.
     @Test func whatACacheHadHasItsTypeToo() async throws {
         let cache = MemoryDataCache()
         let answer = ScriptedLoader.Answer(
@@ -114,7 +114,7 @@ import Testing
         #expect(error?.code == .imageTooLarge && error?.contentType == "image/x-png" && error?.status == nil)
     }
 
-    /// What an error page says is shown, but for what was asked.
+    /// An error page is quoted with the request's query removed.
     @Test func anErrorPageIsQuotedWithoutTheQuery() async throws {
         try await OriginServer.run(responding: { _ in
             .init(status: 403, headers: [("Content-Type", "text/plain")], body: Data("No: /a?key=secret\nBye.".utf8))
@@ -139,7 +139,7 @@ import Testing
         #expect(Excerpt.of(Data("GIF89a\0\u{1}".utf8)) == "47 49 46 38 39 61 00 01")
     }
 
-    /// The host of a body that breaks off is in trouble, though it had begun well.
+    /// A truncated body counts as a failure of the host, although its status was 200.
     @Test func whatBreaksOffIsTheHostsFailure() {
         var error = ImagePipeline.Error(.incompleteBody, "…", status: 200)
         #expect(OriginOutcome(error) == .failed)
@@ -151,7 +151,7 @@ import Testing
         func encode(_ image: PlatformImage) -> Data? { nil }
     }
 
-    /// What libvips says, what is wrong with the options, and that there is nothing to be said.
+    /// A message from libvips, one about wrong options, and one about an empty result.
     @Test(arguments: [
         (ImageEncoders.Vips(format: .webp) as any ImageEncoding, 16_384, "webp cannot be written"),
         (ImageEncoders.Vips(format: .jpeg, quality: 101), 8, "allowed are 1 to 100"),

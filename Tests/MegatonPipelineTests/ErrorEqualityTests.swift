@@ -3,7 +3,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// N5: errors are compared by their codes, and keep the error beneath them within a process.
+/// N5: errors are equal if their codes are, and keep the underlying error within a process.
 @Suite(.timeLimit(.minutes(1))) struct ErrorEqualityTests {
     private struct Mine: Error, Equatable {
         let number: Int
@@ -23,8 +23,8 @@ import Testing
         func decode(_ data: Data) throws -> ImageContainer { throw Mine(number: 3) }
     }
 
-    // Fault: a loader's error with an endless delay could not be encoded, so that those who waited for its flight did so
-    // for the whole lease, and the pause before another attempt could not be counted.
+    // Fault: a loader's error with an infinite delay could not be encoded, so that waiters of its flight waited for the
+    // whole lease, and the back-off could not be computed.
     @Test(
         arguments: [
             (Double.infinity, 3_153_600_000), (1e300, 3_153_600_000), (-.infinity, 0), (.nan, nil), (7, 7),

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// `ftp:`, where it is switched on, from a real server.
+/// `ftp:`, once it is enabled, from a real server.
 @Suite(
     .enabled(if: VsftpdProcess.isThere, "vsftpd is not there; apt-get install vsftpd"),
     .timeLimit(.minutes(2))
@@ -26,7 +26,7 @@ import Testing
     @Test func aPictureIsLoaded() async throws {
         let server = try await VsftpdProcess.start(files: ["a/b.png": Self.image])
         let pipeline = self.pipeline()
-        // The second one goes over the same control connection.
+        // The second request uses the same control connection.
         for _ in 0..<2 {
             let (data, response) = try await pipeline.data(for: server.url("/a/b.png"))
             #expect(data == Self.image && response?.expectedContentLength == Int64(Self.image.count))
@@ -34,7 +34,7 @@ import Testing
         #expect(try await pipeline.image(for: server.url("/a/b.png")).size == PixelSize(width: 300, height: 200))
     }
 
-    /// The article's switch.
+    /// The port needs enabling as well, as the article says.
     @Test func thePortIsASwitchToo() async throws {
         var configuration = DataLoader.Configuration()
         configuration.urlPolicy.schemes.insert("ftp")
@@ -43,7 +43,8 @@ import Testing
             $0.dataLoader = DataLoader(configuration)
             $0.urlPolicy = configuration.urlPolicy
         }
-        // An address for documentation (RFC 5737) that the table refuses, port or not: nothing is sent.
+        // An address for documentation (RFC 5737) that the address policy refuses even with the port allowed: nothing
+        // is sent.
         let url = try #require(URL(string: "ftp://192.0.2.1/a.png"))
         #expect(await TestPipeline.code { try await pipeline.data(for: url) } == .forbidden)
         #expect(configuration.addressPolicy.ports.contains(21))
@@ -63,7 +64,7 @@ import Testing
         #expect(await TestPipeline.code { try await pipeline().data(for: server.url("/c/b.png")) } == .accessDenied)
     }
 
-    /// Nobody but everybody may log in.
+    /// The server accepts anonymous logins only.
     @Test func whoMayNotLogInIsDenied() async throws {
         let server = try await VsftpdProcess.start(files: ["a.png": Self.image])
         let rule = try SourceRule("ftp://127.0.0.1:\(server.port)/")
@@ -77,7 +78,7 @@ import Testing
         #expect(await TestPipeline.code { try await pipeline().data(for: url) } == .invalidURL)
     }
 
-    /// The address table holds for ftp too, and the limit of a body.
+    /// The address policy and the limit on bodies apply to ftp too.
     @Test func limitsHold() async throws {
         let server = try await VsftpdProcess.start(files: ["a.png": Self.image])
         let strict = pipeline { $0.addressPolicy = AddressPolicy() }
@@ -88,7 +89,7 @@ import Testing
         #expect(try await exact.data(for: server.url("/a.png")).data == Self.image)
     }
 
-    /// A page must not lead into another protocol.
+    /// A redirect must not lead from http to another protocol.
     @Test func noRedirectLeadsThere() async throws {
         let answer = OriginServer.Answer(status: 302, headers: [("Location", "ftp://127.0.0.1/a.png")])
         try await OriginServer.run(answer: { _ in answer }) { (origin) async throws in

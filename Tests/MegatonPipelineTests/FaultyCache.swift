@@ -1,7 +1,7 @@
 import Foundation
 import MegatonPipeline
 
-/// A cache in memory that keeps the contract, or breaks one point of it.
+/// An in-memory cache that conforms to the contract, or breaks one point of it.
 actor FaultyCache: DataCaching {
     enum Fault: String, Sendable {
         case inventsEntries, keepsNothing, keepsTheFirst, missesEmptyData, cutsLargeData, takesTheWholeBuffer
@@ -20,7 +20,7 @@ actor FaultyCache: DataCaching {
         switch fault {
         case .inventsEntries: return found ?? Data("x".utf8)
         case .missesEmptyData: return found?.isEmpty == true ? nil : found
-        // Wrong as soon as somebody else has written.
+        // Wrong as soon as another task has written.
         case .readsItsNeighbour: return found == nil ? nil : entries[lastKey]
         default: return found
         }
@@ -44,7 +44,7 @@ actor FaultyCache: DataCaching {
         case .keepsNothing: break
         case .keepsTheFirst: entries[name] = entries[name] ?? data
         case .cutsLargeData: entries[name] = data.prefix(1 << 19)
-        // What an offset counted from 0 gives.
+        // The result of an offset that is counted from 0 instead of `startIndex`.
         case .takesTheWholeBuffer: entries[name] = data.startIndex == 0 ? data : Data(count: data.endIndex)
         case .writesInTwoSteps:
             entries[name] = data.prefix(data.count / 2)
@@ -69,7 +69,7 @@ actor FaultyCache: DataCaching {
         entries = [:]
     }
 
-    /// Long enough for somebody who reads all the time.
+    /// Yields long enough for a concurrent reader to read in between.
     private func othersGoFirst() async {
         for _ in 0..<50 { await Task.yield() }
     }

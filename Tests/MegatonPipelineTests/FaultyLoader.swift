@@ -14,14 +14,14 @@ final class FaultyLoader: DataLoading {
     typealias Receive = @Sendable (Data, URLResponse) -> Void
     typealias Complete = @Sendable ((any Error)?) -> Void
 
-    /// What has come of one load.
+    /// Events received from one load.
     private final class Seen: Sendable {
         private let state = Mutex((chunks: 0, body: Data(), response: URLResponse?.none))
 
         var body: Data { state.withLock { $0.body } }
         var response: URLResponse { state.withLock { $0.response } ?? FaultyLoader.noResponse }
 
-        /// - Returns: how many there were with this one.
+        /// - Returns: the number of chunks so far, including this one.
         func note(_ data: Data, _ response: URLResponse) -> Int {
             state.withLock { state in
                 state.chunks += 1

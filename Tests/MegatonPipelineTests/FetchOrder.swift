@@ -3,11 +3,13 @@ import MegatonTestSupport
 
 @testable import MegatonPipeline
 
-/// In which order an origin is asked.
+/// Records the order in which an origin is asked.
 enum FetchOrder {
-    /// Which paths an origin is asked for, where one download at a time is allowed and the first one takes long.
+    /// Runs several requests while only one download at a time is allowed and the first is held.
     ///
-    /// - Parameter start: begins what waits for that; what it returns waits for the ends.
+    /// - Parameter start: starts the requests that queue behind the first one; each returned closure waits for one to
+    ///   end.
+    /// - Returns: paths that the origin was asked for, in order.
     static func paths(
         _ start: (PipelineProbe, OriginServer) async throws -> [@Sendable () async throws -> Void]
     ) async throws -> [String] {

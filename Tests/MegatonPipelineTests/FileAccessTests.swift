@@ -30,7 +30,7 @@ import Testing
                 "\(path)"
             )
         }
-        // Nobody is told what is there.
+        // Errors do not reveal which files exist outside the roots.
         #expect(TestPipeline.thrownCode { _ = try access.file(at: directory.path + "/missing.jpg") } == .forbidden)
         #expect(TestPipeline.thrownCode { _ = try access.file(at: "/nosuch/missing.jpg") } == .forbidden)
         #expect(TestPipeline.thrownCode { _ = try access.file(at: directory.path + "/in/missing.jpg") } == .notFound)
@@ -42,7 +42,7 @@ import Testing
         #expect(TestPipeline.thrownCode { _ = try FileAccess(roots: []).file(at: secret) } == .forbidden)
     }
 
-    // N9: roots are URLs too, and messages name the library's setting.
+    // N9: roots may be URLs, and messages name the library's setting.
     @Test func rootsMayBeURLs() throws {
         let directory = try TestDirectory()
         let path = try directory.write(Data([1]), to: "a b.png")
@@ -86,7 +86,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: "/nowhere"))
     }
 
-    /// Fault: what was written by the path went wherever the path led by then.
+    /// Fault: the output was opened by path again after the check, and went wherever the path led by then.
     @Test func anOutputGoesToTheDirectoryThatWasLookedAt() throws {
         let directory = try TestDirectory()
         let (root, path) = (directory.path + "/in", directory.path + "/in/a/b.jpg")
@@ -103,7 +103,7 @@ import Testing
         #expect(made >= 0)
         close(made)
         #expect(directory.files == ["elsewhere/x.jpg", "in/old/b.jpg", "in/old/first.jpg"])
-        // Swapped between the look and the opening.
+        // The directory is replaced between the check and the opening.
         #expect(TestPipeline.thrownCode { _ = try access.open(directory: root + "/a", asked: path) } == .forbidden)
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Local files have no validators: what was made of one is used for as long as the file looks the same.
+/// Local files have no validators: cached results are used as long as the file's size and modification time stay.
 @Suite(.timeLimit(.minutes(2))) struct FileRevisionTests {
     private let old = TestImage.quarters(width: 64, height: 64)
     private let new = TestImage.quarters(width: 32, height: 32)
@@ -30,7 +30,7 @@ import Testing
             }
         }
 
-        /// - Parameter seconds: since 1970: when it was modified.
+        /// - Parameter seconds: modification time in seconds since 1970.
         func write(_ data: Data, at seconds: Double) throws {
             try directory.write(data, to: "a.png")
             try FileManager.default.setAttributes(
@@ -40,13 +40,13 @@ import Testing
         }
     }
 
-    /// Its width, and whether a cache had it.
+    /// The image's width, and whether a cache had it.
     private func look(_ pipeline: ImagePipeline, _ request: ImageRequest) async throws -> String {
         let response = try await pipeline.imageTask(with: request).response
         return "\(response.image.size.width) \(response.cacheType == nil ? "made" : "kept")"
     }
 
-    /// From memory, from a data cache, and from one that several pipelines share.
+    /// From memory, from a data cache, and from a data cache that several pipelines share.
     @Test(arguments: ["memory", "data cache", "shared"], [[], ["1", "2"]])
     func aChangedFileIsANewPicture(_ place: String, _ steps: [String]) async throws {
         let site = try Site(old)
@@ -66,10 +66,10 @@ import Testing
         try site.write(new, at: 1_000_000)
         #expect(try await look() == "32 made")
         #expect(try await look() == "32 kept")
-        // As large as before: the time alone tells.
+        // The same size as before: only the time differs.
         try site.write(new, at: 1_000_001)
         #expect(try await look() == "32 made")
-        // At the same time: the size alone tells.
+        // The same time as before: only the size differs.
         try site.write(old, at: 1_000_001)
         #expect(try await look() == "64 made")
     }
@@ -86,7 +86,7 @@ import Testing
         #expect(try await probe.pipeline.data(for: request).data == new)
     }
 
-    /// What may not wait has the file as it was seen last; what may, looks.
+    /// A synchronous lookup uses the file revision seen last; an async one reads it anew.
     @Test func lookingByHand() async throws {
         let site = try Site(old)
         let probe = site.probe()
@@ -125,7 +125,7 @@ import Testing
         let access = FileAccess(roots: [site.directory.path])
         let file = try access.file(at: site.url.path(percentEncoded: false))
         #expect(try access.read(file, limit: .max) == old)
-        // As large as before.
+        // The same size as before.
         try site.write(old, at: 1_000_000)
         let error = #expect(throws: ImagePipeline.Error.self) { try access.read(file, limit: .max) }
         #expect(error?.code == .incompleteBody)

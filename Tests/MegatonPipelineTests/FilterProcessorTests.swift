@@ -37,7 +37,7 @@ import Testing
         let row = try (0..<80).map { x in try ProcessorFixture.run(GaussianBlur(radius: 8), image).pixel(x, 4)[0] }
         #expect(row == row.sorted())
         #expect(near([row[39], row[40]], [124, 131], by: 8))
-        // A Gaussian has 16 % left at one standard deviation.
+        // A Gaussian edge has 16 % left at one standard deviation.
         #expect(near([row[31]], [41], by: 14), "\(row)")
         #expect(row[5] < 3)
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What is read and written beyond the still pictures that are on by default: switches, animations, profiles.
+/// Reading and writing beyond the still images that are enabled by default: opt-in formats, animations, profiles.
 @Suite(.timeLimit(.minutes(2))) struct FormatTests {
     private func render(
         _ renditions: [Rendition],
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    // MARK: - Switches
+    // MARK: - Opt-in formats
 
     @Test func switchedOnFormatsAreReadWhereTheTypesHaveThemToo() async throws {
         try VipsRuntime.allow([.svg, .tiff, .jxl])
@@ -53,7 +53,7 @@ import Testing
         #expect(small.size == PixelSize(width: 20, height: 10))
         #expect(try PixelReader(small.data).pixel(2, 5) == [255, 0, 0, 255])
         #expect(try PixelReader(small.data).pixel(15, 5)[3] == 0)
-        // Drawn larger, and not enlarged: the edge is sharp.
+        // Drawn at the larger size rather than enlarged: the edge is sharp.
         let large = try await render([Rendition(width: 400, format: .png, enlarge: true)], svg, types: [.svg])[0]
         #expect(large.size == PixelSize(width: 400, height: 200))
         #expect(try PixelReader(large.data).pixel(198, 100) == [255, 0, 0, 255])
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    /// Nothing that an SVG names is fetched or read.
+    /// Resources that an SVG refers to are neither fetched nor read.
     @Test func anSVGSeesNothingButItself() async throws {
         try VipsRuntime.allow([.svg])
         let directory = try TestDirectory()
@@ -97,7 +97,7 @@ import Testing
         }
     }
 
-    /// Fault: libvips handed these to ImageMagick's loader, which is blocked, and said so.
+    /// Fault: libvips passed these to ImageMagick's loader, which is blocked, and the message was about that.
     @Test func anAVIFSequenceIsRefusedWithTheReason() async throws {
         let data = Data([0, 0, 0, 20]) + Data("ftypavis\0\0\0\0avif".utf8) + Data(count: 100)
         #expect(
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    /// As of one frame and of many: at the limits, and just over them.
+    /// Limits for one frame and for all frames together: at the limits, and just over them.
     @Test func framesHaveLimits() async throws {
         let animated = Rendition(width: 2, format: .gif, animated: true)
         let most = try TestPicture.animation(4, 4, frames: 256, as: .webp)
@@ -182,10 +182,10 @@ import Testing
                 data
             )
             #expect(try TestPicture.fields(of: images[0].data).contains("icc-profile-data"), "\(format)")
-            // Of JPEG XL the decoder always tells a profile, also of sRGB.
+            // The JPEG XL decoder always reports a profile, also for sRGB.
             let plain = try TestPicture.fields(of: images[1].data)
             #expect(format == .jxl || !plain.contains("icc-profile-data"), "\(format)")
-            // Shown as they are to be, both are the same picture.
+            // With their profiles applied, both look the same.
             let shown = try await render([Rendition(width: 64, format: .png)], images[0].data, types: types)[0]
             let other = try await render([Rendition(width: 64, format: .png)], images[1].data, types: types)[0]
             let distance = try PixelReader(shown.data).distance(to: PixelReader(other.data))

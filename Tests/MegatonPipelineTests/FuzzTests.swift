@@ -2,7 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
-/// A few thousand inputs for each parser of this module, the same ones each time. `scripts/fuzz` looks for more.
+/// A few thousand inputs for each parser of this module, the same ones in each run. `scripts/fuzz` runs more.
 @Suite(.timeLimit(.minutes(2))) struct FuzzTests {
     @Test func addressesAreOfTheClassThatTheRegistriesSay() throws {
         try Fuzzer(AddressFuzz()).run(5000)
@@ -28,7 +28,7 @@ import Testing
         try Fuzzer(try CacheBlobFuzz()).run(5000)
     }
 
-    /// The same seed gives the same inputs: a failure can be had again.
+    /// The same seed gives the same inputs, so a failure can be reproduced.
     @Test func theSameSeedGivesTheSameInputs() throws {
         let (first, second) = (Fuzzer(AddressFuzz(), seed: 3), Fuzzer(AddressFuzz(), seed: 3))
         #expect((0..<200).map(first.input) == (0..<200).map(second.input))

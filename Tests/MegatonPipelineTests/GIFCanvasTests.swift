@@ -5,7 +5,7 @@ import Testing
 
 /// The part of a GIF's canvas that no frame has covered is transparent.
 struct GIFCanvasTests {
-    /// A canvas of 8x8 with frames of one color each, by GIF89a: `0` is red, `1` green.
+    /// A canvas of 8x8 with frames of one color each (GIF89a): `0` is red, `1` green.
     private static func gif(
         _ frames: [(left: UInt8, top: UInt8, width: UInt8, height: UInt8, color: UInt8)],
         delay: UInt8 = 10,
@@ -21,7 +21,7 @@ struct GIFCanvasTests {
         return gif + [0x3B]
     }
 
-    /// One block of codes of three bits, with a clear code before the codes grow.
+    /// One block of 3-bit codes, with a clear code before the code size would grow.
     private static func data(_ count: Int, _ color: UInt8) -> [UInt8] {
         var codes: [UInt8] = []
         for index in 0..<count { codes += index.isMultiple(of: 2) ? [4, color] : [color] }
@@ -84,7 +84,7 @@ struct GIFCanvasTests {
         }
     }
 
-    /// Cut anywhere, it is read to its end and no further.
+    /// A GIF that is cut anywhere is parsed to its end and no further.
     @Test func aPartIsWalkedToo() {
         let gif = Self.gif([(2, 2, 4, 4, 1), (0, 0, 2, 2, 0)])
         for length in 0...gif.count { _ = GIFCanvas.startingEmpty(gif.prefix(length)) }

@@ -43,7 +43,7 @@ import Testing
 
     @Test(arguments: [Rendition.Gravity.attention, .entropy])
     func aCropFindsWhatThereIs(_ gravity: Rendition.Gravity) throws {
-        // Flat grey, with a red checkerboard at the right.
+        // Flat gray, with a red checkerboard at the right.
         let image = try ProcessorFixture.picture(200, 100) { x, y in
             (140..<170).contains(x) && (30..<60).contains(y) && (x / 3 + y / 3) % 2 == 0
                 ? [250, 20, 20] : [128, 128, 128]
@@ -160,7 +160,7 @@ import Testing
     }
 
     @Test func otherAnglesGrowTheCanvas() throws {
-        // Red above, blue below: an eighth of a turn clockwise brings red to the right.
+        // Red above, blue below: an eighth of a turn clockwise moves red to the right.
         let image = try ProcessorFixture.picture(100, 100) { _, y in y < 50 ? [255, 0, 0] : [0, 0, 255] }
         let result = try ProcessorFixture.run(Rotate(degrees: 45), image)
         #expect((140...143).contains(result.size.width))

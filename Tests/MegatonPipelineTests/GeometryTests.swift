@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Where `cover` cuts, what is enlarged, and what the limits make of it.
+/// The cutout of `cover`, enlargement, and the effect of the limits on sizes.
 @Suite struct GeometryTests {
     private func step(
         _ width: Int,
@@ -83,7 +83,7 @@ import Testing
         #expect(step(4000, 4000, cover).output == PixelSize(width: 300, height: 150))
     }
 
-    /// What would be over the limits is a smaller ratio, so that the aspect stays.
+    /// A size over the limits is reduced by one factor for both sides, so the aspect ratio stays.
     @Test func dprEndsAtTheLimits() throws {
         let contain = step(10, 10, Rendition(width: 4096, height: 1024, fit: .contain, dpr: 4)).output
         #expect(contain == PixelSize(width: 8192, height: 2048))
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func whatFollowsFromTheSourceIsMadeSmallerAtTheLimits() {
-        // Asked for is the width alone, and the picture is tall.
+        // Only the width is given, and the image is tall.
         #expect(step(5000, 10_000, Rendition(width: 5000)).output == PixelSize(width: 4096, height: 8192))
         #expect(step(4096, 8192, Rendition(width: 5000)).output == PixelSize(width: 4096, height: 8192))
         #expect(step(16_384, 1000, Rendition(width: 10, height: 1000, fit: .outside)).output.width == 8192)
@@ -126,7 +126,7 @@ import Testing
 
     // MARK: - Pixels
 
-    /// The gravity is what the pixels show, and not only what the plan says.
+    /// The gravity shows in the pixels, and not only in the plan.
     @Test func cutsWhereItWasTold() throws {
         let data = TestImage.quarters(width: 80, height: 40)
         func corner(_ gravity: Rendition.Gravity, focus: Rendition.FocalPoint? = nil) throws -> [UInt8] {
@@ -142,7 +142,7 @@ import Testing
 
     @Test(arguments: [Rendition.Gravity.attention, .entropy], [0, 1])
     func findsWhatThereIsToSee(_ gravity: Rendition.Gravity, _ side: Int) throws {
-        // A colourful chequered patch in a plain grey picture.
+        // A colorful checkered patch in a plain gray image.
         let patch = side == 0 ? 20..<120 : 480..<580
         let data = TestImage.png(width: 600, height: 100) { x, y in
             guard patch.contains(x) && (10..<90).contains(y) else { return (120, 120, 120, 255) }

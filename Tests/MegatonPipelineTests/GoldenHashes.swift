@@ -2,12 +2,12 @@ import Foundation
 import MegatonPipeline
 import Testing
 
-/// `Golden/hashes.txt`: what each picture of the golden tests looked like when somebody had looked at it.
+/// `Golden/hashes.txt`: hashes of the golden tests' images, recorded after a person had looked at them.
 enum GoldenHashes {
     private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
     private static let file = folder.appendingPathComponent("Golden/hashes.txt")
 
-    /// Set by scripts/record-hashes.
+    /// Whether to record hashes instead of comparing them. Set by scripts/record-hashes.
     static var isRecording: Bool { ProcessInfo.processInfo.environment["MEGATON_RECORD"] == "1" }
 
     static func read() throws -> [String: ImageHash] {
@@ -20,7 +20,7 @@ enum GoldenHashes {
         return hashes
     }
 
-    /// Compares with what is kept, or keeps it. What does not look the same is left as a PNG.
+    /// Compares images with the recorded hashes, or records them. An image that differs is written to a PNG file.
     static func check(_ images: [(name: String, image: PlatformImage)]) throws {
         var hashes = try read()
         if isRecording {

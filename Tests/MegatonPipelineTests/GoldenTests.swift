@@ -3,9 +3,10 @@ import MegatonPipeline
 import MegatonTestSupport
 import Testing
 
-/// What processors made of pictures when somebody had looked at the results. Recorded anew by `scripts/record-hashes`.
+/// Compares the output of processors with results that a person has looked at. `scripts/record-hashes` records them
+/// anew.
 ///
-/// One after the other, as they write one file when they record.
+/// Serialized, as the tests write one file when they record.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct GoldenTests {
     private static let red = Color(red: 220, green: 30, blue: 40)
 
@@ -51,7 +52,7 @@ import Testing
         try GoldenHashes.check([("\(name)/source", image)] + results)
     }
 
-    /// Discs on a gradient: nothing in it is symmetric.
+    /// Discs on a gradient, without any symmetry.
     @Test func opaque() throws {
         try check("synthetic-opaque", ProcessorFixture.picture(120, 81) { x, y in Self.scene(x, y) })
     }
@@ -88,7 +89,7 @@ import Testing
     }
 }
 
-/// That the measure tells what it must, and nothing else.
+/// The hash detects visible differences, and no others.
 @Suite(.timeLimit(.minutes(2))) struct ImageHashTests {
     private func image(_ change: (Int, Int) -> Int = { _, _ in 0 }) throws -> PlatformImage {
         try ProcessorFixture.picture(90, 60) { x, y in

@@ -4,13 +4,13 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// HEIF and AVIF files are measured before libheif sees them: their items, references and copies.
+/// HEIF and AVIF files are measured before libheif reads them: their items, references and copies.
 @Suite(.timeLimit(.minutes(2))) struct HEIFDemandTests {
     private static let small = try? TestHEIF.Picture(64, 64)
 
     private func small() throws -> TestHEIF.Picture { try #require(Self.small) }
 
-    /// Item 1 is derived from others; item 100 is a coded image of 64x64.
+    /// A file whose item 1 is derived from others, and whose item 100 is a coded image of 64x64.
     private func derived(_ type: String, _ data: Data, from inputs: [Int], _ size: PixelSize) throws -> HEIFWriter {
         var file = TestHEIF.plain(try small())
         file.items[0].id = 100
@@ -46,7 +46,7 @@ import Testing
         #expect(demand.work == 64 * 64)
     }
 
-    /// Tiles of one color are one: they share their bytes, as encoders write them.
+    /// Tiles of one color are identical and share their bytes, as encoders write them.
     @Test func itemsMayShareTheirBytes() throws {
         var file = try derived(
             "grid",
@@ -59,7 +59,7 @@ import Testing
         #expect(TestHEIF.code(file) == nil)
     }
 
-    /// An image in a file's shadow, such as a gain map or a thumbnail, is copied and not decoded.
+    /// A hidden image, such as a gain map or a thumbnail, is copied but not decoded.
     @Test func hiddenPicturesMayBeAnything() throws {
         var file = TestHEIF.plain(try small())
         let large = file.add(property: HEIFWriter.ispe(60_000, 60_000))
@@ -72,7 +72,7 @@ import Testing
 
     // MARK: - References
 
-    /// Fault: 446 bytes of two items that name each other crashed libheif.
+    /// Fault: a file of 446 bytes with two items that refer to each other crashed libheif.
     @Test(arguments: [1, 2, 3, 7, 40], ["dimg", "auxl", "thmb", "cdsc"])
     func circlesAreRefused(_ length: Int, _ type: String) throws {
         var file = TestHEIF.plain(try small())
@@ -84,7 +84,7 @@ import Testing
         #expect(error.code == .corruptImage && error.message.contains("leads back to itself"))
     }
 
-    /// An alpha channel that is made of the image that it belongs to.
+    /// An alpha channel that is derived from the image to which it belongs.
     @Test func circlesOfSeveralTypesAreRefused() throws {
         var file = try derived("iden", Data(), from: [2], PixelSize(width: 64, height: 64))
         let alpha = file.add(property: HEIFWriter.auxC("urn:mpeg:mpegB:cicp:systems:auxiliary:alpha"))
@@ -94,7 +94,7 @@ import Testing
         #expect(TestHEIF.error(file.data())?.message.contains("is made of itself") == true)
     }
 
-    /// Fault: 10^40 overlays from 2 kB held the codec until the watchdog.
+    /// Fault: 10^40 overlays in a 2 kB file kept the codec busy until the watchdog ended it.
     @Test(arguments: [(2, 7, false), (40, 2, false), (4096, 1, false), (4097, 1, true), (40, 3, true), (40, 7, true)])
     func fanOutsAreRefused(_ width: Int, _ depth: Int, _ isRefused: Bool) throws {
         var file = TestHEIF.plain(try small())
@@ -171,7 +171,7 @@ import Testing
         }
     }
 
-    /// A large tile on a small canvas, and turns that take longer than the image.
+    /// A large tile on a small canvas, and rotations that cost more than the image itself.
     @Test func memoryAndWorkAreInProportion() throws {
         let large = TestHEIF.coded(
             "av01",
@@ -197,7 +197,7 @@ import Testing
 
     // MARK: - Counts and copies
 
-    /// Fault: 20,000 items held libheif for 36 s, and the job was done.
+    /// Fault: libheif took 36 s for 20,000 items, and the job ended as done.
     @Test func itemsExtentsAndBoxesAreCounted() throws {
         func file(items: Int) throws -> HEIFWriter {
             var file = TestHEIF.plain(try small())
@@ -238,7 +238,7 @@ import Testing
         #expect(TestHEIF.code(try file(items: 20, extents: 1)) == (type == "Exif" ? .headerTooLarge : nil))
     }
 
-    /// libheif inflates them while it reads the header, without a limit.
+    /// libheif inflates them without a limit while it reads the header.
     @Test func deflatedItemsAreCountedAsWhatTheyMayGrowTo() throws {
         func file(_ size: Int) throws -> HEIFWriter {
             var file = TestHEIF.plain(try small())

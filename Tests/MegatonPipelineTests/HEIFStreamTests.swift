@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// The sizes that AV1 and HEVC streams say, against the ones that their files say.
+/// The sizes in AV1 and HEVC streams, compared with the sizes that their files declare.
 @Suite(.timeLimit(.minutes(2))) struct HEIFStreamTests {
     private func av1(_ units: [Data], says size: PixelSize, configuration: Data = TestStream.av1C) -> HEIFWriter {
         TestHEIF.coded("av01", configuration, units.reduce(Data(), +), says: size)
@@ -39,7 +39,7 @@ import Testing
 
     // MARK: - AV1
 
-    /// Fault: the limits believed `ispe`, and 3.5 kB took 1.85 GB.
+    /// Fault: the limits trusted `ispe`, and a file of 3.5 kB took 1.85 GB.
     @Test func theSizeInTheSequenceHeaderCounts() throws {
         let file = av1([TestStream.av1Sequence(16_384, 16_384), TestStream.av1Still], says: Self.small)
         let error = try #require(TestHEIF.error(file.data()))
@@ -63,7 +63,7 @@ import Testing
         #expect(TestHEIF.code(second) == .corruptImage)
     }
 
-    /// In the configuration, at the beginning, and behind the first frame.
+    /// In the configuration, at the beginning, and after the first frame.
     @Test func allSequenceHeadersCount() throws {
         let good = TestStream.av1Sequence(64, 64)
         let bad = TestStream.av1Sequence(16_384, 16_384)
@@ -75,7 +75,7 @@ import Testing
         ] { #expect(TestHEIF.code(file) == .imageTooLarge) }
     }
 
-    /// A stream in pieces is read as the decoder gets it.
+    /// A stream that is stored in pieces is joined, as the decoder reads it.
     @Test func extentsAreJoined() throws {
         let stream = TestStream.av1Sequence(16_384, 16_384) + TestStream.av1Still
         var file = av1([stream], says: Self.small)
@@ -132,7 +132,7 @@ import Testing
         #expect(TestHEIF.code(none) == .corruptImage, "no image")
     }
 
-    /// Blocks are coded as a whole, and a window says which part is shown.
+    /// Blocks are coded as a whole; a window defines the visible part.
     @Test func conformanceWindowsAreCutOff() throws {
         let parameters = TestStream.hevcParameters(1920, 1088, crop: (0, 8))
         let file = hevc(
@@ -178,7 +178,7 @@ import Testing
         let clap = [64, 1, 64, 1, 1000, 1, 0, 1].reduce(Data()) { $0 + HEIFWriter.big($1, 4) }
         cut.items[1].properties.append(cut.add(property: HEIFWriter.box("clap", clap)))
         #expect(TestHEIF.code(cut) == .corruptImage, "nothing would be left of it")
-        // libheif leaves out one of another size.
+        // libheif ignores an alpha image of another size.
         #expect(TestHEIF.code(withAlpha(stream(128), says: PixelSize(width: 128, height: 128))) == nil)
     }
 }

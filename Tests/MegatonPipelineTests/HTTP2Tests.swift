@@ -15,7 +15,7 @@ struct HTTP2Tests {
         let picture = Data(count: 100_000)
         let nginx = try await NginxProcess.start(
             files: ["a.png": picture],
-            // A second for each, so that they overlap; and the connection's number for the proof.
+            // A second for each, so that they overlap; the connection's number shows that they share one.
             settings: ["limit_rate 100k;", "limit_rate_after 1k;", "add_header X-Connection $connection;"]
         )
         do {
@@ -84,7 +84,7 @@ struct HTTP2Tests {
             let stranger = loader(nginx) { $0.caFile = nil }
             let probe = await LoadProbe.load(nginx.url("/a.png"), with: stranger)
             #expect(probe.failure?.code == .tls && probe.chunks == 0)
-            // And one that is for another name.
+            // And a certificate for another name.
             let other = await LoadProbe.load(nginx.url("/a.png", host: "other.test"), with: loader(nginx))
             #expect(other.failure?.code == .tls && other.chunks == 0)
         }

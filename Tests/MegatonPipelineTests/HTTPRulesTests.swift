@@ -31,7 +31,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect(HTTPFreshness(headers: headers).lifetime == lifetime)
     }
 
-    /// Cache-Control with further header fields, and: lifetime, stale-while-revalidate, stale-if-error.
+    /// Cache-Control with further header fields; expected lifetime, stale-while-revalidate, stale-if-error.
     @Test(
         arguments: [
             ("no-cache", etag, 0, nil, nil), ("no-cache", date, 0, nil, nil), ("max-age=0", etag, 0, nil, nil),
@@ -66,7 +66,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
 
     // MARK: - Dates
 
-    /// What is received at 07:28:00.
+    /// Time of receipt: 07:28:00.
     private static let now = Date(timeIntervalSince1970: 1_445_412_480)
     private static let nowText = "Wed, 21 Oct 2015 07:28:00 GMT"
 
@@ -96,27 +96,28 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect(HTTPDate.parse(text, now: Self.now) == nil)
     }
 
-    /// Cache-Control, Expires, Date, Last-Modified, Age, and the lifetime that is left.
+    /// Cache-Control, Expires, Date, Last-Modified, Age, and the expected remaining lifetime.
     @Test(
         arguments: [
             (nil, "Wed, 21 Oct 2015 07:29:00 GMT", nowText, nil, nil, 60),
             (nil, "Wed, 21 Oct 2015 07:29:00 GMT", nil, nil, nil, 60),
             (nil, "Wed, 21 Oct 2015 07:29:00 GMT", "no date", nil, nil, 60),
             (nil, "Wednesday, 21-Oct-15 07:29:00 GMT", nowText, nil, "20", 40),
-            // The origin's clock is ten minutes behind: its own date counts for the lifetime, ours for the age.
+            // The origin's clock is ten minutes slow: the lifetime is relative to its own date, the age to the local
+            // clock.
             (nil, "Wed, 21 Oct 2015 07:29:00 GMT", "Wed, 21 Oct 2015 07:18:00 GMT", nil, nil, 60),
-            // Ten minutes ahead: nothing is younger than now.
+            // The origin's clock is ten minutes fast: an age is never negative.
             (nil, "Wed, 21 Oct 2015 07:39:00 GMT", "Wed, 21 Oct 2015 07:38:00 GMT", nil, nil, 60),
             ("max-age=5", "Wed, 21 Oct 2015 07:29:00 GMT", nowText, nil, nil, 5),
             ("s-maxage=7, max-age=5", "0", nowText, nil, nil, 7), ("public", "0", nowText, nil, nil, nil),
             (nil, "0", nil, nil, nil, nil), (nil, "", nil, nil, nil, nil), (nil, "-1", nil, nowText, nil, 0),
             (nil, nowText, nowText, nil, nil, nil),
             (nil, "Wed, 21 Oct 2099 07:28:00 GMT", nowText, nil, nil, 31_536_000),
-            // Apparent age (section 4.2.3), and that which caches on the way have told: the greater one.
+            // The greater one of the apparent age (section 4.2.3) and the `Age` reported by caches on the way.
             ("max-age=60", nil, "Wed, 21 Oct 2015 07:27:30 GMT", nil, nil, 30),
             ("max-age=60", nil, "Wed, 21 Oct 2015 07:27:30 GMT", nil, "40", 20),
             ("max-age=60", nil, "Wed, 21 Oct 2015 07:27:30 GMT", nil, "10", 30),
-            // A tenth of the time for which it has not changed, and no more than a day (section 4.2.2).
+            // Heuristic freshness: a tenth of the time since the last change, limited (section 4.2.2).
             (nil, nil, nowText, "Wed, 21 Oct 2015 07:11:20 GMT", nil, 100),
             (nil, nil, nil, "Wed, 21 Oct 2015 07:11:20 GMT", "30", 70),
             (nil, nil, nowText, "Wed, 21 Oct 2005 07:28:00 GMT", nil, 604_800), (nil, nil, nowText, nowText, nil, 0),
@@ -140,7 +141,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect(HTTPFreshness(headers: headers, received: Self.now).lifetime == lifetime)
     }
 
-    /// Section 4.2.3: what was on its way for long is older than its `Age`.
+    /// Section 4.2.3: the time a response took adds to its `Age`.
     @Test func theTimeOnTheWayCounts() {
         let freshness = HTTPFreshness(
             headers: ["cache-control": "max-age=60", "age": "10"],
@@ -174,8 +175,8 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect((metadata != nil) == isKept)
     }
 
-    /// Sections 5.2.2.4 and 5.2.2.7: fields that are somebody's own are not kept, and those to be asked about not
-    /// handed on.
+    /// Sections 5.2.2.4 and 5.2.2.7: fields that are private are not stored; those that need revalidation are not
+    /// reused.
     @Test func fieldsAreLeftOut() throws {
         let headers = [
             "cache-control": "max-age=60, private=\"ETag, content-language\", no-cache=\"last-modified, content-type\"",
@@ -215,7 +216,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
 
     // MARK: - Revalidation
 
-    /// RFC 9111 section 4.3.4: what is said anew replaces what was said, and the rest is as it was.
+    /// RFC 9111 section 4.3.4: fields of the 304 replace stored ones, and the rest stays.
     @Test func aRevalidatedEntryIsFreshByAllThatWasSaid() throws {
         let first = ["cache-control": "max-age=60", "etag": "\"1\"", "date": "Wed, 21 Oct 2015 07:28:00 GMT"]
         let stored = try #require(CachedData.Metadata(headers: first, received: Self.now))
@@ -236,7 +237,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect(byDate.refreshed(by: expires, received: later)?.lifetime == 3600)
     }
 
-    /// RFC 9111 section 4.3.4: a 304 about another answer confirms nothing.
+    /// RFC 9111 section 4.3.4: a 304 with another validator does not confirm the entry.
     @Test func aRevalidationMustBeAboutTheEntry() throws {
         let stored = try #require(CachedData.Metadata(headers: ["etag": "\"1\""]))
         for tag in ["\"1\"", "W/\"1\"", ""] { #expect(stored.isConfirmed(by: ["etag": tag])) }
@@ -254,7 +255,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         #expect(stored.refreshed(by: ["cache-control": "private"]) == nil)
     }
 
-    /// What is made of an original that lay in the cache for a while is as old as that.
+    /// A rendition made from a cached original inherits the original's age.
     @Test func aRenditionIsAsOldAsItsOriginal() throws {
         var original = try #require(CachedData.Metadata(headers: ["cache-control": "max-age=60", "age": "5"]))
         original.stored = 1000

@@ -4,7 +4,8 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Headers that would hold libvips for longer than a render may take, or take gibibytes, are refused before it opens them.
+/// A header that would keep libvips busy for longer than a render may take, or would take gibibytes, is refused before
+/// libvips opens it.
 @Suite(.timeLimit(.minutes(2))) struct HeaderBoundsTests {
     private func code(_ data: Data, _ engine: any RenderEngine = VipsEngine()) async -> ImagePipeline.Error.Code? {
         let renderer = Self.renderer(engine)
@@ -26,28 +27,28 @@ import Testing
 
     // MARK: - JPEG
 
-    /// A JPEG with so many empty segments before its own.
+    /// A JPEG with `count` empty segments before its own.
     private func jpeg(_ count: Int, _ segment: [UInt8]) throws -> Data {
         let image = try TestPicture.plain(8, 8, [200, 100, 50])
         let picture = try #require(ImageEncoders.Vips(format: .jpeg).encode(image))
         return picture.prefix(2) + Data((0..<count).flatMap { _ in segment }) + picture.dropFirst(2)
     }
 
-    /// Fault: twelve million of them held libjpeg for more than 25 seconds.
+    /// Fault: twelve million of them kept libjpeg busy for more than 25 seconds.
     @Test(arguments: [[0xFF, 0xE1, 0, 2], [0xFF, 0xFE, 0, 2], [0xFF, 0xFF, 0xE5, 0, 2, 7]])
     func aJPEGHasSoManySegments(_ segment: [UInt8]) async throws {
         #expect(await code(try jpeg(HeaderBounds.parts + 1, segment)) == .headerTooLarge)
         if segment.count == 4 { #expect(await code(try jpeg(HeaderBounds.parts - 100, segment)) == nil) }
     }
 
-    /// Fault: a hundred thousand between two scans of a progressive one took libjpeg 17 seconds.
+    /// Fault: a hundred thousand segments between two scans of a progressive JPEG took libjpeg 17 seconds.
     @Test func segmentsBetweenScansAreCountedToo() {
         let begin = Data([0xFF, 0xD8, 0xFF, 0xDA, 0, 2, 1, 2, 0xFF, 0, 3])
         let segments = Data((0...HeaderBounds.parts).flatMap { _ in [0xFF, 0xE1, 0, 2] as [UInt8] })
         #expect(TestPipeline.thrownCode { try HeaderBounds.check(begin + segments, .jpeg) } == .headerTooLarge)
     }
 
-    /// Neither restarts, nor 0xFF among the data, nor what is behind the end.
+    /// Restart markers, 0xFF bytes in the data and bytes after the end do not count as segments.
     @Test func whatIsNoSegmentIsNotCounted() throws {
         let begin = Data([0xFF, 0xD8, 0xFF, 0xDA, 0, 2])
         let data = Data((0...HeaderBounds.parts).flatMap { _ in [0xFF, 0, 0xFF, 0xD3, 0xFF, 0xFF, 0, 9] as [UInt8] })
@@ -80,7 +81,7 @@ import Testing
         return Data("RIFF".utf8) + little(chunks.count, 4) + chunks
     }
 
-    /// Fault: libwebp looks for each frame from the first one on: 200,000 took more than 25 seconds.
+    /// Fault: libwebp searches for each frame from the first one on: 200,000 frames took more than 25 seconds.
     @Test func aWebPHasSoManyFrames() async throws {
         #expect(await code(try webp(HeaderBounds.parts - 1)) == .headerTooLarge, "two chunks come before them")
         #expect(await code(try webp(300)) == nil)
@@ -92,7 +93,7 @@ import Testing
         Data(little(data.count, 4).reversed()) + Data(name.utf8) + data + Data(count: 4)
     }
 
-    /// Fault: 7 MB of texts grew to more than a GiB, before any memory was admitted.
+    /// Fault: 7 MB of text chunks inflated to more than a GiB, before any memory was admitted.
     @Test func theTextsOfAPNGGrowToSoMuch() async {
         let signature = TestPipeline.png.prefix(8)
         let text = chunk("zTXt", Data("a\0\0".utf8) + Data(count: 8000))
@@ -110,7 +111,7 @@ import Testing
 
     // MARK: - Any bytes
 
-    /// Half of a header, and nonsense in the place of lengths, are for libvips to complain about.
+    /// Truncated headers and nonsense lengths are left to libvips to report.
     @Test(arguments: [AssetType.jpeg, .webp, .png, .gif, .avif]) func nothingIsReadBeyondTheEnd(_ type: AssetType)
         throws
     {
@@ -124,7 +125,7 @@ import Testing
 
     // MARK: - Time
 
-    /// Reads a header until it is let go.
+    /// An engine that reads a header until it is released.
     private struct Crawling: RenderEngine {
         let begun = OneShot<Void>()
         let end = DispatchSemaphore(value: 0)
@@ -151,7 +152,7 @@ import Testing
         }
     }
 
-    /// What is not bounded here is seen by the watchdog, which does not wait for a picture to be decoded.
+    /// Headers that are not bounded here are caught by the watchdog, which also covers probing.
     @Test func aHeaderThatTakesLongIsARenderUnderWay() async throws {
         let engine = Crawling()
         let renderer = Self.renderer(engine)

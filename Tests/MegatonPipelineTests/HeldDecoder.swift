@@ -2,15 +2,15 @@ import Foundation
 
 @testable import MegatonPipeline
 
-/// Makes previews of anything, each when a test lets it.
+/// Makes previews of any bytes; each waits for `release()`.
 final class HeldDecoder: ImageDecoding {
-    /// The bytes of each preview that has been begun.
+    /// The byte count of each preview that was started.
     let begun = TestLog<Int>()
-    /// The bytes of each picture.
+    /// The byte count of each decoded image.
     let decoded = TestLog<Int>()
     private let places = DispatchSemaphore(value: 0)
 
-    /// Lets one preview go on.
+    /// Lets one preview continue.
     func release() { places.signal() }
 
     func decode(_ data: Data) throws -> ImageContainer {
@@ -18,7 +18,7 @@ final class HeldDecoder: ImageDecoding {
         return try TestPipeline.container()
     }
 
-    /// It does not even say that it is one.
+    /// The container's `isPreview` is not set.
     func decodePartiallyDownloadedData(_ data: Data) -> ImageContainer? {
         begun.append(data.count)
         places.wait()

@@ -4,7 +4,7 @@ import MegatonPipeline
 import MegatonTestSupport
 import Synchronization
 
-/// A loader whose answers wait until a test lets them go.
+/// A loader whose responses wait until a test releases them.
 final class HeldLoader: DataLoading {
     private struct Load {
         let request: URLRequest
@@ -30,7 +30,7 @@ final class HeldLoader: DataLoading {
     private let body: Data
     private let state: Mutex<State>
 
-    /// - Parameter isHeld: false for one that answers at once, on a thread of its own.
+    /// - Parameter isHeld: false if it responds at once, on a thread of its own.
     init(_ body: Data = TestPipeline.png, isHeld: Bool = true) {
         self.body = body
         state = Mutex(State(isHeld: isHeld))
@@ -58,7 +58,7 @@ final class HeldLoader: DataLoading {
         }
     }
 
-    /// A part of a load's body.
+    /// Sends a part of a load's body.
     func send(_ chunk: Data, of number: Int = 0) {
         let load = state.withLock { state in
             defer { state.loads[number].hasSent = true }
@@ -68,7 +68,7 @@ final class HeldLoader: DataLoading {
         load.receive(chunk, response)
     }
 
-    /// Ends a load, with its body unless parts of it were sent or it fails.
+    /// Ends a load. Sends the body first, unless parts of it were sent or the load fails.
     func finish(_ number: Int, error: (any Error)? = nil) {
         if error == nil, !state.withLock({ $0.loads[number].hasSent }) { send(body, of: number) }
         let load = state.withLock { state in
@@ -78,7 +78,7 @@ final class HeldLoader: DataLoading {
         if !load.isOver { load.complete(error) }
     }
 
-    /// Ends all loads; later ones answer at once.
+    /// Ends all loads; later ones are answered at once.
     func release() {
         let count = state.withLock { state in
             state.isHeld = false

@@ -5,7 +5,8 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What a delegate's token has opened is not for whoever asks next, unless the origin or the request says so.
+/// A response that a delegate's token gave access to is not reused for other requests, unless the origin or the request
+/// allows it.
 @Suite(.timeLimit(.minutes(2))) struct HiddenFieldsTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let control: String
@@ -39,7 +40,8 @@ import Testing
         }
     }
 
-    /// Asks twice, as two workers that share a cache. Renditions end when what they were made of is stored.
+    /// Loads twice, as two workers that share a cache. Renditions end after the originals they were made from are
+    /// stored.
     private func askTwice(_ request: ImageRequest, delegate: TestDelegate?) async throws {
         for _ in 0..<2 {
             let worker = PipelineProbe(cache, delegate: delegate).pipeline
@@ -47,7 +49,7 @@ import Testing
         }
     }
 
-    /// H3: what a delegate makes another question is answered for that request alone.
+    /// H3: the response to a request that a delegate made conditional or partial answers only that request.
     @Test(arguments: ["Range", "if-none-match", "If-Range"])
     func aConditionThatADelegateAddsIsSeen(_ name: String) {
         let known = URLRequest(url: TestPipeline.url)
@@ -59,7 +61,7 @@ import Testing
         #expect(HiddenFields(sent: posted, known: known, scope: nil).isExclusive)
     }
 
-    // Fault: an answer that a delegate's token had opened was kept for all (RFC 9111 sections 3.5 and 4.1).
+    // Fault: a response that a delegate's token gave access to was stored for all (RFC 9111 sections 3.5 and 4.1).
     @Test(arguments: [
         Case(control: "max-age=60", isKept: false),
         Case(control: "public, max-age=60", isKept: true),
@@ -69,7 +71,7 @@ import Testing
         Case(control: "public, max-age=60", vary: "Accept", isKept: true),
         Case(control: "public, max-age=60", vary: "Accept, AUTHORIZATION", isKept: false),
         Case(control: "public, max-age=60", vary: "Authorization", scope: "alice", isKept: true),
-        // The scope says who, and not in which language.
+        // The scope stands for the credentials, but not for the language.
         Case(control: "public, max-age=60", vary: "Accept-Language", scope: "alice", isKept: false),
     ])
     func whatATokenHasOpened(_ rule: Case) async throws {
@@ -98,7 +100,7 @@ import Testing
         }
     }
 
-    /// Who shares the scope shares the answer, and nobody else.
+    /// Requests share a response only within one scope.
     @Test func aScopeIsNotOthers() async throws {
         try await OriginServer.run(responding: site(Case(control: "max-age=60", isKept: true))) {
             (origin) async throws in

@@ -12,7 +12,7 @@ import Testing
         "items-20k.avif": [.headerTooLarge],
     ]
 
-    /// Each within two seconds, though libheif took gigabytes, half a minute or its own life for some.
+    /// Each takes at most two seconds, although some crashed libheif, or took gigabytes or half a minute there.
     @Test(.enabled(if: Hostile.isThere, "the hostile files are not there; set MEGATON_HOSTILE"))
     func handMadeFilesAreRenderedOrRefused() async throws {
         for name in Hostile.names(["avif", "heic"]) {
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    /// Whatever is missing, the rest is refused with a reason and without libheif's help.
+    /// A file that is cut anywhere is refused with a reason, before libheif reads it.
     @Test func filesCutShortAnywhereAreRefused() throws {
         var file = TestHEIF.plain(try TestHEIF.Picture(64, 64))
         file.items[0].id = 5
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    /// The reason of a refusal, and not libheif's.
+    /// The error gives the limit as the reason, and not libheif's message.
     @Test func limitsAreTheReasonOfSizesThatLibheifRefuses() async throws {
         let large = TestHEIF.coded(
             "av01",
@@ -93,13 +93,13 @@ import Testing
         #expect(await TestPipeline.code { try await TestHEIF.render(large.data()) } == .sideTooLong)
     }
 
-    /// Real files are as they were.
+    /// Real files are not affected.
     @Test(.enabled(if: Corpus.isThere, "the corpus is not there; set MEGATON_CORPUS"))
     func realFilesAreNotRefused() throws {
         let names = FileManager.default.enumerator(atPath: Corpus.path("edge"))?.compactMap { $0 as? String } ?? []
         var count = 0
         for name in names.sorted() {
-            // Folders are among the names.
+            // Folders are among the names too.
             guard let data = try? Corpus.data("edge/\(name)"), let type = AssetType(data), type.isHEIF else { continue }
             count += 1
             #expect(TestHEIF.error(data) == nil, "\(name)")
@@ -109,7 +109,7 @@ import Testing
 
     // MARK: - Time
 
-    /// Says that a header is fine, at any time.
+    /// Accepts any header.
     private struct Quick: RenderEngine {
         func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
             ImageProbe(type: type, width: 8, height: 8, bands: 3, frames: 1, orientation: 1, isProgressive: false)
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    /// Fault: a header took 36 s of a render that may take 30, and the job was done.
+    /// Fault: a header took 36 s of a render that may take 30 s, and the job ended as done.
     @Test func theHeaderHasTheTimeOfTheRender() async {
         func code(_ time: Duration) async -> ImagePipeline.Error.Code? {
             var limits = RenderLimits()

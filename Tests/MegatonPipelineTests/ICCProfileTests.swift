@@ -40,7 +40,7 @@ import Testing
         #expect(!mono.isRGB && !mono.isSRGB)
     }
 
-    /// No length and no place in it is trusted.
+    /// No length and no offset in the profile is trusted.
     @Test func damageIsNoProfileOrNotSRGB() {
         let good = TestProfile.profile(curve: TestProfile.table(16, Self.srgb))
         for length in 0..<good.count { #expect(ICCProfile(Array(good.prefix(length)))?.isSRGB != true, "\(length)") }

@@ -1,17 +1,17 @@
 import Foundation
 import MegatonPipeline
 
-/// What a picture looks like, in a line: its size, its mean colour, and a perceptual hash on white and on black, which
-/// differ where it is transparent.
+/// The look of an image in one line: its size, its mean color, and a perceptual hash on white and on black, which
+/// differ if the image is transparent.
 ///
-/// The hash has a bit for each of the 64 lowest frequencies (DCT) of a grey 32x32 thumbnail: it survives other rounding
-/// and another resampler, but not another picture. It is blind to brightness, hence the colour. Computed without libvips,
-/// which is what is tested.
+/// The hash has a bit for each of the 64 lowest frequencies (DCT) of a gray 32x32 thumbnail: it survives other rounding
+/// and another resampler, but not another image. It ignores brightness, hence the mean color. It is computed without
+/// libvips, the subject of the tests.
 struct ImageHash: Hashable, CustomStringConvertible {
     let width: Int
     let height: Int
     let bands: Int
-    /// Red, green and blue, on white.
+    /// Mean of red, green and blue, on white.
     let mean: [Int]
     let onWhite: UInt64
     let onBlack: UInt64
@@ -25,7 +25,7 @@ struct ImageHash: Hashable, CustomStringConvertible {
         onBlack = image.hasAlpha ? Self.hash(Self.thumbnail(pixels, image, background: 0).grey) : onWhite
     }
 
-    /// Reads `description`.
+    /// Parses `description`.
     init?(_ text: String) {
         let parts = text.split(separator: " ")
         guard parts.count == 4 else { return nil }
@@ -47,12 +47,12 @@ struct ImageHash: Hashable, CustomStringConvertible {
         return "\(width)x\(height)x\(bands) \(colour) \(hex(onWhite)) \(hex(onBlack))"
     }
 
-    /// How many of the 64 bits differ, on the background where more do.
+    /// How many of the 64 bits differ, on the background on which more do.
     func distance(to other: ImageHash) -> Int {
         max((onWhite ^ other.onWhite).nonzeroBitCount, (onBlack ^ other.onBlack).nonzeroBitCount)
     }
 
-    /// Of the same size, and not to be told apart by eye.
+    /// Whether the images have the same size and look the same to the eye.
     func looksLike(_ other: ImageHash) -> Bool {
         (width, height, bands) == (other.width, other.height, other.bands) && distance(to: other) <= 5
             && zip(mean, other.mean).allSatisfy { abs($0 - $1) <= 3 }
@@ -62,7 +62,7 @@ struct ImageHash: Hashable, CustomStringConvertible {
 
     private static let side = 32
 
-    /// Each of the 32x32 parts' mean of the pixels that begin in it; of small pictures the pixel that is there.
+    /// The mean of the pixels that begin in each of the 32x32 parts; in small images the one pixel that is there.
     private static func thumbnail(
         _ pixels: [UInt8],
         _ image: PlatformImage,
@@ -114,7 +114,7 @@ struct ImageHash: Hashable, CustomStringConvertible {
                 frequencies.append(sum / Double(side * side))
             }
         }
-        // The first is the mean. What is almost nothing has no sign to speak of: it counts as nothing.
+        // The first is the mean. The sign of an almost zero frequency is noise, so such a frequency counts as zero.
         frequencies[0] = 0
         let median = frequencies.sorted()[32]
         return frequencies.enumerated().reduce(0) { bits, item in

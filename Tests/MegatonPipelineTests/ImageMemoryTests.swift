@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Images are decoded when there is memory for them.
+/// Images are decoded once there is memory for them.
 @Suite(.timeLimit(.minutes(2))) struct ImageMemoryTests {
     private let png = TestPipeline.png
     private let cost: RenderCost
@@ -26,12 +26,12 @@ import Testing
         #expect(budget.counts.bytesInUse == 0)
     }
 
-    // Fault: an image held its place while it waited for memory, and a rendition its memory while it waited for a place.
+    // Fault: an image held its slot while it waited for memory, and a rendition its memory while it waited for a slot.
     @Test func imagesAndRenditionsDoNotWaitForEachOther() async throws {
         let rendition = Rendition(width: 8)
         let plan = try RenderPlan(probing: png, .png, [rendition], VipsEngine(), RenderLimits())
         let cost = RenderCost(bytes: max(cost.bytes, plan.cost.bytes), isDear: false)
-        // One of the two at a time.
+        // Room for only one of the two at a time.
         let budget = MemoryBudget(bytes: cost.bytes)
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) {
             $0.memoryBudget = budget
@@ -45,7 +45,7 @@ import Testing
         budget.give(cost)
         #expect(try await image.size == PixelSize(width: 16, height: 8))
         #expect(try await renditions.count == 1)
-        // An answer is told before its place is free again: who waits for it must not wait for that.
+        // A result is delivered before its slot is free again, so that callers need not wait for the slot.
         while pipeline.renders.runningCount > 0, !Task.isCancelled { await Task.yield() }
         #expect(budget.counts.bytesInUse == 0)
     }
@@ -74,7 +74,7 @@ import Testing
         #expect(await image?.image.size == PixelSize(width: 16, height: 8))
     }
 
-    // Fault: whoever left while a kept picture was being decoded had it thrown away.
+    // Fault: when a caller canceled while a cached image was decoded, the entry was removed.
     @Test(arguments: [[], ["step"]]) func whatIsKeptStaysWhereNobodyWaits(_ steps: [String]) async throws {
         let probe = PipelineProbe {
             $0.makeImageDecoder = nil

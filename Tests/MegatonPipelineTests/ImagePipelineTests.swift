@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    // B 7: cancelling one of two leaves the other one's work alone.
+    // B 7: canceling one of two requests does not affect the other.
     @Test func aFollowerKeepsTheWorkOfALeaderThatWasCancelled() async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in

@@ -31,7 +31,7 @@ import Testing
         )
     }
 
-    // 1.8 basicScenario: a prefetched picture is there for who asks later.
+    // 1.8 basicScenario: a prefetched image is in memory for later requests.
     @Test func whatIsPrefetchedIsInMemory() async throws {
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
@@ -63,7 +63,7 @@ import Testing
         #expect(loader.requests.count == 1)
     }
 
-    // 1.8: what is in memory is skipped. It is told, and nothing is left to do.
+    // 1.8: images in memory are skipped, and reported as complete.
     @Test func whatIsInMemoryIsSkipped() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
@@ -76,7 +76,7 @@ import Testing
         #expect(loader.requests.count == 0)
     }
 
-    // 1.8: start and stop need not balance.
+    // 1.8: starts and stops need not balance.
     @Test func oneStopEndsTwoStarts() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -93,7 +93,7 @@ import Testing
         #expect(outcomes.count == 0)
     }
 
-    // 1.8: a stop leaves what somebody else wants.
+    // 1.8: a stop does not cancel work that another request shares.
     @Test func aStopLeavesOthersAlone() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -107,7 +107,7 @@ import Testing
         #expect(loader.cancels.count == 0)
     }
 
-    // 1.8: stop before start means no work at all.
+    // 1.8: a stop before the start of the work means no work at all.
     @Test func whatIsStoppedBeforeItBeginsDoesNoWork() async {
         let delegate = TestDelegate()
         let loader = HeldLoader(isHeld: false)
@@ -124,7 +124,7 @@ import Testing
         #expect(outcomes.values == ["b done"])
     }
 
-    // What is started again after a stop is begun again.
+    // A request can be started again after a stop.
     @Test func aStopIsNotForEver() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -140,7 +140,7 @@ import Testing
         #expect(outcomes.values == ["a done"])
     }
 
-    // 1.8: pause finishes what runs and holds the rest.
+    // 1.8: pausing lets running work finish and holds the rest.
     @Test func aPauseHoldsWhatHasNotBegun() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -159,7 +159,7 @@ import Testing
         #expect(loader.paths == ["a", "b"])
     }
 
-    // 1.8: the prefetcher's priority takes the place of the request's.
+    // 1.8: the prefetcher's priority replaces the request's.
     @Test func requestsHaveThePrefetchersPriority() async {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(), delegate: delegate)
@@ -169,7 +169,7 @@ import Testing
         #expect(delegate.created.values[0].request.priority == .low)
     }
 
-    // 1.8: a change of the priority reaches what has not begun.
+    // 1.8: a change of the priority applies to waiting requests.
     @Test func aChangedPriorityReachesWhatHasNotBegun() async {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false), delegate: delegate)
@@ -182,7 +182,7 @@ import Testing
         #expect(delegate.created.values.map(\.request.priority) == [.high])
     }
 
-    // 1.8: and what is under way.
+    // 1.8: and to running ones.
     @Test func aChangedPriorityReachesWhatIsUnderWay() async {
         let delegate = TestDelegate()
         let loader = HeldLoader()
@@ -196,7 +196,7 @@ import Testing
         await completions.wait(for: 1)
     }
 
-    // 1.8: the disk is a destination where nothing is decoded; the bytes are there for who asks later.
+    // 1.8: with the disk as destination nothing is decoded, and the bytes are cached for later requests.
     @Test func theDataCacheIsFilledWithoutDecoding() async throws {
         let decodes = TestLog<Void>()
         let registry = ImageDecoderRegistry(limits: RenderLimits(), types: AssetType.supported)
@@ -219,7 +219,7 @@ import Testing
         #expect(loader.requests.count == 1)
     }
 
-    // 1.8: didComplete is called once when nothing is left. #167: each item says how it went.
+    // 1.8: didComplete is called once when nothing is left. #167: each item reports its result.
     @Test func eachItemSaysHowItWent() async {
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader)

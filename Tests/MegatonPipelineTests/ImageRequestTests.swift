@@ -12,7 +12,7 @@ import Testing
 
     // MARK: - The request itself
 
-    // 1.2 no. 13: each of its forms, and what they are by default.
+    // 1.2 no. 13: each initializer, and its defaults.
     @Test func aRequestIsMadeOfAURL() {
         let request = ImageRequest(url: TestPipeline.url)
         #expect(request.url == TestPipeline.url)
@@ -30,7 +30,7 @@ import Testing
         #expect(ImageRequest(id: "one", data: { Data() }).url == nil)
     }
 
-    // 1.2 no. 13: a URL that is nil is refused when it is loaded, not before.
+    // 1.2 no. 13: a nil URL is refused when it is loaded, not before.
     @Test func noURLIsRefusedWhenItIsLoaded() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -41,7 +41,7 @@ import Testing
         #expect(loader.requests.count == 0)
     }
 
-    // 1.2 no. 13: a value.
+    // 1.2 no. 13: a request is a value.
     @Test func aCopyIsOfItsOwn() {
         let request = ImageRequest(url: TestPipeline.url)
         var copy = request
@@ -57,7 +57,7 @@ import Testing
         #expect(copy.imageID == "http://example.com/a")
     }
 
-    // 1.2 no. 19: options are apart from each other.
+    // 1.2 no. 19: options are distinct.
     @Test func optionsAreApart() {
         let all: [ImageRequest.Options] = [
             .disableMemoryCacheReads, .disableMemoryCacheWrites, .disableDiskCacheReads, .disableDiskCacheWrites,
@@ -69,7 +69,7 @@ import Testing
         #expect(!reload.contains(.disableDiskCacheWrites))
     }
 
-    // What a URL signs with is not for messages.
+    // Signatures and other secrets in a URL do not appear in descriptions.
     @Test func aDescriptionKeepsSecrets() {
         let request: ImageRequest = "https://user:word@example.com/a?token=secret&width=3"
         #expect("\(request)".contains("https://example.com/a?…"))
@@ -77,7 +77,7 @@ import Testing
         #expect(!"\(request)".contains("word"))
     }
 
-    // 1.2 no. 16, K3: what has one name is one download, and one picture in memory, whatever its URL.
+    // 1.2 no. 16, K3: requests with the same image ID share one download and one image in memory, whatever their URLs.
     @Test func oneNameIsOneSource() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
@@ -104,7 +104,7 @@ import Testing
         #expect(await TestPipeline.code { try await pipeline.data(for: request) } == .dataIsEmpty)
     }
 
-    // B 43: what a closure throws is `.dataLoadingFailed`, unless it says more itself.
+    // B 43: an error thrown by a closure becomes `.dataLoadingFailed`, unless it is an `ImagePipeline.Error`.
     @Test func aClosureThatThrows() async {
         let pipeline = TestPipeline.make(HeldLoader())
         let data = ImageRequest(id: "data", data: { throw Broken() })
@@ -124,7 +124,7 @@ import Testing
         #expect(await TestPipeline.code { try await pipeline.data(for: request) } == .dataTooLarge)
     }
 
-    // B 43: the closure is called once for all who want its id at the same time, whatever they make of it.
+    // B 43: a closure is called once for all concurrent requests with its ID, whatever they make from its bytes.
     @Test func aClosureIsCalledOnceForAll() async throws {
         let calls = TestLog<Void>()
         let gate = TaskTestGate()
@@ -142,7 +142,8 @@ import Testing
         small.thumbnail = ImageRequest.ThumbnailOptions(maxPixelSize: 4)
         let tasks = [first] + [request, processed, small].map { pipeline.imageTask(with: $0) }
         let data = Task { try await pipeline.data(for: request).data }  // Awaited below.
-        // Four tasks, and the processed one's step: it would begin anew if the plain one had ended before it came.
+        // Four tasks, and the step of the processed one. If the plain one ended before that step had joined, the
+        // closure would be called again.
         while pipeline.images.subscriberCount < 5 || pipeline.originals.subscriberCount < 3, !Task.isCancelled {
             await Task.yield()
         }
@@ -155,7 +156,7 @@ import Testing
         #expect(try await first.response.cacheType == nil)
     }
 
-    // 1.2 no. 14: a closure takes one of the places for fetches, unless it skips them.
+    // 1.2 no. 14: a closure takes a fetch slot, unless its request skips the queue.
     @Test func aClosureWaitsForAPlace() async throws {
         let gate = TaskTestGate()
         let png = png
@@ -176,7 +177,7 @@ import Testing
         _ = try await (first.image, waiting.image)
     }
 
-    // 1.2 no. 14: cancelling cancels the closure's task.
+    // 1.2 no. 14: canceling cancels the closure's task.
     @Test func cancellingReachesAClosure() async {
         let gate = TaskTestGate()
         let pipeline = TestPipeline.make(HeldLoader())
@@ -192,7 +193,7 @@ import Testing
         #expect(await TestPipeline.code { try await task.image } == .cancelled)
     }
 
-    // 1.2 no. 15: a picture of a closure is processed, and is no original.
+    // 1.2 no. 15: an image from a closure is processed, and is not stored as an original.
     @Test func aPictureOfAClosureIsProcessed() async throws {
         let cache = MemoryDataCache()
         let pipeline = TestPipeline.make(HeldLoader()) { $0.dataCache = cache }

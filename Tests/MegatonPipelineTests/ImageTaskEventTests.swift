@@ -13,7 +13,7 @@ import Testing
         await events.reduce(into: []) { $0.append($1.text) }
     }
 
-    // 1.1 no. 11: created, started, progress, finished; of the delegate and of each stream.
+    // 1.1 no. 11: created, started, progress, finished; for the delegate and for each stream.
     @Test func eventsComeInTheirOrder() async throws {
         let loader = HeldLoader()
         let delegate = TestDelegate()
@@ -34,7 +34,7 @@ import Testing
         #expect(task.currentProgress.fraction == 1)
     }
 
-    // K10, Nuke 14 (#916): who comes late is told the progress and the end.
+    // K10, Nuke 14 (#916): a late subscriber receives the latest progress and the result.
     @Test func whoComesLateIsToldWhatIsKnown() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -50,7 +50,7 @@ import Testing
         #expect(await texts(task.events) == ["\(total)/\(total)", "finished"])
     }
 
-    // K10: also of a failure.
+    // K10: also if the task has failed.
     @Test func whoComesLateIsToldAFailure() async {
         let pipeline = TestPipeline.make(HeldLoader())
         let task = pipeline.imageTask(with: url)
@@ -67,7 +67,7 @@ import Testing
         #expect(ImageTask.Progress(completed: 15, total: 10).fraction == 1)
     }
 
-    // 1.1 no. 9: the streams of progress and of previews have what is theirs, and end with the task.
+    // 1.1 no. 9: the streams of progress and of previews deliver their own events only, and end with the task.
     @Test func streamsHaveTheirPart() async throws {
         let task = ImageTask(id: 1, request: ImageRequest(url: url))
         let response = ImageResponse(container: try TestPipeline.container(), request: task.request)
@@ -85,7 +85,7 @@ import Testing
         #expect(await texts(events) == ["1/2", "preview", "preview", "finished"])
     }
 
-    // 1.1 no. 11: what a delegate causes while it is told follows what it is told.
+    // 1.1 no. 11: an event that an observer causes while it handles another is delivered after that one.
     @Test func whatAnObserverCausesFollows() async {
         let log = TestLog<String>()
         let task = ImageTask(id: 1, request: ImageRequest(url: url)) { task, event in
@@ -98,7 +98,7 @@ import Testing
         #expect(await TestPipeline.code { try await task.response } == .cancelled)
     }
 
-    // 1.1 no. 11: from many threads, the end is still the last that is told, and once.
+    // 1.1 no. 11: with events from many threads the end is still delivered last, and once.
     @Test func theEndIsTheLastThatIsTold() async {
         for _ in 0..<50 {
             let log = TestLog<String>()
@@ -119,7 +119,7 @@ import Testing
 
     // MARK: - Priorities
 
-    // B 14, B 24 in a pipeline: a raised priority reaches the fetches that wait for a place.
+    // B 14, B 24 in a pipeline: a raised priority reaches fetches that wait for a slot.
     @Test func aRaisedPriorityReachesTheQueue() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader) { $0.fetchConcurrency = 1 }
@@ -158,7 +158,7 @@ import Testing
 
     // MARK: - Metrics
 
-    // #960 of Nuke 14: what a task has cost.
+    // #960 of Nuke 14: metrics of a task.
     @Test func metricsTellWhatATaskHasCost() async throws {
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }

@@ -26,7 +26,7 @@ import Testing
         while pipeline.images.count > 0, !Task.isCancelled { await Task.yield() }
     }
 
-    // B 32: cancelFromTaskCreated. Nothing is begun.
+    // B 32: cancelFromTaskCreated. No work is started.
     @Test func aDelegateMayCancelATaskThatItIsShown() async {
         let loader = HeldLoader()
         let delegate = TestDelegate { $0.created = { $0.cancel() } }
@@ -44,14 +44,14 @@ import Testing
         }
     }
 
-    // B 32: also while it is told that the task has started.
+    // B 32: also while the delegate handles the start of the task.
     @Test func aDelegateMayCancelATaskThatHasJustStarted() async {
         let pipeline = TestPipeline.make(HeldLoader(), delegate: HastyDelegate())
         #expect(await TestPipeline.code { try await pipeline.image(for: url) } == .cancelled)
         #expect(pipeline.images.count == 0 && pipeline.tasks.count == 0)
     }
 
-    // B 32: cancelling while bytes come cancels the loader.
+    // B 32: canceling while bytes arrive cancels the loader.
     @Test func cancellingCancelsTheLoad() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -91,7 +91,7 @@ import Testing
         #expect(delegate.events.count == count)
     }
 
-    // 1.1 no. 3: cancelling the Swift task that waits cancels the image task, also for others who wait.
+    // 1.1 no. 3: canceling a Swift task that waits cancels the image task, also for other waiters.
     @Test func cancellingOneWhoWaitsCancelsTheTask() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -105,7 +105,7 @@ import Testing
         await loader.cancels.wait(for: 1)
     }
 
-    // B 7 with image tasks: what another one wants goes on.
+    // B 7 with image tasks: work that another task shares goes on.
     @Test func cancellingOneOfTwoLeavesTheLoadAlone() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -121,7 +121,7 @@ import Testing
 
     // MARK: - Lifetime
 
-    // B 35: taskIsRemovedWhen…, for each way to end.
+    // B 35: taskIsRemovedWhen…, for each way in which a task ends.
     @Test func noTaskIsLeftBehindHoweverItEnds() async throws {
         let delegate = TestDelegate()
         let loader = HeldLoader(isHeld: false)
@@ -133,7 +133,7 @@ import Testing
         let local: @Sendable () async throws -> Data = { Data("no picture".utf8) }
         _ = try await pipeline.image(for: url)
         _ = try await pipeline.image(for: url)
-        // It is kept behind the answer.
+        // The entry is stored after the response is delivered.
         while await !pipeline.cache.containsData(for: ImageRequest(url: url)), !Task.isCancelled { await Task.yield() }
         let fromDisk = ImageRequest(url: url, options: .disableMemoryCacheReads)
         #expect(try await pipeline.imageTask(with: fromDisk).response.cacheType == .disk)
@@ -156,7 +156,7 @@ import Testing
         while pipeline.images.count > 0, !Task.isCancelled { await Task.yield() }
     }
 
-    // B 35: startedEventIsDeliveredBeforeFinishedOnMemoryCacheHit. The hit is there before the task is handed out.
+    // B 35: startedEventIsDeliveredBeforeFinishedOnMemoryCacheHit. The hit is found before the task is returned.
     @Test func aMemoryHitHasStartedToo() async throws {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(), delegate: delegate) { $0.imageCache = ImageCache() }
@@ -206,7 +206,7 @@ import Testing
         }
     }
 
-    // 1.7: nil is `.processingFailed`; an error too, and says which processor.
+    // 1.7: nil from a processor is `.processingFailed`; so is a thrown error, and the error names the processor.
     @Test func aProcessorThatGivesNothing() async {
         struct Broken: Error {}
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false))
@@ -223,7 +223,7 @@ import Testing
         }
     }
 
-    // 1.1 no. 13: a loader's own error.
+    // 1.1 no. 13: an error of the loader's own type.
     @Test func aLoaderThatFails() async {
         struct Broken: Error {}
         let loader = HeldLoader()
@@ -238,7 +238,7 @@ import Testing
 
     // MARK: - The shared pipeline
 
-    // 1.1 no. 1: `ImagePipeline.shared` is one until another one is set.
+    // 1.1 no. 1: `ImagePipeline.shared` stays the same until another one is set.
     @Test func theSharedPipelineCanBeSet() {
         let before = ImagePipeline.shared
         defer { ImagePipeline.shared = before }

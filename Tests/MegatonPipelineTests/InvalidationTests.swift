@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// B 36 for what is no image task: bytes, renditions, prefetches.
+/// B 36 for calls other than image tasks: bytes, renditions, prefetches.
 @Suite(.timeLimit(.minutes(2))) struct InvalidationTests {
     private typealias Call = @Sendable (ImagePipeline, ImageRequest) async throws -> Void
 
@@ -22,7 +22,7 @@ import Testing
         // Each is awaited below.
         let waiting = (0..<2).map { _ in Task { await TestPipeline.code { try await call(pipeline, request) } } }
         await loader.requests.wait(for: 1)
-        // Both share the load: the second one would begin another if the first one had left before it came.
+        // Both share the load: if the first ended before the second had joined, the second would start another.
         let waits = name == "renditions" ? { pipeline.groups.subscriberCount } : { pipeline.originals.subscriberCount }
         while waits() < 2, !Task.isCancelled { await Task.yield() }
         #expect(pipeline.tasks.callCount == 2)
@@ -33,7 +33,7 @@ import Testing
         #expect(loader.requests.count == 1 && pipeline.tasks.callCount == 0)
     }
 
-    /// A call that has ended is nothing to be cancelled, however it ended.
+    /// A call that has ended is no longer tracked, however it ended.
     @Test(arguments: ["data", "renditions", "prefetch"]) func noCallIsLeftBehind(_ name: String) async throws {
         let call = try #require(Self.calls[name])
         let loader = HeldLoader()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// The short way to a JPEG's header: what it tells is what libvips tells.
+/// The fast parser of JPEG headers agrees with libvips.
 @Suite struct JPEGHeaderTests {
     private static let jpeg = Result { try TestPicture.jpeg(24, 16) }
 
@@ -12,7 +12,7 @@ import Testing
         try #require(JPEGHeader(data)).probe
     }
 
-    /// Without the planes, which libvips does not tell.
+    /// Compares without the planes, which libvips does not report.
     private func expectAgreement(_ data: Data, _ what: Comment) throws {
         guard var ours = JPEGHeader(data)?.probe else { return }
         ours.planes = nil
@@ -25,7 +25,7 @@ import Testing
         var count = 0
         for name in all.sorted() {
             guard let data = try? Corpus.data(name), AssetType(data) == .jpeg else { continue }
-            // What libvips refuses is refused later here: decoding finds the same damage.
+            // Files that libvips refuses are refused here later: decoding finds the same damage.
             guard (try? VipsEngine().probe(data, type: .jpeg)) != nil else { continue }
             try expectAgreement(data, "\(name)")
             if JPEGHeader(data) != nil { count += 1 }
@@ -62,7 +62,7 @@ import Testing
         try expectAgreement(data, "\(sampling)")
     }
 
-    /// Libvips is asked then.
+    /// Unusual headers are left to libvips.
     @Test func whatIsUnusualIsLeftAlone() throws {
         let jpeg = try Self.jpeg.get()
         let exif = TestJPEG.exif(orientation: 6)
@@ -111,7 +111,7 @@ import Testing
         #expect(probe.hasRGBProfile && probe.planes != nil)
     }
 
-    /// Only colours of sRGB can be passed on as they are.
+    /// Only sRGB colors can be passed on unchanged.
     @Test func otherColoursHaveNoPlanes() throws {
         let wide = try probe(TestJPEG.inserting(TestJPEG.profile(Data(TestProfile.p3)), into: Self.jpeg.get()))
         #expect(wide.hasRGBProfile && wide.planes == nil)
@@ -119,7 +119,7 @@ import Testing
         #expect(usual.planes == .s444)
     }
 
-    /// Who calls the components R, G and B, and says nothing else of them, means it: so libjpeg reads them.
+    /// Components named R, G and B without further information are taken as RGB, as libjpeg does.
     @Test func componentsAreWhatTheyAreCalled() throws {
         let usual = TestJPEG.removing(0xE0, from: try Self.jpeg.get())
         let named = try Self.named(Array("RGB".utf8), usual)
@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    /// With other names for its three components.
+    /// The same JPEG with other IDs for its three components.
     private static func named(_ names: [UInt8], _ jpeg: Data) throws -> Data {
         var jpeg = jpeg
         let frame = start(of: jpeg)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Several sizes of one decode: the small ones are made of the larger ones, and look like those that are made alone.
+/// Several sizes from one decode: small ones are made from larger ones, and look like those that are made alone.
 @Suite(.timeLimit(.minutes(2))) struct LadderTests {
     private static let probe = ImageProbe(
         type: .png,
@@ -16,7 +16,7 @@ import Testing
         isProgressive: false
     )
 
-    /// From large to small, with pairs of the same size, and what reads its picture more than once.
+    /// From large to small, with pairs of the same size, and fits that read the image more than once.
     private static let wanted = [
         Rendition(name: "tiny", width: 17, height: 13, fit: .fill, format: .png),
         Rendition(name: "large", width: 160, height: 160, format: .png),
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    /// All frames have their rungs: each shows its own grey.
+    /// Each frame has its own pyramid: each shows its own gray.
     @Test(arguments: [Rendition.Format.gif, .webp]) func framesStayApart(_ format: Rendition.Format) throws {
         let wanted = [20, 160, 70, 33].map { Rendition(width: $0, format: .webp, lossless: true, animated: true) }
         let data = try TestPicture.animation(200, 100, frames: 4, as: format)
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    /// What is kept for others is bounded, however many sizes there are.
+    /// The memory for intermediate levels is bounded, however many sizes there are.
     @Test func rungsAreTogetherNoLargerThanTheirBase() {
         let plan = RenderPlan(Self.probe, (64...1280).reversed().map { Rendition(width: $0) })
         let pass = plan.passes[0]

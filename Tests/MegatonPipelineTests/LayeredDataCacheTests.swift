@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Layers of caches: one question to each layer, promotion, and what must not be promoted.
+/// Layers of caches: one lookup in each layer, promotion, and entries that must not be promoted.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct LayeredDataCacheTests {
     private let upper = Layer()
     private let middle = Layer()
@@ -55,7 +55,8 @@ import Testing
         #expect(upper.entries.isEmpty, "asking is no reading")
     }
 
-    /// What a look-up has found in a lower layer is old when it is replaced, removed, or all is, before it comes up.
+    /// An entry found in a lower layer is outdated if it is replaced or removed, or all are removed, before its
+    /// promotion.
     @Test(arguments: ["store", "remove", "remove all"]) func whatIsOldIsNotPromoted(change: String) async {
         lower.entries["a"] = one
         let found = lower.holdAnswers()
@@ -73,7 +74,7 @@ import Testing
         #expect(await cache.cachedData(for: "a") == expected)
     }
 
-    /// The other way round: a change that comes while something is being promoted has the last word.
+    /// The other way round: a change that arrives during a promotion wins.
     @Test(arguments: ["store", "remove", "remove all"]) func aChangeComesAfterAPromotion(change: String) async {
         lower.entries["a"] = one
         let storing = upper.holdStores()
@@ -87,7 +88,7 @@ import Testing
             default: await cache.removeAll()
             }
         }
-        // The removal of everything waits for nobody; changes of the key wait for the promotion.
+        // `removeAll` does not wait; changes of the key wait for the promotion.
         if change == "remove all" { await changing.value }
         upper.release()
         #expect(await read == one)
@@ -102,7 +103,7 @@ import Testing
         #expect(await !cache.containsData(for: "a"))
     }
 
-    /// A conformance as one writes it for Nuke: synchronous, two methods.
+    /// A conformance as written for Nuke: two synchronous methods.
     @Test func aCacheMadeForNukeIsALayer() async {
         let cache = LayeredDataCache([MemoryDataCache(), Plain()])
         await cache.storeData(one, for: "a")
@@ -128,7 +129,7 @@ import Testing
         await withTaskGroup(of: Void.self) { group in
             for task in 0..<6 {
                 group.addTask {
-                    // Each has its own keys, and so knows what they are.
+                    // Each task has its own keys, so it knows their values.
                     for step in 0..<200 {
                         let key = "\(task)-\(step % 10)"
                         await cache.storeData(.filled(step), for: key)
@@ -145,7 +146,7 @@ import Testing
     }
 }
 
-/// A layer that notes what it is asked, and can be held before it answers.
+/// A layer that records its calls, and can be held before it answers.
 private final class Layer: DataCaching {
     private struct State {
         var entries: [String: Data] = [:]
@@ -163,7 +164,8 @@ private final class Layer: DataCaching {
 
     var log: [String] { state.withLock { $0.log } }
 
-    /// Answers wait for `release`, with what they have found already. The value comes when one does.
+    /// Holds an answer, which has already been looked up, until `release`. The returned value resolves once one is
+    /// held.
     func holdAnswers() -> Answer<Void> { hold(gets: true) }
     func holdStores() -> Answer<Void> { hold(gets: false) }
 
@@ -181,7 +183,7 @@ private final class Layer: DataCaching {
         for answer in waiting { answer.give(()) }
     }
 
-    /// The first one is held, those after it pass.
+    /// The first call is held, later ones pass.
     private func pass(gets: Bool) async {
         let (reached, answer) = state.withLock { state -> (Answer<Void>?, Answer<Void>) in
             let answer = Answer<Void>()

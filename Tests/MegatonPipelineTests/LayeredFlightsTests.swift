@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Copies of a shared cache's entries: how long they answer, and what ends them.
+/// Near-cache copies of a shared cache's entries: how long they are used, and what invalidates them.
 @Suite(.timeLimit(.minutes(2))) struct LayeredFlightsTests {
     private let clock = ManualClock()
     private let local = CountingDataCache()
@@ -18,7 +18,7 @@ import Testing
         let clock = clock
         let time = TimeSource(clock, date: clock.date)
         flights = LayeredFlights(local, over: shared, trust: .seconds(60), time: time)
-        // Times of changes and of looks are to differ.
+        // Times of changes and of lookups must differ.
         clock.advance(by: .seconds(1))
     }
 
@@ -93,7 +93,7 @@ import Testing
         #expect(await found() == nil && local.entries.isEmpty)
     }
 
-    /// A leader that was taken for dead comes late: there is another's entry by then.
+    /// A leader that had lost its lease finishes late: another leader's entry is already stored.
     @Test func whatTheSharedCacheRefusesIsNotCopied() async {
         shared.entries[key] = two
         shared.refuses = true
@@ -104,14 +104,14 @@ import Testing
         #expect(await found() == two.data)
     }
 
-    /// Without the shared cache everybody leads, and has its own copies.
+    /// Without the shared cache every caller leads, and stores its own copies.
     @Test func whatIsLedWithoutALockIsCopied() async {
         shared.refuses = true
         await flights.finish([(FlightLead(key: key, token: nil), one)])
         #expect(await found() == one.data)
     }
 
-    /// Read before the deletion, and here after it.
+    /// The entry is read before the deletion, and arrives after it.
     @Test(arguments: [true, false]) func whatIsOnItsWayIsNotCopied(byOthers: Bool) async {
         shared.entries[key] = one
         shared.duringLook = { [shared, flights, key, clock] in
@@ -129,7 +129,7 @@ import Testing
         #expect(await found() == nil)
     }
 
-    /// Who has waited wants what the flight has brought.
+    /// A waiter asks the shared cache, because it wants the result of the flight.
     @Test func whoHasWaitedAsksTheSharedCache() async {
         shared.entries[key] = one
         #expect(await found() == one.data)
@@ -168,7 +168,7 @@ import Testing
         #expect(trust.isTrusted("x", seen: later) && trust.isTrusted("3", seen: later))
     }
 
-    /// What a pipeline without a shared cache has left on the disk was never in one.
+    /// Entries that a pipeline without a shared cache left on the disk are not copies of a shared cache's entries.
     @Test func whatIsNoCopyIsNotUsed() async {
         await LocalFlights(cache: local).store(one, for: key)
         #expect(await found() == nil)
@@ -191,7 +191,8 @@ import Testing
         #expect(shared.looks == 2)
     }
 
-    // Fault: each pipeline, and each change of a configuration, was told for as long as the shared one lived.
+    // Fault: observers of pipelines and of changed configurations stayed registered as long as the shared coordinator
+    // lived.
     @Test func whoIsGoneIsToldNothing() {
         let shared = SharedFlights()
         var pipeline: ImagePipeline? = ImagePipeline {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Each limit at its edge: just under it passes, just over it fails with a code of its own.
+/// Each limit at its edge: just under it passes, just over it fails with its own error code.
 @Suite(.timeLimit(.minutes(2))) struct LimitTests {
     private func render(
         _ rendition: Rendition,
@@ -42,7 +42,7 @@ import Testing
         #expect(await render(rendition, Self.small) { $0.bands = 3 } == .tooManyBands)
     }
 
-    /// Fault: a library user could ask for any canvas, and got it.
+    /// Fault: a library user could ask for a canvas of any size, and got it.
     @Test func aCanvasForTheAskingHasTheOutputLimits() async {
         let fault = Rendition(width: 12_000, height: 12_000, fit: .contain, format: .png)
         #expect(await render(fault, Self.small) == .outputTooLarge)
@@ -63,7 +63,7 @@ import Testing
         #expect(await render(rendition, Self.small) { $0.outputSide = 39 } == .outputTooLarge)
     }
 
-    /// A thin strip that has to be covered would be scaled to a giant first.
+    /// Covering a square with a thin strip would scale the strip to a giant first.
     @Test func whatIsMadeOnTheWayHasLimitsToo() async {
         let strip = TestImage.png(width: 4, height: 400) { _, _ in (9, 9, 9, 255) }
         let cover = Rendition(width: 80, height: 80, fit: .cover, format: .png, enlarge: true)
@@ -89,7 +89,7 @@ import Testing
         for rendition in bad { #expect(await render(rendition, Self.small) == .renderFailed) }
     }
 
-    /// libheif has limits of its own, and says no more than that the file is bad.
+    /// libheif has limits of its own, and only reports that the file is bad.
     @Test func aSizeThatTheCodecRefusesIsALimitToo() async {
         func avif(_ width: UInt32, _ height: UInt32) -> Data {
             func big(_ number: UInt32) -> Data { withUnsafeBytes(of: number.bigEndian) { Data($0) } }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// The limits of loads and of waiting: at each one's edge, and as they are by default.
+/// The limits of loads and of waits, at their edges and with their default values.
 @Suite(.timeLimit(.minutes(2))) struct LoadLimitTests {
     private let body = Data((0..<5000).map { UInt8(truncatingIfNeeded: $0) })
 
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    /// Whatever the loader lets through, and where there is none.
+    /// The pipeline's limit applies whatever limit the loader has, and to sources without a loader.
     @Test func aPipelinesOwnLimitIsForAllSources() async throws {
         let directory = try TestDirectory()
         let file = URL(fileURLWithPath: try directory.write(body, to: "a.bin"))
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test func aHeaderMayHaveWhatTheLimitSays() async throws {
-        // The status line and the fields that a server adds by itself have room between the two.
+        // The 1 KiB between the two covers the status line and the fields that a server adds by itself.
         let sizes = ["/fits": CurlExchange.headerLimit - 1024, "/not": CurlExchange.headerLimit + 1]
         try await OriginServer.run(answer: { path in
             let fields = (0..<16).map { ("X-\($0)", String(repeating: "a", count: sizes[path, default: 0] / 16 - 8)) }
@@ -78,7 +78,7 @@ import Testing
 
     // MARK: - Waiting
 
-    /// All is being made elsewhere, for ever.
+    /// A coordinator under which every result is being made elsewhere, forever.
     private struct BusyElsewhere: FlightCoordinating {
         func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
             keys.map { .wait(FlightWait(key: $0, remaining: 10)) }

@@ -4,7 +4,7 @@ import Synchronization
 
 @testable import MegatonPipeline
 
-/// What one load said, in its order, and whether it kept the contract of ``DataLoading``.
+/// The callbacks of one load, in order, and whether they conform to the contract of ``DataLoading``.
 final class LoadProbe: Sendable {
     struct State {
         var chunks: [Data] = []
@@ -101,7 +101,7 @@ final class LoadProbe: Sendable {
 }
 
 extension DataLoader {
-    /// One that may connect to loopback.
+    /// A loader that may connect to loopback.
     static func local(_ change: (inout Configuration) -> Void = { _ in }) -> DataLoader {
         var configuration = Configuration()
         configuration.addressPolicy.allowsPrivate = true

@@ -3,7 +3,7 @@ import Synchronization
 
 @testable import MegatonPipeline
 
-/// Remembers what a loader's delegate is told.
+/// Records the loads reported to a loader's delegate.
 final class LoadWatch: DataLoader.Delegate {
     struct Load: Sendable {
         let url: URL

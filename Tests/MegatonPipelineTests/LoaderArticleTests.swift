@@ -4,7 +4,7 @@ import MegatonPipeline
 import MegatonTestSupport
 import Testing
 
-/// The code of the article Loading that needs no other library, run.
+/// Runs the code of the article Loading that needs no other library.
 @Suite(.timeLimit(.minutes(2))) struct LoaderArticleTests {
     private let image = TestImage.quarters(width: 16, height: 16)
     private let configuration = {

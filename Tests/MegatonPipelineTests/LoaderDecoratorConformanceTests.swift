@@ -4,7 +4,7 @@ import MegatonPipelineTesting
 import MegatonTestSupport
 import Testing
 
-/// The decorators keep the contract of `DataLoading` where the loader beneath does.
+/// The decorators conform to `DataLoading` if the loader beneath does.
 @Suite(.timeLimit(.minutes(2))) struct LoaderDecoratorConformanceTests {
     @Test(arguments: DataLoadingConformance.Check.allCases)
     func retryingConforms(_ check: DataLoadingConformance.Check) async throws {
@@ -21,7 +21,7 @@ import Testing
         )
     }
 
-    /// A body that breaks off leaves what had come of it in the recording of its failure; replaying is another matter.
+    /// A truncated body is recorded together with its failure; replaying is tested elsewhere.
     @Test(arguments: DataLoadingConformance.Check.allCases)
     func recordingConforms(_ check: DataLoadingConformance.Check) async throws {
         let directory = try TestDirectory()

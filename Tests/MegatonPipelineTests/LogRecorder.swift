@@ -1,7 +1,7 @@
 import Logging
 import Synchronization
 
-/// Keeps what is logged.
+/// Stores log lines.
 final class LogRecorder: LogHandler {
     private let lines = Mutex<[String]>([])
 

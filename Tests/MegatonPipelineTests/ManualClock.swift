@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A clock that stands still until it is told how much time has passed.
+/// A clock that stands still until a test advances it.
 final class ManualClock: Clock {
     struct Instant: InstantProtocol {
         var offset: Duration = .zero
@@ -28,7 +28,7 @@ final class ManualClock: Clock {
     var now: Instant { state.withLock { $0.now } }
     var minimumResolution: Duration { .nanoseconds(1) }
 
-    /// Nanoseconds since 1970; the clock began in 2020.
+    /// Nanoseconds since 1970; the clock starts in 2020.
     @Sendable func date() -> Int64 {
         let (seconds, attoseconds) = now.offset.components
         return (1_577_836_800 + seconds) * 1_000_000_000 + attoseconds / 1_000_000_000
@@ -57,7 +57,7 @@ final class ManualClock: Clock {
         for watcher in watchers { watcher.resume() }
     }
 
-    /// Lets time pass, and wakes whose time has come.
+    /// Advances the clock, and resumes the sleepers that are due.
     func advance(by duration: Duration) {
         let woken = state.withLock { state in
             state.now = state.now.advanced(by: duration)
@@ -68,7 +68,7 @@ final class ManualClock: Clock {
         for continuation in woken { continuation.resume() }
     }
 
-    /// Returns when so many sleep at the same time.
+    /// Returns once `count` tasks sleep at the same time.
     func waitForSleepers(_ count: Int) async {
         await withCheckedContinuation { continuation in
             let isDone = state.withLock { state in
@@ -80,7 +80,7 @@ final class ManualClock: Clock {
         }
     }
 
-    /// Returns when somebody sleeps, and says for how long at the least.
+    /// Returns once a task sleeps, with the shortest time that any has left.
     func sleeper() async -> Duration {
         await waitForSleepers(1)
         return state.withLock { state in

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Holds threads until so many of them are here.
+/// A barrier: holds threads until a given number of them have arrived.
 final class Meeting: Sendable {
     private let group = DispatchGroup()
 

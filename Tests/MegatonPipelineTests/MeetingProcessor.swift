@@ -1,6 +1,6 @@
 @testable import MegatonPipeline
 
-/// Ends when others of its kind have begun.
+/// Ends once other processors of the same meeting have started.
 struct MeetingProcessor: ImageProcessing {
     let meeting: Meeting
 

@@ -4,12 +4,12 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Who may go on when memory is short.
+/// The order in which waiters get memory when it is short.
 @Suite(.timeLimit(.minutes(1))) struct MemoryBudgetTests {
     private func cheap(_ bytes: Int) -> RenderCost { RenderCost(bytes: bytes, isDear: false) }
     private func dear(_ bytes: Int) -> RenderCost { RenderCost(bytes: bytes, isDear: true) }
 
-    /// Starts a task that takes memory, and returns once it waits or has it.
+    /// Starts a task that acquires memory, and returns once it waits or has it.
     private func start(_ budget: MemoryBudget, _ cost: RenderCost, _ done: @escaping @Sendable () -> Void = {}) async
         -> Task<ImagePipeline.Error.Code?, Never>
     {
@@ -115,7 +115,7 @@ import Testing
         #expect(MemoryBudget.process.bytes <= max(512 << 20, MachineMemory.limit / 2))
     }
 
-    /// Fault: in a container of 1 GiB on a large machine decoded images might have had 768 MiB.
+    /// Fault: in a container of 1 GiB on a large machine, decoded images could take 768 MiB.
     @Test func decodedImagesHaveAPartOfWhatThereIs() {
         #expect(ImageCache.defaultCostLimit(of: 1 << 30) == (1 << 30) / 100 * 15)
         #expect(ImageCache.defaultCostLimit(of: 64 << 30) == 768 << 20)

@@ -50,7 +50,7 @@ import Testing
         cache.set("one", for: 1)
         cache.set("4", for: 4)
         #expect((1...4).filter(cache.contains) == [1, 3, 4])
-        // It is the last in line by then; what makes it outlive another one that came later is the use.
+        // It is the last in line by now; only the use keeps it longer than an entry that was added later.
         for key in 5...6 { cache.set("\(key)", for: key) }
         #expect((1...6).filter(cache.contains) == [1, 5, 6])
         #expect(cache.value(for: 1) == "one")
@@ -65,7 +65,7 @@ import Testing
         #expect(!cache.contains(1))
     }
 
-    /// B 57: the time to live of the cache, one of the entry's own, and what has expired.
+    /// B 57: the cache's time to live, an entry's own, and expired entries.
     @Test func entriesLiveAsLongAsTheyShould() {
         let cache = cache()
         cache.set("for ever", for: 1)
@@ -122,7 +122,7 @@ import Testing
         #expect(cache.totalCount == 1 && cache.value(for: 2) == "2")
     }
 
-    /// Thousands of steps against the same thing written down plainly.
+    /// Thousands of steps, checked against a plain model.
     @Test(arguments: [1, 2, 3] as [UInt64]) func itDoesWhatClockSays(seed: UInt64) {
         var random = SeededGenerator(seed: seed)
         let cache = Cache<Int, Int>(costLimit: 40, countLimit: 12, time: TimeSource(clock))
@@ -172,7 +172,7 @@ import Testing
         }
     }
 
-    // MARK: - As a cache of data
+    // MARK: - As a data cache
 
     @Test func itKeepsData() async {
         let cache: any DataCaching = MemoryDataCache(costLimit: 100, clock: clock)

@@ -1,9 +1,9 @@
 import Foundation
 import MegatonTestSupport
 
-/// A real moto_server, which speaks like S3, on a loopback port of its own, ended with the object.
+/// A real moto_server, which emulates S3, on its own loopback port. It ends with the object.
 ///
-/// It checks signatures, as AWS does, after the few requests that make a user with a key and a bucket.
+/// It checks signatures as AWS does, after the few requests that create a user with a key and a bucket.
 final class MotoServer: Sendable {
     static let program: String? = {
         let paths = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
@@ -11,7 +11,7 @@ final class MotoServer: Sendable {
     }()
 
     let url: URL
-    /// Of the user.
+    /// The user's access key.
     let keyID: String
     let secret: String
     static let bucket = "megaton-test"
@@ -29,7 +29,7 @@ final class MotoServer: Sendable {
             environment: ["INITIAL_NO_AUTH_ACTION_COUNT": "4"]
         )
         let address = "http://127.0.0.1:\(port)"
-        // curl asks until it listens; there is nothing else to wait for.
+        // curl retries until the server listens; it has no other signal.
         _ = try await curl(["--retry", "100", "--retry-connrefused", "--retry-delay", "1", "\(address)/moto-api/"])
         _ = try await iam(address, "CreateUser&UserName=u")
         let answer = try await iam(address, "CreateAccessKey&UserName=u")
@@ -52,7 +52,7 @@ final class MotoServer: Sendable {
     }
 
     private static func iam(_ address: String, _ action: String) async throws -> String {
-        // moto tells services apart by the scope of the signature, which it does not check yet.
+        // moto routes requests to services by the scope of the signature, which it does not check yet at this point.
         let scope =
             "AWS4-HMAC-SHA256 Credential=none/20260101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=0"
         return try await curl(["-H", "Authorization: \(scope)", "-d", "Action=\(action)", address])
@@ -70,7 +70,7 @@ final class MotoServer: Sendable {
         return String(text[start.upperBound..<end.lowerBound])
     }
 
-    /// Ends it and waits for its end.
+    /// Kills the server and waits for its end.
     func stop() async {
         process.send(SIGKILL)
         _ = await process.ending()

@@ -1,13 +1,13 @@
 import Foundation
 import MegatonTestSupport
 
-/// A real nginx with TLS and HTTP/2 on a loopback port of its own, ended with the object.
+/// A real nginx with TLS and HTTP/2 on its own loopback port. It ends with the object.
 final class NginxProcess: Sendable {
     static let program = "/usr/sbin/nginx"
     static var isThere: Bool { FileManager.default.isExecutableFile(atPath: program) }
 
     let port: Int
-    /// The server's certificate, for `pictures.test`, which is its own authority.
+    /// The server's self-signed certificate, for the host name that the tests use.
     let certificate: String
     private let directory: TestDirectory
     private let process: ProgramUnderTest
@@ -16,10 +16,10 @@ final class NginxProcess: Sendable {
         let errors: String
     }
 
-    /// Starts it and waits until it listens.
+    /// Starts nginx and waits until it listens.
     ///
     /// - Parameters:
-    ///   - files: by their names.
+    ///   - files: contents by file name.
     ///   - settings: lines of its `server` block.
     static func start(files: [String: Data], settings: [String] = []) async throws -> NginxProcess {
         let directory = try TestDirectory()
@@ -41,7 +41,7 @@ final class NginxProcess: Sendable {
             program: program,
             arguments: ["-p", path, "-e", "\(path)/error.log", "-c", file]
         )
-        // Written when it listens.
+        // nginx writes this file once it listens.
         try await directory.waitForFile(named: "nginx.pid")
         return NginxProcess(port, certificate, directory, process)
     }
@@ -70,7 +70,7 @@ final class NginxProcess: Sendable {
 
     func url(_ path: String, host: String = "pictures.test") -> URL { URL(string: "https://\(host):\(port)\(path)")! }
 
-    /// Ends it and waits for its end.
+    /// Kills the server and waits for its end.
     func stop() async {
         process.send(SIGKILL)
         _ = await process.ending()

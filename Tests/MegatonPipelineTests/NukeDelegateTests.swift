@@ -4,11 +4,11 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// N1: delegates as they are written for Nuke 12 and 13.2 are heard.
+/// N1: delegates written for Nuke 12 and 13.2 are called.
 @Suite(.timeLimit(.minutes(2))) struct NukeDelegateTests {
     private let image = TestImage.quarters(width: 64, height: 64)
 
-    /// Forbids to store, in both spellings of the closure.
+    /// Forbids storing, in both spellings of the closure.
     private final class Plain: ImagePipeline.Delegate {
         func willCache(
             data: Data,
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// Shows a placeholder in the place of what was decoded.
+    /// Replaces the decoded image with a placeholder.
     private final class Decompressing: ImagePipeline.Delegate {
         let isOn: Bool
         let asked = TestLog<ImageRequest>()

@@ -12,7 +12,7 @@ import Testing
 
     // MARK: - willLoadData
 
-    // B 42: willLoadDataCanModifyRequest; of images, bytes and renditions.
+    // B 42: willLoadDataCanModifyRequest; for images, bytes and renditions.
     @Test func aRequestCanBeChangedBeforeItIsSent() async throws {
         let loader = HeldLoader(isHeld: false)
         let delegate = TestDelegate {
@@ -32,11 +32,11 @@ import Testing
         try await pipeline.prefetch(ImageRequest(url: TestPipeline.url("prefetch")))
         let sent = loader.requests.values.map { $0.value(forHTTPHeaderField: "Authorization") }
         #expect(sent == ["Bearer image", "Bearer data", "Bearer rendition", "Bearer prefetch"])
-        // 1.1 no. 4: bytes have no events.
+        // 1.1 no. 4: requests for bytes have no events.
         #expect(delegate.created.count == 1)
     }
 
-    // B 42: willLoadDataThrowingCancelsWithDataLoadingFailed. The place is given back.
+    // B 42: willLoadDataThrowingCancelsWithDataLoadingFailed. The slot is released.
     @Test func whatItThrowsIsDataLoadingFailed() async throws {
         let loader = HeldLoader(isHeld: false)
         let delegate = TestDelegate {
@@ -54,7 +54,7 @@ import Testing
         #expect(loader.paths == ["b"])
     }
 
-    // B 42: willLoadDataIsNotCalledForCustomDataFetch, nor for what is local.
+    // B 42: willLoadDataIsNotCalledForCustomDataFetch, nor for local sources.
     @Test func itIsNotAskedAboutClosuresAndLocalSources() async throws {
         let png = TestPipeline.png
         let directory = try TestDirectory()
@@ -73,7 +73,7 @@ import Testing
         #expect(delegate.loads.count == 0)
     }
 
-    // B 34: cancellationDuringWillLoadDataPreventsDataLoading; the place is free again.
+    // B 34: cancellationDuringWillLoadDataPreventsDataLoading; the slot is released.
     @Test func cancellingMeanwhilePreventsTheLoad() async throws {
         let gate = TaskTestGate()
         let loader = HeldLoader(isHeld: false)
@@ -95,7 +95,7 @@ import Testing
         while pipeline.originals.fetches.runningCount > 0, !Task.isCancelled { await Task.yield() }
     }
 
-    // B 42 with B 4: once for all who want the same, and for nobody who finds it in a cache.
+    // B 42 with B 4: called once for all requests that share a download, and not at all for a cache hit.
     @Test func itIsAskedOnceForEachLoad() async throws {
         let loader = HeldLoader()
         let delegate = TestDelegate()
@@ -106,14 +106,14 @@ import Testing
         await loader.requests.wait(for: 1)
         loader.release()
         for task in tasks { _ = try await task.response }
-        // It is kept behind the answer.
+        // The entry is stored after the response is delivered.
         while await !pipeline.cache.containsData(for: ImageRequest(url: url)), !Task.isCancelled { await Task.yield() }
         _ = try await pipeline.data(for: url)
         _ = try await pipeline.image(for: url)
         #expect(delegate.loads.count == 1)
     }
 
-    // A token is no way around the rules for URLs.
+    // A delegate that changes the URL cannot bypass the URL policy.
     @Test func anotherURLMustBeAllowedToo() async {
         let loader = HeldLoader(isHeld: false)
         let delegate = TestDelegate { $0.willLoad = { _, _ in URLRequest(url: URL(fileURLWithPath: "/etc/passwd")) } }
@@ -125,7 +125,7 @@ import Testing
         #expect(loader.requests.count == 0)
     }
 
-    // MARK: - Parts of a pipeline
+    // MARK: - Components chosen by the delegate
 
     // 1.9: dataLoader(for:).
     @Test func eachRequestMayHaveALoaderOfItsOwn() async throws {
@@ -138,7 +138,7 @@ import Testing
         #expect(special.paths == ["b"])
     }
 
-    // 1.9: imageCache(for:), where nil is none.
+    // 1.9: imageCache(for:); nil means no cache.
     @Test func aRequestMayHaveNoMemoryCache() async throws {
         let cache = ImageCache()
         let delegate = TestDelegate { $0.keepsInMemory = false }
@@ -147,7 +147,7 @@ import Testing
         #expect(cache.totalCount == 0)
     }
 
-    // 1.9: cacheKey(for:) is the name in memory, of whatever URL.
+    // 1.9: cacheKey(for:) is the key in memory, whatever the URL.
     @Test func aDelegateMayNameWhatIsKept() async throws {
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader, delegate: TestDelegate { $0.cacheKey = "one" }) {
@@ -158,7 +158,7 @@ import Testing
         #expect(loader.requests.count == 1)
     }
 
-    // 1.9: all events of all tasks, each of them created first.
+    // 1.9: all events of all tasks, each starting with `created`.
     @Test func itIsToldOfEachTask() async throws {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false), delegate: delegate)

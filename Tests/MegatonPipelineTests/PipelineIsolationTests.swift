@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Nobody holds up anybody else.
+/// Slow work of one pipeline or image does not delay others.
 @Suite(.timeLimit(.minutes(2))) struct PipelineIsolationTests {
     private let image = TestImage.quarters(width: 64, height: 64)
 
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    // K 8: neither a slow cache nor a full queue of one pipeline holds up another.
+    // K 8: neither a slow cache nor a full queue of one pipeline delays another pipeline.
     @Test func aSlowPipelineHoldsUpNoOther() async throws {
         try await run { (origin) async throws in
             let probes = (0..<3).map { _ in PipelineProbe { $0.fetchConcurrency = 1 } }
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    // K 9: decoders of one pipeline, which Nuke runs one after the other.
+    // K 9: decodes of one pipeline run in parallel; Nuke runs them one after the other.
     @Test func picturesAreDecodedSideBySide() async throws {
         let meeting = Meeting(2)
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) {
@@ -65,7 +65,7 @@ import Testing
         for task in ["a", "b"].map({ pipeline.imageTask(with: TestPipeline.url($0)) }) { _ = try await task.response }
     }
 
-    /// What is left out is in the metrics of whoever asked for it, and the log has a line of its beginning.
+    /// A skipped cache write is counted in the metrics of its task, and a series of them is logged once, at its start.
     @Test func whatIsNotKeptIsCountedAndLoggedOnce() async throws {
         try await run { (origin) async throws in
             let (meeting, log) = (Meeting(2), LogRecorder())
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    // K 9: what is kept behind the answers has a limit, beyond which it is left out.
+    // K 9: cache writes after responses have a limit; further ones are skipped.
     @Test func fewWaitToBeEncoded() async throws {
         try await run { (origin) async throws in
             let meeting = Meeting(2)

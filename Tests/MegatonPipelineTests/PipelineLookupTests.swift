@@ -11,7 +11,8 @@ import Testing
         try await OriginServer.run(answer: { [image] _ in .image(image) }, body)
     }
 
-    // B 55: two processors, the original in a data cache: a look at memory for each step, and one for all at the cache.
+    // B 55: two processors, the original in a data cache: one memory lookup for each step, one data-cache lookup for
+    // all.
     @Test func theOriginalIsFoundInOneLook() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -27,7 +28,7 @@ import Testing
         }
     }
 
-    // B 55, K 4, N3: a miss is one look for all: steps, the original and the beginning of its download.
+    // B 55, K 4, N3: a miss is one lookup for all: steps, the original and its partial download.
     @Test func aMissIsOneLookForAll() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
@@ -41,7 +42,7 @@ import Testing
         }
     }
 
-    // N3: also of bytes, with and without processors, and where only what is kept is wanted.
+    // N3: the same for bytes, with and without processors, and for requests that allow only cached data.
     @Test func aMissOfBytesIsOneLook() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -57,7 +58,7 @@ import Testing
         }
     }
 
-    // N3: a look that began before the bytes came is not the last word.
+    // N3: a lookup that started before the bytes arrived is repeated.
     @Test func aLookThatIsTooOldIsRepeated() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.imageCache = nil }
@@ -72,7 +73,7 @@ import Testing
         }
     }
 
-    // N3: what earlier loads have noted, in a bounded place.
+    // N3: keys of loads that have ended, in a bounded table.
     @Test func endsAreRememberedForAWhile() {
         let ends = RecentEnds(limit: 2)
         let keys = (0..<4).map { CacheKey(.original, ["\($0)"]) }
@@ -86,7 +87,7 @@ import Testing
         #expect(!ends.hasEnded(keys[3], since: ends.mark))
     }
 
-    // B 55: what is in memory is not looked for anywhere else.
+    // B 55: an image in memory is looked up nowhere else.
     @Test func aHitInMemoryIsOneLook() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -103,7 +104,7 @@ import Testing
         }
     }
 
-    // B 55: who does not want a cache asked has none asked.
+    // B 55: a request that disables a cache does not look it up.
     @Test func noCacheIsAskedForWhoWantsNone() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()

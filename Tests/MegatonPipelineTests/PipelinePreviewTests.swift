@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Previews on their way through a pipeline.
+/// Delivery of previews through a pipeline.
 @Suite(.timeLimit(.minutes(2))) struct PipelinePreviewTests {
     private let request = ImageRequest(url: TestPipeline.url)
     private let size = PixelSize(width: 320, height: 240)
@@ -12,7 +12,7 @@ import Testing
 
     init() throws { scans = try TestPicture.scans(of: TestPicture.jpeg(320, 240, progressive: true)) }
 
-    /// Policies for a decoder of one's own: any bytes can be shown.
+    /// Preview policies for custom decoders: any bytes may be previewed.
     private let shows = TestDelegate { $0.previewPolicy = { _ in .incremental } }
 
     // MARK: - Events
@@ -40,7 +40,7 @@ import Testing
         #expect(events == ["1 created", "1 started"] + shown + ["1 finished"])
     }
 
-    /// Does something on each preview that a task is sent.
+    /// Runs an action on each preview event of a task.
     private final class Reaction: ImagePipeline.Delegate {
         let action = TaskTestBox<@Sendable () -> Void>({})
 
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    // N6: a chunk that comes in answer to a preview is shown too, also behind a processor.
+    // N6: a chunk that arrives while a preview is delivered is previewed too, also with a processor.
     @Test(arguments: [false, true]) func aChunkInAnswerToAPreviewIsShown(_ isProcessed: Bool) async throws {
         let delegate = Reaction()
         let probe = PreviewProbe(scans, delegate: delegate)
@@ -84,7 +84,7 @@ import Testing
         #expect(try await task.countPreviews(in: events) == 0)
     }
 
-    // Who loads is told for as long as somebody looks on.
+    // A load makes previews as long as at least one task wants them.
     @Test func whatIsWantedIsClaimedUntilTheTaskEnds() async throws {
         let probe = PreviewProbe(scans)
         let wanted = { probe.pipeline.originals.previews.contains(OriginalLoadKey(request)) }
@@ -125,7 +125,7 @@ import Testing
         let probe = PreviewProbe(scans)
         let counts = TaskTestBox<[String: Int]>([:])
         var request = request
-        // The second one makes a container of its own, which does not say that it is a preview.
+        // The second one returns a new container, without the preview flag.
         request.processors = [.resize(width: 32), CountingProcessor(id: "a", counts: counts)]
         let task = await probe.begin(request)
         var previews = task.previews.makeAsyncIterator()
@@ -167,7 +167,8 @@ import Testing
 
     // MARK: - Decoding
 
-    // One decoder sees all that comes of a download, and the picture itself; what comes while it is busy is left out.
+    // One decoder gets all partial data of a download and the final image; data that arrives while it is busy is
+    // skipped.
     @Test func oneIsDecodedAtATimeByOneDecoder() async throws {
         let decoder = HeldDecoder()
         let made = TestLog<Bool>()
@@ -215,7 +216,7 @@ import Testing
         #expect(decoder.begun.count == 1)
     }
 
-    // A decoder of one's own may forget to say so.
+    // A custom decoder may forget to set the flag.
     @Test func aPreviewIsCalledOne() async throws {
         let decoder = HeldDecoder()
         decoder.release()
@@ -244,7 +245,7 @@ import Testing
         for index in scans.indices.dropLast() { await probe.send(index) }
         probe.finish(from: scans.count - 1)
         #expect(try await task.countPreviews(in: events) == 0)
-        // Again when it has doubled: it may look through all of it.
+        // Asked again once the data has doubled, because the decoder may scan all of it.
         #expect(asked.values.first == scans[0].count)
         for (one, next) in zip(asked.values, asked.values.dropFirst()) { #expect(next >= one * 2) }
 
@@ -285,7 +286,7 @@ import Testing
         let probe = PreviewProbe(scans) { $0.imageCache = memory }
         var request = request
         request.processors = [.resize(width: 32)]
-        // Two who are sent the same one keep it once.
+        // Two tasks that receive the same preview store it once.
         let tasks = [await probe.begin(request), await probe.begin(request)]
         await probe.send(0)
         #expect(memory.writes.count == 1)
@@ -298,7 +299,7 @@ import Testing
     }
 
     @Test func aPreviewInMemoryIsShownAtOnce() async throws {
-        // Before they begin.
+        // Streams are created before the tasks start.
         let streams = TestLog<AsyncStream<ImageResponse>>()
         let delegate = TestDelegate { $0.created = { streams.append($0.previews) } }
         let probe = PreviewProbe(scans, delegate: delegate) { $0.imageCache = ImageCache() }

@@ -11,7 +11,7 @@ import Testing
         return probe.pipeline.imageTask(with: request)
     }
 
-    // B 14: what one of low priority waits for is hurried by one of high priority that joins.
+    // B 14: a high-priority request that joins a low-priority download raises its priority.
     @Test func whoJoinsHurriesTheDownload() async throws {
         let paths = try await FetchOrder.paths { probe, origin in
             let queue = probe.pipeline.originals.fetches

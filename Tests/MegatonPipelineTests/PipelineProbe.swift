@@ -3,7 +3,7 @@ import MegatonTestSupport
 
 @testable import MegatonPipeline
 
-/// A pipeline whose caches, decoders, processors and encoder count what they do.
+/// A pipeline whose caches, decoders, processors and encoder count their calls.
 struct PipelineProbe {
     let pipeline: ImagePipeline
     let cache: CountingDataCache
@@ -35,10 +35,10 @@ struct PipelineProbe {
 
     var decodes: Int { counts.value["decode"] ?? 0 }
     var encodes: Int { counts.value["encode"] ?? 0 }
-    /// How often each processor was applied.
+    /// Number of applications of each processor.
     var steps: [String: Int] { counts.value.filter { !["decode", "encode"].contains($0.key) } }
 
-    /// A request whose processors are steps of these names.
+    /// A request with one counting processor for each name in `steps`.
     func request(_ url: URL, _ steps: [String] = [], options: ImageRequest.Options = []) -> ImageRequest {
         ImageRequest(url: url, processors: steps.map { CountingProcessor(id: $0, counts: counts) }, options: options)
     }
@@ -46,7 +46,7 @@ struct PipelineProbe {
     func original(_ request: ImageRequest) -> String { CacheKey.original(of: request).description }
     func image(_ request: ImageRequest) -> String { pipeline.dataCacheKey(for: request).description }
 
-    /// Puts an original into the cache, as an earlier load would have.
+    /// Stores an original in the cache, as an earlier load would have.
     func keepOriginal(_ data: Data, of request: ImageRequest) async {
         await keep(data, for: .original(of: request))
     }
@@ -57,20 +57,20 @@ struct PipelineProbe {
         cache.forgetCounts()
     }
 
-    /// Returns when so many wait for images, tasks and steps.
+    /// Returns once images have `count` subscribers, tasks and steps together.
     func waitForImages(_ count: Int) async {
         while pipeline.images.subscriberCount < count, !Task.isCancelled { await Task.yield() }
     }
 
-    /// Returns when so many wait for originals.
+    /// Returns once originals have `count` subscribers.
     func waitForOriginals(_ count: Int) async {
         while pipeline.originals.subscriberCount < count, !Task.isCancelled { await Task.yield() }
     }
 
-    /// Returns when nothing is being kept behind the answers any more.
+    /// Returns once all cache writes that follow responses are done.
     func settle() async {
         while pipeline.refreshes.count > 0, !Task.isCancelled { await Task.yield() }
-        // The storing of an original has been begun by now, if it ever is.
+        // Gives the write of an original time to start, if there is one.
         for _ in 0..<100 { await Task.yield() }
     }
 }

@@ -3,7 +3,7 @@ import Foundation
 
 @testable import MegatonPipeline
 
-/// Decodes a result to look at its pixels.
+/// Decodes an encoded image for access to its pixels.
 struct PixelReader {
     let width: Int
     let height: Int
@@ -12,7 +12,7 @@ struct PixelReader {
 
     struct CannotDecode: Error {}
 
-    /// - Parameter options: of libvips' loader: `n=-1` has all frames, one below the other.
+    /// - Parameter options: options of libvips' loader: `n=-1` reads all frames, one below the other.
     init(_ data: Data, options: String = "") throws {
         try VipsRuntime.start()
         let result: (Int, Int, Int, [UInt8])? = data.withUnsafeBytes { buffer in
@@ -38,7 +38,7 @@ struct PixelReader {
         return Array(bytes[start..<(start + bands)])
     }
 
-    /// Mean difference to another picture of the same size, 0 to 255 a channel.
+    /// Mean difference from another image of the same size, 0 to 255 per channel.
     func distance(to other: PixelReader) -> Double {
         guard width == other.width, height == other.height, bands == other.bands else { return .infinity }
         let sum = zip(bytes, other.bytes).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) }

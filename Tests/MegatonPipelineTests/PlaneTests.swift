@@ -58,14 +58,14 @@ import Testing
         #expect(colour.part == .init(left: 0, top: 0, width: 400, height: 200))
     }
 
-    /// What is decoded at an eighth is as long as the source is, and not as its blocks are.
+    /// A plane that is decoded at an eighth is as long as the source, not as its blocks.
     @Test func partsOfSamplesCount() {
         let luma = Self.geometry(0, (1001, 403), Rendition(width: 100, height: 40, fit: .fill), shrink: 8)
         #expect(luma.source == PixelSize(width: 125, height: 50))
         #expect(luma.part == .init(left: 0, top: 0, width: 1001.0 / 8, height: 403.0 / 8))
     }
 
-    /// Of an odd side there is one more sample, to the right of the picture; to the left where it is mirrored afterwards.
+    /// An odd side has one more sample, at the right of the image, or at the left if the image is mirrored afterwards.
     @Test func oddSidesAreFilledUp() {
         let wanted = Rendition(width: 5, height: 4, fit: .fill)
         for index in 0...1 {
@@ -80,17 +80,17 @@ import Testing
         #expect(Self.geometry(0, (50, 40), wanted, from: .grey, to: .grey).size.width == 5)
     }
 
-    /// A cut is told of the upright picture, and made of the stored one.
+    /// A crop is given for the upright image, and applied to the stored one.
     @Test func cutsAreTurned() {
         let wanted = Rendition(width: 20, height: 20, fit: .cover, focus: .init(x: 1, y: 0.5))
-        // Stored 40x20; upright, turned by a quarter, 20x40 scaled from 80x160.
+        // Stored 40x20; upright, after a quarter turn, 20x40 scaled from 80x160.
         let plain = Self.geometry(0, (160, 80), wanted)
         #expect(plain.part == .init(left: 80, top: 0, width: 80, height: 80))
         let turned = Self.geometry(0, (160, 80), wanted, orientation: 6)
         #expect(turned.size == PixelSize(width: 20, height: 20))
         #expect(turned.part == .init(left: 40, top: 0, width: 80, height: 80))
         let top = Rendition(width: 20, height: 20, fit: .cover, gravity: .north)
-        // Upright, the top is what is stored at the left; mirrored, at the right.
+        // The upright top is stored at the left; with mirroring, at the right.
         #expect(Self.geometry(0, (160, 80), top, orientation: 6).part.left == 0)
         #expect(Self.geometry(0, (160, 80), top, orientation: 8).part.left == 80)
     }

@@ -2,13 +2,13 @@ import Foundation
 
 @testable import MegatonPipeline
 
-/// A pipeline that sends previews of a download which a test lets come piece by piece.
+/// A pipeline that delivers previews of a download whose pieces a test sends one by one.
 struct PreviewProbe {
     let loader: HeldLoader
     let pipeline: ImagePipeline
     private let pieces: [Data]
 
-    /// - Parameter pieces: of the body, scans of a progressive JPEG.
+    /// - Parameter pieces: pieces of the body, scans of a progressive JPEG.
     init(
         _ pieces: [Data],
         delegate: (any ImagePipeline.Delegate)? = nil,
@@ -23,14 +23,14 @@ struct PreviewProbe {
         }
     }
 
-    /// Begins a task, and returns when the origin has been asked.
+    /// Starts a task, and returns once the origin has been asked.
     func begin(_ request: ImageRequest = ImageRequest(url: TestPipeline.url)) async -> ImageTask {
         let task = pipeline.imageTask(with: request)
         await loader.requests.wait(for: 1)
         return task
     }
 
-    /// Sends a piece, and returns when nothing is being made of it any more.
+    /// Sends a piece, and returns once its processing has ended.
     func send(_ index: Int) async {
         loader.send(pieces[index])
         await idle()
@@ -42,7 +42,7 @@ struct PreviewProbe {
         }
     }
 
-    /// Sends what is left in one piece, and ends the download.
+    /// Sends the rest in one piece, and ends the download.
     func finish(from index: Int) {
         loader.send(pieces[index...].reduce(Data(), +))
         loader.finish(0)
@@ -52,7 +52,7 @@ struct PreviewProbe {
 extension ImageTask {
     /// Waits for the end.
     ///
-    /// - Returns: how many previews came.
+    /// - Returns: the number of previews.
     func countPreviews(in events: AsyncStream<Event>) async throws -> Int {
         _ = try await response
         return await events.reduce(into: 0) { count, event in

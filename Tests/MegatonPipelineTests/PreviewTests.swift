@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Pictures of unfinished downloads.
+/// Previews of unfinished downloads.
 @Suite(.timeLimit(.minutes(2))) struct PreviewTests {
     private func previews(
         _ data: Data,
@@ -26,14 +26,14 @@ import Testing
             #expect(preview.isPreview && preview.type == .jpeg)
             #expect(preview.image.size == PixelSize(width: 320, height: 240))
         }
-        // The last one is nearly the picture.
+        // The last one is nearly the final image.
         let whole = try ImageDecoders.Default().decode(data).image.pixels()
         let last = try #require(previews.last).image.pixels()
         let distance = zip(whole, last).reduce(0) { $0 + abs(Int($1.0) - Int($1.1)) } / whole.count
         #expect(distance < 16, "\(distance)")
     }
 
-    // Fault: a body that ended within the header of a scan could not be shown, and counted as shown.
+    // Fault: a body that ended within the header of a scan could not be decoded, and yet the scan counted as shown.
     @Test func whatEndsWithinAHeaderIsShownLater() throws {
         let scans = try TestPicture.scans(of: TestPicture.jpeg(320, 240, progressive: true))
         let decoder = ImageDecoders.Default()
@@ -43,13 +43,13 @@ import Testing
         #expect(decoder.decodePartiallyDownloadedData(scans[0] + scans[1]) != nil)
     }
 
-    // Fault: the gate was open before a preview was shown, so that the next one could be shown before it.
+    // Fault: the gate was open before a preview was delivered, so that the next one could overtake it.
     @Test func previewsAreShownInTheirOrder() {
         let gate = PreviewGate<Int>()
         var shown: [String] = []
         func show(_ number: Int) {
             shown.append("begin \(number)")
-            // Two more are made while the first is being shown.
+            // Two more are made while the first is being delivered.
             if number == 1 {
                 for other in [2, 3] {
                     #expect(gate.enter())

@@ -3,9 +3,9 @@ import MegatonPipeline
 import MegatonTestSupport
 import Testing
 
-/// The code of the article Processors, run.
+/// Runs the code of the article Processors.
 @Suite(.timeLimit(.minutes(2))) struct ProcessorArticleTests {
-    /// A grey picture of 4 x 2 pixels, all of them 200.
+    /// A gray image of 4 x 2 pixels, all of value 200.
     private let picture = ImageRequest(id: "grey") {
         let image = PlatformImage(width: 4, height: 2, bands: 1, pixels: Data(repeating: 200, count: 8))
         return ImageContainer(image: try #require(image))
@@ -50,13 +50,14 @@ import Testing
             let error = await #expect(throws: ImagePipeline.Error.self) { try await pipeline.image(for: request) }
             #expect(error?.code == .corruptImage)
         }
-        // All else goes to the decoder behind it.
+        // All other bytes go to the default decoder.
         let png = TestImage.quarters(width: 4, height: 4)
         let other = try await pipeline.image(for: ImageRequest(id: "png", data: { png }))
         #expect(other.size == PixelSize(width: 4, height: 4))
     }
 
-    // Renditions are made of the original: what else a request and a delegate say of the picture is not asked.
+    // Renditions are made from the original: decoders, processors and image caches of the request or the delegate are
+    // not used.
     @Test func renditionsAreMadeOfTheOriginal() async throws {
         let file = TestImage.quarters(width: 64, height: 48)
         let pipeline = ImagePipeline {

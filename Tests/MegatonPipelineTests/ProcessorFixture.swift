@@ -3,9 +3,9 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Pictures whose every pixel is known, and a way to run a processor that tells why it failed.
+/// Images with known pixels, and a way to run a processor and get its error.
 enum ProcessorFixture {
-    /// - Parameter pixel: as many bytes as there are bands.
+    /// - Parameter pixel: one byte for each band.
     static func picture(
         _ width: Int,
         _ height: Int,
@@ -23,12 +23,12 @@ enum ProcessorFixture {
         try picture(width, height, bands: pixel.count) { _, _ in pixel }
     }
 
-    /// Every pixel says where it is: x, y, 0.
+    /// An image in which every pixel is its place: x, y, 0.
     static func map(_ width: Int, _ height: Int) throws -> PlatformImage {
         try picture(width, height) { x, y in [UInt8(x), UInt8(y), 0] }
     }
 
-    /// Something to see in each number of bands: a gradient, and half of it half transparent where there is alpha.
+    /// A gradient for each number of bands; with alpha, its right half is half transparent.
     static func scene(_ width: Int, _ height: Int, bands: Int) throws -> PlatformImage {
         try picture(width, height, bands: bands) { x, y in
             let (red, green) = (UInt8(x * 255 / max(1, width - 1)), UInt8(y * 255 / max(1, height - 1)))
@@ -60,7 +60,7 @@ enum ProcessorFixture {
         ).image
     }
 
-    /// The code that a processor fails with, or nil. Without a context it must give nothing in the same cases.
+    /// The code of the error that a processor throws, or nil. Without a context it must return nil in the same cases.
     static func failure(_ processor: any ImageProcessing, _ image: PlatformImage) throws -> ImagePipeline.Error.Code? {
         do {
             _ = try run(processor, image)
@@ -81,7 +81,7 @@ extension PlatformImage {
     }
 }
 
-/// Whether two pixels differ by no more than that in each band.
+/// Whether two pixels differ by at most `most` in each band.
 func near(_ one: [UInt8], _ other: [UInt8], by most: Int = 2) -> Bool {
     one.count == other.count && zip(one, other).allSatisfy { abs(Int($0) - Int($1)) <= most }
 }

@@ -3,9 +3,9 @@ import MegatonPipeline
 import Synchronization
 import Testing
 
-// B 61: identifiers equal and not equal for every processor. K1: no two share a key.
+// B 61: identifiers of every processor, equal and not equal. K1: no two processors share a key.
 @Suite(.timeLimit(.minutes(2))) struct ProcessorIdentityTests {
-    /// Each with at least one parameter unlike those of all others.
+    /// Processors, each with at least one parameter that differs from all others.
     private func all() throws -> [any ImageProcessing] {
         let size = CGSize(width: 10, height: 20)
         let pixels = PixelSize(width: 10, height: 20)
@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test func namesStayWhatTheyAre() {
-        // Keys of caches that outlive the process.
+        // Identifiers are part of keys in caches that outlive the process.
         #expect(
             ImageProcessors.Resize(width: 320).identifier
                 == "megaton/resize?s=320.0x9999.0,cm=aspectFit,crop=false,upscale=false"
@@ -85,7 +85,7 @@ import Testing
         #expect(nested.identifier == one.identifier)
     }
 
-    // K1: what is joined must not look like something else that is joined.
+    // K1: a joined identifier never equals another one.
     @Test func noIDCanFeignAnother() {
         func composition(_ ids: String...) -> String {
             ImageProcessors.Composition(ids.map { id in ImageProcessors.Anonymous(id: id) { $0 } }).identifier
@@ -124,7 +124,7 @@ import Testing
             .process(id: "never") { counter.add($0) },
         ])
         #expect(try ProcessorFixture.failure(composition, image) == .processingFailed)
-        // Once with a context and once without.
+        // Once with a context, and once without.
         #expect(counter.count == 2)
     }
 

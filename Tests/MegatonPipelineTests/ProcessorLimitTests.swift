@@ -4,9 +4,9 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Processors keep to the limits of their pipeline, and to its time.
+/// Processors observe the size and time limits of their pipeline.
 @Suite(.timeLimit(.minutes(2))) struct ProcessorLimitTests {
-    /// Goes on until it is told to end.
+    /// Runs until its deadline or cancellation.
     private struct Endless: ImageProcessing {
         let identifier = "test/endless"
         let begun = OneShot<Void>()
@@ -27,7 +27,7 @@ import Testing
         return limits
     }
 
-    /// A picture that needs no decoding, and a processor.
+    /// A request for an image that needs no decoding, with processors.
     private func request(_ image: PlatformImage, _ processors: any ImageProcessing...) -> ImageRequest {
         ImageRequest(id: "picture", image: { ImageContainer(image: image) }, processors: processors)
     }
@@ -79,7 +79,7 @@ import Testing
         #expect(told.values == [100])
     }
 
-    // Whoever has written it: what a processor makes is looked at, also within a composition.
+    // The output of custom processors is checked too, also within a composition.
     @Test func whatOthersMakeHasTheLimitsToo() async throws {
         let image = try ProcessorFixture.map(20, 10)
         let large = try ProcessorFixture.plain(101, 1, [9])
@@ -90,7 +90,7 @@ import Testing
             let code = await TestPipeline.code { try await pipeline.image(for: request(image, processor)) }
             #expect(code == .outputTooLarge)
         }
-        // It was not made here, and is not larger for having been passed on.
+        // An image that is only passed on is not checked.
         let same = ImageProcessors.Anonymous(id: "same") { $0 }
         #expect(try await pipeline.image(for: request(large, same)) === large)
     }
@@ -143,7 +143,7 @@ import Testing
         #expect(await TestPipeline.code { try await task.response } == .cancelled)
     }
 
-    // As it is for whoever calls a processor by hand.
+    // The context for calling a processor directly.
     @Test func aContextOfOnesOwnHasTheDefaults() throws {
         let request = ImageRequest(url: nil)
         let response = ImageResponse(container: try TestPipeline.container(), request: request)

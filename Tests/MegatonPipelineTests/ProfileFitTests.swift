@@ -3,7 +3,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// A color profile that does not fit is left out, with a remark.
+/// A color profile that does not match the pixels is dropped, with a warning.
 struct ProfileFitTests {
     private static func grey(_ format: Rendition.Format = .jpeg) throws -> Data {
         let image = try TestPicture.plain(80, 60, [100])

@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct RateLimiterTests {
     private let clock = ManualClock()
 
-    /// Tasks of their own, whose order of beginning is that of the calls: each is waiting before the next begins.
+    /// Starts tasks in order: each waits before the next starts.
     private func start(
         _ count: Int,
         _ limiter: RateLimiter,
@@ -30,7 +30,7 @@ import Testing
         return tasks
     }
 
-    /// B 60: a burst goes through at once.
+    /// B 60: a burst passes at once.
     @Test func aBurstPassesAtOnce() async throws {
         let limiter = RateLimiter(rate: 1, burst: 5, maximumWaiting: 0, clock: clock)
         for _ in 0..<5 { try await limiter.acquire("a") }
@@ -62,7 +62,7 @@ import Testing
         #expect(limiter.waitingCount == 0)
     }
 
-    /// B 60: cancelled work takes no token.
+    /// B 60: a canceled acquire takes no token.
     @Test(arguments: [0, 1, 2]) func whoIsCancelledTakesNothing(which: Int) async throws {
         let limiter = RateLimiter(rate: 1, burst: 1, clock: clock)
         try await limiter.acquire("a")
@@ -73,7 +73,7 @@ import Testing
         await #expect { try await tasks[which].value } throws: { ($0 as? ImagePipeline.Error)?.code == .cancelled }
         #expect(limiter.waitingCount == 2)
         var iterator = passes.makeAsyncIterator()
-        // Those behind it move up: the first one's time is still the first second.
+        // Waiters behind it move up: the first one is still due after the first second.
         for expected in 0..<3 where expected != which {
             await clock.waitForSleepers(1)
             clock.advance(by: .seconds(1))

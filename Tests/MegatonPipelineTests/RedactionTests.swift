@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What a URL may hold that is nobody's business: a user, a password, and what stands after the path.
+/// Secret parts of a URL: a user, a password, the query and the fragment.
 @Suite(.timeLimit(.minutes(2))) struct RedactionTests {
     private struct Foreign: Error, CustomStringConvertible {
         let description: String
@@ -65,7 +65,7 @@ import Testing
         let text = String(repeating: "x", count: limit)
         #expect(ImagePipeline.Error(.tls, text).message == text)
         #expect(ImagePipeline.Error(.tls, text + "y").message == text)
-        // Cut first, the password would stand there without the `@` that tells what it is.
+        // If the text were truncated first, the password would remain without the `@` that identifies it.
         let url = "https://user:secret" + String(repeating: "s", count: limit) + "@host/"
         #expect(ImagePipeline.Error(.tls, url).message == "https://host/")
         let long = "https://host/" + String(repeating: "p", count: limit)
@@ -89,7 +89,7 @@ import Testing
 
     private static let large = String(repeating: "a", count: 1000)
 
-    /// What an origin does to a request.
+    /// The response to each path of the test origin.
     @Sendable private static func answer(to path: String) -> OriginServer.Answer {
         switch path.prefix(while: { $0 != "?" }) {
         case "/missing": .init(status: 404, headers: [("Content-Type", "text/html")])

@@ -151,7 +151,7 @@ import Testing
         }
     }
 
-    /// Each place is refused before anything is asked for there, and the message says what and why.
+    /// Each target is refused before a request is sent to it, and the message names the target and the reason.
     @Test(arguments: [
         ("http://127.0.0.2:PORT/x", "127.0.0.2 is loopback"), ("http://10.0.0.1/x", "10.0.0.1 is private"),
         ("http://[::ffff:10.0.0.1]/x", "private"), ("http://169.254.169.254/latest/meta-data", "link-local"),

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What benchmarks call is what the pipeline does.
+/// Benchmarks measure the same code that the pipeline runs.
 @Suite struct RenderLoopTests {
     private let source = TestImage.quarters(width: 300, height: 200)
 

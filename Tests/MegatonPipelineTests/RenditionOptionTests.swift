@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// `renditions(_:for:)` heeds what a request says: its options and its priority.
+/// `renditions(_:for:)` observes the request's options and priority.
 @Suite(.timeLimit(.minutes(2))) struct RenditionOptionTests {
     private let image = TestImage.quarters(width: 64, height: 64)
     private let small = Rendition(width: 32, height: 32, format: .png)
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    /// Whose work it is joins nobody who may do less.
+    /// A request does not join work whose options allow less.
     @Test func differentOptionsAreDifferentWork() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -89,7 +89,7 @@ import Testing
         #expect(fetches.pendingCount == 0)
     }
 
-    /// One look for all of them, and one for the original, by the name of its own and by the one that variants share.
+    /// One lookup for all of them, and one for the original, under its own key and under the key that variants share.
     @Test func allAreLookedUpAtOnce() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -135,7 +135,7 @@ import Testing
             return Task { try await probe.pipeline.renditions([small], for: request) }  // Awaited below.
         }
         while queue.pendingCount < 2, !Task.isCancelled { await Task.yield() }
-        // What is pending when it is the turn of one between them: the low one alone.
+        // Pending entries when it is the turn of a priority between the two: the low one alone.
         let left = OneShot<Int>()
         queue.enqueue(priority: .normal) { left.resolve(queue.pendingCount) }
         gate.open.resolve(())

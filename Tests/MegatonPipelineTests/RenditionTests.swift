@@ -65,7 +65,7 @@ import Testing
         #expect(try decode(json) == wanted)
     }
 
-    /// What was written and stored before there were these options is still the same.
+    /// Renditions encoded, and keys stored, before these options existed stay the same.
     @Test func defaultsAreNeitherWrittenNorPartOfTheIdentity() throws {
         let rendition = Rendition(width: 256, height: 256)
         let encoder = JSONEncoder()
@@ -143,7 +143,7 @@ import Testing
         #expect(CacheKey(.original, ["a"]).digest.count == 64)
     }
 
-    // K 1: of requests, where Nuke joins strings.
+    // K 1: keys of requests; Nuke joins strings instead.
     @Test func aRequestsKeyIsNotJoined() {
         func key(_ steps: [String], id: String = "a", scope: String? = nil) -> CacheKey {
             var request = ImageRequest(url: nil, processors: steps.map { TestProcessor(identifier: $0) })

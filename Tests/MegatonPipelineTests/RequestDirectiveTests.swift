@@ -5,17 +5,17 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What a request says of caches steers what they answer: RFC 9111 section 5.2.1, and `URLRequest.cachePolicy`.
+/// Cache directives of requests: RFC 9111 section 5.2.1, and `URLRequest.cachePolicy`.
 @Suite(.timeLimit(.minutes(2))) struct RequestDirectiveTests {
     private let image = TestImage.quarters(width: 64, height: 64)
     private let small = Rendition(width: 32, height: 32, format: .png)
 
-    /// An origin with one picture, which tells what it was asked.
+    /// An origin with one image, which records conditional requests.
     private struct Site {
         let server: OriginServer
         /// `If-None-Match` of each request, or an empty text.
         let conditions: TaskTestBox<[String]>
-        /// In the place of the picture, once it is set.
+        /// Status to respond with in place of the image, once it is set.
         let status: TaskTestBox<Int?>
 
         var total: Int { conditions.value.count }
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    /// 504's meaning (section 5.2.1.7).
+    /// The outcome that HTTP expresses as 504 (section 5.2.1.7).
     @Test(arguments: ["only-if-cached", "only-if-cached, no-cache"])
     func onlyIfCachedNeverAsksTheOrigin(_ control: String) async throws {
         try await run { (site) async throws in
@@ -142,7 +142,7 @@ import Testing
         }
     }
 
-    /// Of an entry that is stale at once.
+    /// For an entry that is stale at once.
     @Test(
         arguments: [
             (nil, .returnCacheDataElseLoad, false), (nil, .returnCacheDataDontLoad, false),
@@ -171,7 +171,7 @@ import Testing
         }
     }
 
-    /// `no-store`: nothing is kept, and what is there for others stays.
+    /// `no-store`: nothing is stored, and entries for other requests stay.
     @Test func whoMustNotBeKeptCostsNobodyAnything() async throws {
         try await run("max-age=0") { (site) async throws in
             let probe = PipelineProbe()
@@ -205,7 +205,7 @@ import Testing
         }
     }
 
-    // MARK: - What is made of originals
+    // MARK: - Images and renditions
 
     @Test func imagesAreAskedAboutToo() async throws {
         try await run { (site) async throws in
@@ -231,7 +231,7 @@ import Testing
         }
     }
 
-    /// A picture in memory tells how old it is, and none that a program made.
+    /// An image in memory has an age, unless the program stored it.
     @Test func whatIsInMemoryHasAnAge() async throws {
         try await run { (site) async throws in
             let probe = PipelineProbe()

@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test(arguments: [
-        // source, wanted, what comes out
+        // source, target, expected size
         (640, 480, 400, 400, 533, 400), (480, 640, 400, 400, 400, 533), (640, 480, 960, 960, 640, 480),
         (640, 480, 640, 480, 640, 480), (101, 33, 50, 50, 101, 33), (101, 99, 50, 50, 51, 50), (1, 1, 10, 10, 1, 1),
         (1, 200, 1, 1, 1, 200), (640, 480, 333, 200, 333, 250),
@@ -31,7 +31,7 @@ import Testing
     ])
     func fits(_ width: Int, _ height: Int, _ toWidth: Int, _ toHeight: Int, _ outWidth: Int, _ outHeight: Int) throws {
         for crop in [false, true] {
-            // To crop is for what covers the size only.
+            // `crop` only applies to `aspectFill`.
             let resize = Resize(size: CGSize(width: toWidth, height: toHeight), contentMode: .aspectFit, crop: crop)
             #expect(try size(resize, width, height) == PixelSize(width: outWidth, height: outHeight))
         }
@@ -129,11 +129,11 @@ import Testing
             #expect(
                 try ProcessorFixture.failure(Resize(size: size, crop: true, upscale: true), image) == .outputTooLarge
             )
-            // Nothing is enlarged, so that nothing is too large.
+            // Nothing is enlarged, so no result is too large.
             #expect(try ProcessorFixture.failure(Resize(size: size), image) == nil)
         }
         #expect(try ProcessorFixture.failure(Resize(width: 8193, upscale: true), image) == .outputTooLarge)
-        // Far from the wanted aspect, without a huge picture on the way.
+        // Far from the target aspect ratio, without a huge intermediate image.
         let line = try ProcessorFixture.plain(4000, 1, [9, 9, 9])
         let strip = Resize(size: CGSize(width: 100, height: 100), crop: true, upscale: true)
         #expect(try ProcessorFixture.run(strip, line).size == PixelSize(width: 100, height: 100))

@@ -4,7 +4,8 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What is kept of an interrupted download, and when it is used. With a real origin: `ResumableDownloadTests`.
+/// The stored part of an interrupted download, and the conditions for its use. With a real origin:
+/// `ResumableDownloadTests`.
 @Suite struct ResumableDataTests {
     private static let limits = ResumableData.Limits(least: 1, most: 1000)
     private static let modified = "Wed, 21 Oct 2015 07:28:00 GMT"
@@ -25,7 +26,7 @@ import Testing
         )!
     }
 
-    /// The answer of an origin that can do it, changed: 100 bytes.
+    /// A response that can be resumed, with changed header fields: 100 bytes.
     private func whole(_ changes: [String: String?] = [:]) -> HTTPURLResponse {
         var headers = ["Accept-Ranges": "bytes", "Content-Length": "100", "ETag": "\"1\""]
         for (name, value) in changes { headers[name] = value }
@@ -51,7 +52,7 @@ import Testing
         )
     }
 
-    // MARK: - What is asked for
+    // MARK: - Range requests
 
     /// B 45.
     @Test func asksForTheRestOfTheSameRepresentation() throws {
@@ -63,7 +64,7 @@ import Testing
         #expect(resumed.value(forHTTPHeaderField: "If-Range") == "\"1\"")
     }
 
-    /// B 45: the entity tag goes before the date, which counts where there is no tag.
+    /// B 45: the entity tag takes precedence over the date, which counts only without a tag.
     @Test func aDateIsAValidatorWhereThereIsNoTag() throws {
         var dates: [String: String?] = ["Last-Modified": Self.modified, "Date": Self.later]
         #expect(kept(of: whole(dates))?.validator == "\"1\"")
@@ -71,8 +72,8 @@ import Testing
         #expect(kept(of: whole(dates))?.validator == Self.modified)
     }
 
-    /// A request for something else is left alone, and so is one with a range of its own. The query of a presigned URL
-    /// changes.
+    /// A request for another resource is not changed, nor is one with a range of its own. The query may differ, as in
+    /// presigned URLs.
     @Test func resumesTheSameThingOnly() throws {
         let partial = try #require(kept())
         for url in ["https://h/b.jpg", "http://h/a.jpg", "https://i/a.jpg", "https://h:444/a.jpg"] {
@@ -89,9 +90,9 @@ import Testing
         #expect(partial.resume(&conditional), "the older picture may have come back (RFC 9110 section 13.2.2)")
     }
 
-    // MARK: - What is kept
+    // MARK: - Storing
 
-    /// B 46, and B 48 for what is complete.
+    /// B 46, and B 48 for complete bodies.
     @Test func whatCannotBeResumedIsNotKept() throws {
         #expect(kept(0) == nil && kept(100) == nil && kept(101) == nil)
         #expect(kept(1) != nil && kept(99) != nil)
@@ -118,7 +119,7 @@ import Testing
         #expect(ResumableData.Limits().least == 65_536 && ResumableData.Limits().most == 67_108_864)
     }
 
-    /// RFC 9111 section 3.3: a part lies in the shared cache too.
+    /// RFC 9111 section 3.3: partial responses are stored in the shared cache too.
     @Test func aPartIsKeptByTheRulesForTheWhole() throws {
         for control in ["no-store", "private"] { #expect(kept(of: whole(["Cache-Control": control])) == nil) }
         #expect(kept(of: whole(["Vary": "*"])) == nil)
@@ -134,8 +135,8 @@ import Testing
         }
     }
 
-    /// R3: a weak tag is no validator for parts (RFC 9110 section 13.1.5), nor is a date beside it, nor one that the
-    /// picture may have changed at again (section 8.8.2.2), nor one that several representations share.
+    /// R3: not valid for ranges are a weak tag (RFC 9110 section 13.1.5), a date beside a weak tag, a date so recent
+    /// that the image may have changed again (section 8.8.2.2), and a tag that several representations share.
     @Test func weakValidatorsAreNotSent() throws {
         let dates: [String: String?] = ["Last-Modified": Self.modified, "Date": Self.later]
         for tag in ["W/\"1\"", "w/\"1\"", "1", "\"1", "\"", "", "\"a\"b\"", "\"a b\""] {
@@ -151,7 +152,7 @@ import Testing
         #expect(kept(of: whole(["Vary": "Accept"])) != nil, "a strong tag is of one representation only")
     }
 
-    /// R1: of a resumed download that is cut off again all bytes are kept, old and new.
+    /// R1: a resumed download that is interrupted again keeps all bytes, old and new.
     @Test func aSecondInterruptionKeepsAll() throws {
         let first = try #require(kept(60))
         let headers = ["Content-Length": "40", "ETag": "\"1\""]
@@ -159,7 +160,7 @@ import Testing
         #expect(second.data.count == 80 && second.total == 100 && second.validator == "\"1\"")
         var resumed = request()
         #expect(second.resume(&resumed) && resumed.value(forHTTPHeaderField: "Range") == "bytes=80-")
-        // RFC 9110 section 15.3.7: a part need not have its validator again.
+        // RFC 9110 section 15.3.7: a partial response may omit its validator.
         let third = try #require(kept(90, of: rest("bytes 80-99/100"), continuing: second))
         #expect(third.data.count == 90 && third.headers == first.headers)
         #expect(kept(100, of: rest("bytes 60-99/100"), continuing: first) == nil, "complete")
@@ -170,9 +171,9 @@ import Testing
         #expect(kept(80, of: rest("bytes 20-99/100", ["ETag": "\"1\""])) == nil)
     }
 
-    // MARK: - What the answer means
+    // MARK: - The response
 
-    /// R2: joined only where the rest begins where ours ends, and is of a body as long as ours.
+    /// R2: parts are joined only if the rest starts where the stored part ends, and the total length is the same.
     @Test(
         arguments: [
             ("bytes 60-99/100", true), ("Bytes 60-99/100", true), ("bytes 60-80/100", true), ("bytes 59-99/100", false),
@@ -188,7 +189,7 @@ import Testing
         #expect(splice == (fits ? .append : .forget(retries: true)))
     }
 
-    /// R2: a part of another representation than was asked for.
+    /// R2: a part of another representation than the stored one.
     @Test func aPartMustBeOfTheSameRepresentation() throws {
         let partial = try #require(kept())
         #expect(partial.splice(with: rest("bytes 60-99/100", ["ETag": "\"1\""])) == .append)
@@ -197,8 +198,8 @@ import Testing
         }
     }
 
-    /// R4: what is refused is forgotten, so that no attempt sends the same range again. B 48: what says nothing about
-    /// the range leaves it as it is.
+    /// R4: a refused part is forgotten, so that no attempt sends the same range again. B 48: a response that says
+    /// nothing about the range leaves the part unchanged.
     @Test(
         arguments: [
             (200, .restart), (203, .restart), (304, .restart), (416, .forget(retries: true)),
@@ -222,7 +223,7 @@ import Testing
         }
     }
 
-    /// RFC 9111 section 3.4: the whole has the header fields of its beginning, brought up to date.
+    /// RFC 9111 section 3.4: the whole has the header fields of its first part, updated by the second.
     @Test func theWholeHasItsAnswer() throws {
         let first = whole(["Content-Type": "image/png", "Cache-Control": "max-age=1", "Set-Cookie": "a"])
         let partial = try #require(kept(of: first))
@@ -248,7 +249,7 @@ import Testing
         #expect(ResumableData(encoded: blob, at: now.addingTimeInterval(86_400)) != nil)
         #expect(ResumableData(encoded: blob, at: now.addingTimeInterval(86_401)) == nil)
         #expect(ResumableData(encoded: blob.dropFirst(), at: now) == nil)
-        // Whatever has become of it: a damaged one is none.
+        // A damaged blob is rejected.
         for length in 0..<blob.count { #expect(ResumableData(encoded: blob.prefix(length), at: now) == nil) }
         for index in blob.indices.suffix(60) {
             var damaged = blob
@@ -261,7 +262,7 @@ import Testing
         #expect(ResumableData(encoded: try CachedData(data: Data([1]), metadata: .init(lifetime: 1)).encoded()) == nil)
     }
 
-    /// What the cache holds must not be able to write header fields of its own.
+    /// A cached blob cannot inject header fields into a request.
     @Test func noLineGetsIntoARequest() throws {
         let now = Date(timeIntervalSince1970: 1_000_000)
         var blob = try #require(kept()).encoded(at: now)

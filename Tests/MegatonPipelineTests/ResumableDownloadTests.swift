@@ -6,13 +6,13 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Downloads that are cut off and go on, with `DataLoader` and a real origin.
+/// Downloads that are interrupted and resumed, with `DataLoader` and a real origin.
 @Suite(.timeLimit(.minutes(2))) struct ResumableDownloadTests {
-    /// Of the size that Nuke's test has.
+    /// A body of the size that Nuke's test uses.
     private static let body = Data((0..<22_789).map { UInt8(truncatingIfNeeded: $0 &* 31) })
     private static let limits = ResumableData.Limits(least: 1, most: 100_000)
 
-    /// What one attempt has come to.
+    /// The outcome of one attempt.
     private enum End {
         case done(Data, HTTPURLResponse?)
         case failed(ImagePipeline.Error.Code, kept: ResumableData?)
@@ -27,7 +27,7 @@ import Testing
         return DataLoader(configuration)
     }()
 
-    /// Load, and load again where that is what the download wants.
+    /// Loads, and loads again without the part if the download asks for that.
     private func attempt(_ url: URL, resuming partial: ResumableData? = nil) async -> End {
         for partial in [partial, nil] {
             let download = ResumableDownload(URLRequest(url: url), resuming: partial, limits: Self.limits)
@@ -42,7 +42,7 @@ import Testing
         return .failed(.cancelled, kept: nil)
     }
 
-    /// Gives so many bytes an answer, and cuts it off then; as much as was asked for where it is 0.
+    /// An origin that cuts off each response after `bytes` bytes; 0 sends all that was asked for.
     private func site(
         tag: String = "\"1\"",
         _ bytes: Int
@@ -65,14 +65,14 @@ import Testing
         }
     }
 
-    /// B 45 and R1: cut off twice, and every byte came once.
+    /// B 45 and R1: interrupted twice, with every byte sent once.
     @Test func aDownloadGoesOnWhereItWasCutOff() async throws {
         try await OriginServer.run(responding: site(10_000)) { (origin) async throws in
             let first = await attempt(origin.url("/a"))
             #expect(first.kept?.data.count == 10_000)
             let second = await attempt(origin.url("/a"), resuming: first.kept)
             #expect(second.kept?.data.count == 20_000)
-            // Another process, say.
+            // As another process would.
             let blob = try #require(second.kept).encoded()
             let third = await attempt(origin.url("/a"), resuming: ResumableData(encoded: blob))
             guard case .done(let data, let response) = third else {
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// R2: the picture has changed meanwhile, and the origin says so.
+    /// R2: the image has changed meanwhile, and the origin responds with the whole.
     @Test func aChangedPictureIsFetchedAsAWhole() async throws {
         try await OriginServer.run(responding: site(tag: "\"2\"", 0)) { (origin) async throws in
             let url = origin.url("/a")
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    /// R2: an origin that heeds no `If-Range` gives a part of something else.
+    /// R2: an origin that ignores `If-Range` sends a part of another representation.
     @Test func aPartThatDoesNotFitIsNeverJoined() async throws {
         let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
             let headers = [("Accept-Ranges", "bytes"), ("ETag", "\"1\"")]
@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    /// B 48: an origin that is out of order says nothing about the part; one that has nothing any more does.
+    /// B 48: a failure of the origin says nothing about the part; a refusal or 404 discards it.
     @Test(arguments: [(503, 10_000), (404, nil), (403, nil)] as [(Int, Int?)])
     func aFailureOfTheOriginLeavesThePart(_ status: Int, _ count: Int?) async throws {
         try await OriginServer.run(responding: { _ in OriginServer.Answer(status: status) }) { (origin) async throws in
@@ -159,7 +159,7 @@ import Testing
         )
     }
 
-    /// B 47: 22,789 bytes in six chunks, three and then three; what is told is about the whole body all the time.
+    /// B 47: 22,789 bytes in six chunks, three and then three; progress is always relative to the whole body.
     @Test func progressIsOfTheWhole() throws {
         let url = try #require(URL(string: "https://h/a"))
         func response(_ status: Int, _ more: [String: String]) throws -> HTTPURLResponse {
@@ -199,7 +199,7 @@ import Testing
         #expect(data == Self.body)
     }
 
-    /// B 48: a download that is cancelled before the origin answers leaves what was kept.
+    /// B 48: a download that is canceled before the origin responds leaves the stored part.
     @Test func whatIsKeptSurvivesACancellation() throws {
         let url = try #require(URL(string: "https://h/a"))
         let partial = try #require(Self.partial(at: url, count: 10_000))
@@ -211,7 +211,8 @@ import Testing
         #expect(error.code == .cancelled && kept == partial)
     }
 
-    /// An origin may give less than the rest (RFC 9110 section 15.3.7): no error of the loader, and no picture yet.
+    /// An origin may send less than the rest (RFC 9110 section 15.3.7): not an error of the loader, but not a whole
+    /// image yet.
     @Test func aShorterPartIsNotTheEnd() throws {
         let url = try #require(URL(string: "https://h/a"))
         let partial = try #require(Self.partial(at: url, count: 10_000))

@@ -6,22 +6,22 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Pipelines that share a cache and an origin that cuts downloads off: what one has begun another one ends.
+/// Pipelines that share a cache and an origin that cuts off downloads: one resumes what another started.
 @Suite(.timeLimit(.minutes(2))) struct ResumedLoadTests {
-    /// Three times what is worth being kept, and begins as a PNG does.
+    /// A body of three times the minimum that is stored, with the signature of a PNG.
     private static let body =
         Data([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
         + Data((0..<300_000).map { UInt8(truncatingIfNeeded: $0 &* 31 >> 3) })
 
-    /// What each request sent as `Range`; empty where it sent none.
+    /// The `Range` field of each request; empty if there was none.
     private let ranges = TestLog<String>()
     private let cache = CountingDataCache()
 
-    /// Gives so many bytes an answer at the most, and cuts it off then.
+    /// An origin that sends at most `bytes` bytes of each response, and then cuts it off.
     ///
     /// - Parameters:
-    ///   - shift: by how much the part that is given is beside what was asked for.
-    ///   - stalls: the rest does not come, but the connection stays.
+    ///   - shift: offset of the part that is sent from the part that was asked for.
+    ///   - stalls: sends nothing more, but keeps the connection open.
     private func site(
         tag: String = "\"1\"",
         control: String = "max-age=60",
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    /// One of the workers: their caches are one.
+    /// A worker: all of them share one cache.
     private func worker(
         delegate: (any ImagePipeline.Delegate)? = nil,
         _ change: (inout ImagePipeline.Configuration) -> Void = { _ in }
@@ -62,9 +62,9 @@ import Testing
         await TestPipeline.code { try await pipeline.data(for: url) }
     }
 
-    // MARK: - Going on
+    // MARK: - Resuming
 
-    /// B 45 and R1: cut off twice, and each byte came once; another worker goes on each time.
+    /// B 45 and R1: interrupted twice, with each byte sent once; another worker resumes each time.
     @Test func anotherWorkerGoesOnWhereOneWasCutOff() async throws {
         try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
             let url = origin.url("/a")
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// B 47: the first progress of a resumed download is above what was there.
+    /// B 47: the first progress of a resumed download is beyond the stored part.
     @Test func theProgressOfAResumedLoadIsOfTheWhole() async throws {
         try await OriginServer.run(responding: site(200_000)) { (origin) async throws in
             let url = origin.url("/a")
@@ -99,7 +99,7 @@ import Testing
         }
     }
 
-    /// The delegate has the last word: it sees what is asked for.
+    /// The delegate sees the final request, including the range.
     @Test func aDelegateSeesTheRange() async throws {
         try await OriginServer.run(responding: site(200_000)) { (origin) async throws in
             let url = origin.url("/a")
@@ -118,7 +118,7 @@ import Testing
         }
     }
 
-    // Fault: what a delegate's token had opened was left for others, who need not have one (RFC 9111 section 3.5).
+    // Fault: a part that a delegate's token gave access to was stored for requests without one (RFC 9111 section 3.5).
     @Test(arguments: [("max-age=60", false), ("public, max-age=60", true)])
     func aPartThatATokenHasOpened(_ control: String, _ isKept: Bool) async throws {
         try await OriginServer.run(responding: site(control: control, 200_000)) { (origin) async throws in
@@ -134,9 +134,9 @@ import Testing
         }
     }
 
-    // MARK: - Being cancelled
+    // MARK: - Cancellation
 
-    /// Who gives up leaves what has come to the next.
+    /// A canceled download leaves its part to the next one.
     @Test func aCancelledDownloadLeavesWhatHasCome() async throws {
         try await OriginServer.run(responding: site(stalls: true, 100_000)) { (origin) async throws in
             let url = origin.url("/a")
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    /// B 48: cancelled before the origin has answered.
+    /// B 48: canceled before the origin has responded.
     @Test func whatIsKeptSurvivesACancellationBeforeTheAnswer() async throws {
         try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
             let url = origin.url("/a")
@@ -158,14 +158,14 @@ import Testing
             await origin.waitForRequests("/a", count: 2)
             task.cancel()
             #expect(await TestPipeline.code { try await task.response } == .cancelled)
-            // The download has said its last word when its place is free.
+            // The part is stored once the download's slot is free.
             while pipeline.originals.fetches.runningCount > 0, !Task.isCancelled { await Task.yield() }
             let partial = try #require(cache.partials.first.flatMap { ResumableData(encoded: $0) })
             #expect(partial.data == Self.body.prefix(100_000))
         }
     }
 
-    /// A process that is killed says nothing at its end: what has come is kept while more is awaited.
+    /// A killed process cannot store anything at its end: the part is stored at intervals during the download.
     @Test func whatHasComeIsKeptWhileMoreIsAwaited() async throws {
         try await OriginServer.run(responding: site(stalls: true, 200_000)) { (origin) async throws in
             let task = worker { $0.resumableDataInterval = .zero }.imageTask(with: origin.url("/a"))
@@ -176,7 +176,7 @@ import Testing
         }
     }
 
-    /// What the cache has, as soon as it has something.
+    /// The stored part, as soon as there is one.
     private func partial() async throws -> ResumableData {
         while cache.partials.isEmpty {
             try Task.checkCancellation()
@@ -185,9 +185,9 @@ import Testing
         return try #require(cache.partials.first.flatMap { ResumableData(encoded: $0) })
     }
 
-    // MARK: - Not going on
+    // MARK: - Starting over
 
-    /// R2: the picture has changed meanwhile, and comes as a whole.
+    /// R2: the image has changed meanwhile, and is sent as a whole.
     @Test func aChangedPictureIsLoadedAsAWhole() async throws {
         let site = [self.site(100_000), self.site(tag: "\"2\"", 1_000_000)]
         try await OriginServer.run(
@@ -199,7 +199,7 @@ import Testing
         }
     }
 
-    /// R2: and may have another length.
+    /// R2: and it may have another length.
     @Test func aChangedPictureMayHaveAnotherLength() async throws {
         let other = Self.body.prefix(150_000)
         let headers = [("Accept-Ranges", "bytes"), ("ETag", "\"2\"")]
@@ -217,7 +217,7 @@ import Testing
         }
     }
 
-    /// R2: the picture has changed, and is cut off after as many bytes: those of the new one are what is kept.
+    /// R2: the image has changed, and is cut off after the same number of bytes: the new part replaces the old one.
     @Test func aChangedPictureIsKeptInPlaceOfAsMuchOfTheOldOne() async throws {
         let site = [self.site(100_000), self.site(tag: "\"2\"", 100_000)]
         try await OriginServer.run(
@@ -230,7 +230,7 @@ import Testing
         }
     }
 
-    /// R2: the same while more is awaited, where less has come than there was of the old one.
+    /// R2: the same during a download, with fewer bytes than the old part has.
     @Test func aChangedPictureIsKeptWhileMoreIsAwaited() async throws {
         let site = [self.site(200_000), self.site(tag: "\"2\"", stalls: true, 100_000)]
         try await OriginServer.run(
@@ -244,7 +244,7 @@ import Testing
         }
     }
 
-    /// R2: a part that is another one than was asked for is never joined.
+    /// R2: a part other than the one that was asked for is never joined.
     @Test func aPartThatDoesNotFitIsNotJoined() async throws {
         let site = [self.site(100_000), self.site(shift: 1, 1_000_000)]
         try await OriginServer.run(
@@ -256,21 +256,21 @@ import Testing
         }
     }
 
-    /// R4: an origin that has nothing more to give beyond that point is asked for all, once.
+    /// R4: after a 416 the origin is asked for the whole, once.
     @Test func aRefusedRangeIsAskedForOnce() async throws {
         let site = [self.site(200_000), self.site(tag: "\"2\"", refuses: true, 200_000)]
         try await OriginServer.run(
             responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
         ) { (origin) async throws in
             #expect(await code(worker(), origin.url("/a")) == .incompleteBody)
-            // All of it is cut off again, and what has come this time is kept anew.
+            // The whole is cut off again, and its part is stored anew.
             #expect(await code(worker(), origin.url("/a")) == .incompleteBody)
             #expect(ranges.values == ["", "bytes=200000-", ""] && cache.partials.count == 1)
             #expect(cache.partials.first.flatMap { ResumableData(encoded: $0) }?.validator == "\"2\"")
         }
     }
 
-    /// B 46 and R3: without a strong validator, or where the origin gives no parts, nothing is kept.
+    /// B 46 and R3: without a strong validator, or without support for ranges, nothing is stored.
     @Test(arguments: ["W/\"1\"", "none"]) func whatCannotBeResumedIsBegunAnew(_ what: String) async throws {
         let isWeak = what != "none"
         let more = isWeak ? [("Accept-Ranges", "bytes")] : [("Accept-Ranges", what)]
@@ -281,7 +281,7 @@ import Testing
         }
     }
 
-    /// What nobody wants kept is not kept in parts either.
+    /// No part is stored if the configuration, policy, option or request forbids storing the whole.
     @Test(arguments: ["switch", "policy", "option", "no-store"]) func nothingIsKeptAgainstTheWish(_ what: String)
         async throws
     {
@@ -299,7 +299,7 @@ import Testing
         }
     }
 
-    /// Lets everybody lead, and says of what was left behind what it is told to say.
+    /// A coordinator that lets every caller lead, with a hint of whether a part is stored.
     private struct Hinting: FlightCoordinating {
         let hasPartial: Bool?
 
@@ -312,7 +312,7 @@ import Testing
         func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {}
     }
 
-    /// A look in vain would cost each fetch a round trip.
+    /// Without the hint, each fetch would cost a round trip for a lookup in vain.
     @Test(arguments: [nil, true, false] as [Bool?]) func whoGivesTheLeadMayKnowThatNothingIsLeft(_ hint: Bool?)
         async throws
     {

@@ -72,8 +72,8 @@ import Testing
         }
     }
 
-    /// Fault: the endpoint's address is not asked about, and libcurl opens no socket where it can use a connection again.
-    /// So after any load from the endpoint a source that named its host had the connection too.
+    /// Fault: the endpoint's address is exempt from the address policy, and libcurl opens no socket if it can reuse a
+    /// connection. So after a load from the endpoint, a source that named its host could use the connection too.
     @Test func aConnectionToTheEndpointIsForItsObjectsOnly() async throws {
         try await OriginServer.run(answer: { _ in .init(body: Data("x".utf8)) }) { (origin) async throws in
             var configuration = DataLoader.Configuration()
@@ -165,7 +165,7 @@ struct S3Tests {
         #expect(await LoadProbe.load(request, with: loader).response?.statusCode == 304)
     }
 
-    /// That this fails proves that the signatures above were looked at.
+    /// Fails only if the server checks signatures, so it proves that the ones above were checked.
     private func strangers(_ moto: MotoServer) async throws {
         let location = try S3Location(bucket: MotoServer.bucket, key: "a.jpg")
         for stranger in [try loader(moto, secret: "wrong"), try loader(moto, isSigned: false)] {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Limits on an SVG: librsvg cannot be stopped.
+/// Limits on an SVG's content: librsvg cannot be interrupted.
 struct SVGBoundsTests {
     private static func complaint(_ body: String, start: String = "") -> String? {
         let svg = "\(start)<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 100 100\">\(body)</svg>"
@@ -60,7 +60,7 @@ struct SVGBoundsTests {
         #expect(complaint?.contains(reason) == true, "\(complaint ?? "nothing")")
     }
 
-    /// Fault: a path of 100 kB that 100 references drew held librsvg for more than 40 s.
+    /// Fault: a path of 100 kB drawn by 100 references kept librsvg busy for more than 40 s.
     @Test func pathsAndTextsAreCountedEachTimeTheyAreDrawn() {
         let path = "<path id='p' d='M" + String(repeating: "1 1 ", count: 100_000) + "'/>"
         let pathUses = String(repeating: "<use href='#p'/>", count: 100)
@@ -82,7 +82,7 @@ struct SVGBoundsTests {
         #expect(Self.complaint(String(repeating: "<text>a label of a map</text>", count: 5000)) == nil)
     }
 
-    /// Fault: the targets of an element were looked up anew for each of them, which took minutes.
+    /// Fault: the targets of an element were looked up again for each reference, which took minutes.
     @Test(.timeLimit(.minutes(1))) func manyReferencesAreWalkedOnce() {
         let groups = Self.levels(40_000) { "<g id='g\($0)'/>" }
         let uses = Self.levels(40_000) { "<use href='#g\($0)'/>" }
@@ -99,7 +99,7 @@ struct SVGBoundsTests {
         #expect(Self.complaint("", start: start) != nil)
     }
 
-    /// Changed anywhere, it is read to its end and no further.
+    /// Markup with any byte changed is parsed to its end and no further.
     @Test func damagedMarkupIsWalkedToo() {
         let svg = Data(
             "<?xml version='1'?><svg a='&#65;'><!-- --><g id='a' style='x:url(#b)'/><![CDATA[ ]]></svg>".utf8

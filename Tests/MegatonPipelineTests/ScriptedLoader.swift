@@ -4,14 +4,14 @@ import Synchronization
 
 @testable import MegatonPipeline
 
-/// A loader that answers each request as the next line of its script says.
+/// A loader that answers each request with the next line of its script.
 final class ScriptedLoader: TimedDataLoading {
     struct Answer: Sendable {
         var chunks: [Data] = []
         var status = 200
         var headers: [String: String] = [:]
         var error: (any Error)?
-        /// It never ends by itself.
+        /// Whether the load never ends by itself.
         var isEndless = false
     }
 
@@ -24,13 +24,13 @@ final class ScriptedLoader: TimedDataLoading {
 
     private let state: Mutex<State>
 
-    /// - Parameter script: the last line holds for all further requests too.
+    /// - Parameter script: answers in order; the last one is repeated for all further requests.
     init(_ script: [Answer]) { state = Mutex(State(script: script)) }
 
     var requests: [URLRequest] { state.withLock { $0.requests } }
     var cancelled: Int { state.withLock { $0.cancelled } }
 
-    /// Returns when a load was cancelled.
+    /// Returns once a load was canceled.
     func waitForCancel() async {
         await withCheckedContinuation { continuation in
             let isCancelled = state.withLock { state in
@@ -83,7 +83,7 @@ final class ScriptedLoader: TimedDataLoading {
             didCollect(timings)
             completion(answer.error)
         }
-        // On another thread, as real ones do.
+        // On another thread, as in real loaders.
         Thread.detachNewThread(work)
         return load
     }

@@ -2,7 +2,7 @@ import Synchronization
 
 @testable import MegatonPipeline
 
-/// A coordinator with a cache that others change too.
+/// A coordinator whose cache is also changed by other processes.
 final class SharedFlights: FlightCoordinating {
     private struct State {
         var entries: [CacheKey: CachedData] = [:]
@@ -29,23 +29,23 @@ final class SharedFlights: FlightCoordinating {
         set { state.withLock { $0.entries = newValue } }
     }
 
-    /// The keys of each look.
+    /// The keys of each lookup.
     var asked: [[CacheKey]] { state.withLock { $0.asked } }
     var looks: Int { asked.count }
 
-    /// Whether it takes no entries, as where another flight is newer.
+    /// Whether it refuses entries, as if another flight were newer.
     var refuses: Bool {
         get { state.withLock { $0.refuses } }
         set { state.withLock { $0.refuses = newValue } }
     }
 
-    /// Called when a look has found what it has, before it is told.
+    /// Called after a lookup has read its entries, before it returns them.
     var duringLook: (@Sendable () async -> Void)? {
         get { state.withLock { $0.duringLook } }
         set { state.withLock { $0.duringLook = newValue } }
     }
 
-    /// Says that somebody else has deleted an entry, or all.
+    /// Notifies observers that another process has deleted an entry, or all if `key` is nil.
     func tell(_ key: CacheKey?) {
         for observer in state.withLock({ Array($0.observers.values) }) { observer(key?.description) }
     }

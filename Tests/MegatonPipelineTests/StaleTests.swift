@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// A pipeline by itself with a cache: entries that are no longer fresh. With several processes: `RevalidationTests`.
+/// A single pipeline with a cache of stale entries. With several processes: `RevalidationTests`.
 @Suite(.timeLimit(.minutes(2))) struct StaleTests {
     private final actor Memory: DataCaching {
         private var entries: [String: Data] = [:]
@@ -83,7 +83,7 @@ import Testing
             _ = try await gone?.renditions([small], for: request)
             await origin.waitForRequests("/a", count: 2)
             gone = nil
-            // The origin never answers: only the end of the pipeline can end it.
+            // The origin never responds: only the end of the pipeline can end the refresh.
             var iterator = refreshes.makeAsyncIterator()
             let cost = await iterator.next()
             #expect(cost?.revalidations == 0)

@@ -39,7 +39,7 @@ import Testing
         #expect(pool.count + middle.count + bottom.count == 0)
     }
 
-    /// A node that ends without its dependency leaves it.
+    /// A node that ends before its dependency unsubscribes from it.
     @Test func whoNeedsADependencyNoMoreLeavesIt() {
         let (upper, lower) = (TaskTestWork(), TaskTestWork())
         let fetches = WorkPool<String, Int>()
@@ -49,7 +49,7 @@ import Testing
         #expect(upper.cancelled == 0)
     }
 
-    /// What changes while a dependency is being subscribed to is made up for afterwards.
+    /// A priority change during the subscription to a dependency is applied afterwards.
     @Test func aPriorityThatChangesMeanwhileReachesTheDependency() {
         let (upper, lower) = (TaskTestWork(), TaskTestWork())
         let fetches = WorkPool<String, Int>()
@@ -97,7 +97,7 @@ import Testing
         await gate.begun.value
         await started.value
         lower.context.fail(Failure(.timedOut, "too slow"))
-        // Operations are cancelled before anybody is told the end.
+        // Operations are canceled before the end is delivered.
         await ended.value
         gate.open.resolve(())
         #expect(await gate.wasCancelled.value)
@@ -129,13 +129,13 @@ import Testing
             }
         }
         pool.subscribe(to: "a", job: job) { _, _ in }
-        // It is the node's by now: a cancellation would reach it.
+        // The node owns the operation by now: a cancellation would reach it.
         await gate.begun.value
         gate.open.resolve(())
         #expect(await gate.wasCancelled.value == false)
     }
 
-    /// In a Swift task: the dependency's progress, the place in a queue, and the end.
+    /// In a Swift task: the dependency's progress, the slot in a queue, and the end.
     @Test func aTaskWaitsForItsDependencyAndItsTurn() async throws {
         let (lower, log) = (TaskTestWork(), TaskTestLog())
         let (queue, fetches) = (TaskQueue(maxConcurrentOperationCount: 1), WorkPool<String, Int>())
@@ -215,7 +215,7 @@ import Testing
             return await group.reduce(into: []) { $0.append($1) }
         }
         await all.value
-        // The first one subscribes before he starts the work.
+        // The first subscriber subscribes before it starts the work.
         await started.value
         work.context.finish(3)
         let ends = await outcomes
@@ -224,7 +224,7 @@ import Testing
         #expect(work.contexts.count == 1)
     }
 
-    // B 7 as far as the graph goes
+    // B 7, at the level of the graph.
     @Test func aTaskThatIsCancelledLeavesAndTheOthersGoOn() async throws {
         let work = TaskTestWork()
         let (subscribed, started) = ([OneShot<Void>(), OneShot<Void>()], OneShot<Void>())
@@ -238,7 +238,7 @@ import Testing
             }
         }
         for mark in subscribed { await mark.value }
-        // The first one subscribes before he starts the work.
+        // The first subscriber subscribes before it starts the work.
         await started.value
         tasks[0].cancel()
         let cancelled = await tasks[0].value
@@ -249,7 +249,7 @@ import Testing
         #expect(work.contexts.count == 1)
     }
 
-    /// Nothing begins for one who has ended: what he needs ends with him from its first moment on.
+    /// A node that has ended starts no dependency: one that is being started is canceled from its first moment on.
     @Test func whatIsNeededEndsWithWhoNeedsItFromItsBeginning() async throws {
         let (parent, others) = (TaskTestWork(), WorkPool<String, Int>())
         let subscription = try #require(pool.subscribe(to: "a", job: parent.job) { _, _ in })

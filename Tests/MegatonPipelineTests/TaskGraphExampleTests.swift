@@ -3,11 +3,11 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// The levels of a pipeline in small: a fetch, a decode and a load with processors, and the handle of one who asks.
+/// The levels of a pipeline in miniature: a fetch, a decode, a load with processors, and the caller's handle.
 @Suite(.timeLimit(.minutes(2))) struct TaskGraphExampleTests {
     private typealias Failure = ImagePipeline.Error
 
-    // B 1, 2, 5, 10, 14, 18 as far as the graph goes
+    // B 1, 2, 5, 10, 14, 18, at the level of the graph.
     @Test func progressGoesUpAndPriorityGoesDown() async throws {
         let pipeline = Pipeline()
         pipeline.fetchQueue.isSuspended = true
@@ -40,7 +40,7 @@ import Testing
         let loads = WorkPool<LoadKey, String>()
         let log = TaskTestBox<[String]>([])
 
-        /// The bottom: a loader with callbacks, in its turn.
+        /// The bottom level: a loader with callbacks, in a queue.
         func fetch(_ url: String) -> WorkJob<String> {
             .running { [self] context async throws(Failure) in
                 try await context.perform(on: fetchQueue) { () async throws(Failure) in
@@ -52,7 +52,7 @@ import Testing
             }
         }
 
-        /// The middle: waits for the bottom, then for a place to decode.
+        /// The middle level: waits for the bottom one, then for a slot to decode.
         func original(_ url: String) -> WorkJob<String> {
             .running { [self] context async throws(Failure) in
                 let data = try await context.value(of: datas, key: url, job: fetch(url))
@@ -63,7 +63,7 @@ import Testing
             }
         }
 
-        /// The top: one processor upon what is loaded with the processors before it.
+        /// The top level: applies the last processor to the result of the ones before it.
         func load(_ key: LoadKey) -> WorkJob<String> {
             .running { [self] context async throws(Failure) in
                 guard let last = key.processors.last else {

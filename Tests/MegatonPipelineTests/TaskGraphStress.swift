@@ -2,7 +2,7 @@ import MegatonTestSupport
 
 @testable import MegatonPipeline
 
-/// Two levels of work and a queue beneath them, which threads use at random; and the books of it.
+/// Two levels of work and a queue beneath them, used by threads at random, with records of all events.
 final class TaskGraphStress: Sendable {
     private typealias Failure = ImagePipeline.Error
 
@@ -14,13 +14,13 @@ final class TaskGraphStress: Sendable {
     struct Books: Sendable {
         var subscribers: [Subscriber] = []
         var subscriptions: [(subscriber: Int, subscription: WorkSubscription)] = []
-        /// Of each piece of work of both levels.
+        /// The context of each piece of work, for both levels.
         var contexts: [WorkContext<Int>] = []
         /// Pieces of work that wait for a thread to finish them.
         var byHand: [Int] = []
-        /// How often each piece of work was cancelled.
+        /// Number of cancellations of each piece of work.
         var cancellations: [Int: Int] = [:]
-        /// Pieces of work whose end somebody was told.
+        /// Pieces of work whose end was delivered.
         var told: Set<Int> = []
     }
 
@@ -29,10 +29,10 @@ final class TaskGraphStress: Sendable {
     let queue = TaskQueue(maxConcurrentOperationCount: 3)
     private let state = TaskTestBox(Books())
 
-    /// Inside of the lock, as Swift tasks whose work was cancelled may still be at their end.
+    /// Runs under the lock, because Swift tasks of canceled work may still be ending.
     func read<Value: Sendable>(_ body: (Books) -> Value) -> Value { state.withLock { body($0) } }
 
-    // MARK: - What threads do
+    // MARK: - Random steps
 
     func step(_ random: inout SeededGenerator) {
         let priority = WorkPriority.allCases[Int.random(in: 0..<5, using: &random)]
@@ -72,7 +72,7 @@ final class TaskGraphStress: Sendable {
     private typealias Entry = (subscriber: Int, subscription: WorkSubscription)
 
     private func pick<Part: Sendable>(_ random: inout SeededGenerator, _ part: (Entry) -> Part) -> Part? {
-        // Mostly those that have not ended yet.
+        // Recent ones, which mostly have not ended yet.
         state.withLock { books in books.subscriptions.suffix(40).randomElement(using: &random).map(part) }
     }
 
@@ -135,7 +135,7 @@ final class TaskGraphStress: Sendable {
 
     // MARK: - The end
 
-    /// Finishes what waits for it, and waits for the rest.
+    /// Finishes the work that waits for a thread, and waits for the rest.
     func finish() async {
         while !isSettled, !Task.isCancelled {
             finishOneByHand()
@@ -145,7 +145,7 @@ final class TaskGraphStress: Sendable {
 
     private var isSettled: Bool {
         guard top.count + bottom.count + queue.pendingCount + queue.runningCount == 0 else { return false }
-        // The end of a piece of work is told behind its leaving the pool, and by another thread perhaps.
+        // The end of a piece of work is delivered after it has left the pool, possibly by another thread.
         return state.withLock { $0.subscribers.allSatisfy { $0.ends > 0 || $0.hasLeft } }
     }
 }

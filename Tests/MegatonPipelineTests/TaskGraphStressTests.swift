@@ -9,7 +9,7 @@ import Testing
 
     // MARK: - Threads
 
-    /// Whoever sends while another thread delivers leaves his event to that one.
+    /// A thread that sends while another one delivers leaves its event to that one.
     @Test func eventsAreDeliveredOneAtATimeAndInOrder() async {
         let pool = WorkPool<String, Int>()
         let work = TaskTestWork()
@@ -29,7 +29,7 @@ import Testing
         let next = TaskTestBox<Int64>(0)
         await onThreads(8) { _ in
             for _ in 0..<500 {
-                // Numbered and sent at once, so that the order of the numbers is the order of the events.
+                // Numbered and sent under one lock, so that the numbers are in the order of the events.
                 next.withLock {
                     $0 += 1
                     work.context.send(completed: $0, total: 0)
@@ -43,7 +43,7 @@ import Testing
         #expect(end.value == 1)
     }
 
-    /// Of what waits behind a slow observer there is one of a kind, the latest.
+    /// Of the events that wait for a slow observer, only the latest of each kind is kept.
     @Test func aSlowObserverIsToldTheLatest() {
         let pool = WorkPool<String, Int>()
         let (work, log) = (TaskTestWork(), TaskTestLog())
@@ -148,7 +148,7 @@ import Testing
             )
             #expect(try outcome.result.get() == 5)
         }
-        // The Swift tasks of the node and of the operation end right behind their results.
+        // The Swift tasks of the node and of the operation end shortly after their results.
         while captured != nil || pool != nil || queue != nil, !Task.isCancelled { await Task.yield() }
         #expect(captured == nil && pool == nil && queue == nil)
     }
@@ -168,7 +168,7 @@ import Testing
             #expect(books.contexts.allSatisfy { !$0.isOpen })
             #expect(books.cancellations.values.allSatisfy { $0 == 1 })
             #expect(books.told.isDisjoint(with: books.cancellations.keys), "work is finished or cancelled, not both")
-            // That it was about something.
+            // The run must have covered all of these cases.
             #expect(books.subscribers.count > 300)
             #expect(books.subscribers.filter { $0.ends == 0 }.count > 0)
             #expect(books.cancellations.count > 0)

@@ -42,7 +42,7 @@ import Testing
         #expect(log.lines == ["late: 2/2", "late: 1"])
     }
 
-    // B 18: nor is he told the event that is being told as he comes.
+    // B 18: nor does a subscriber get the event that is being delivered while it subscribes.
     @Test func whoSubscribesWhileAnEventIsToldHasTheNext() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         pool.subscribe(to: "a", job: work.job) { [pool] event, _ in
@@ -90,7 +90,7 @@ import Testing
         #expect(pool.count == 0)
     }
 
-    /// Who subscribes while the end is being told gets new work.
+    /// A subscription made while the end is being delivered starts new work.
     @Test func theKeyIsFreeWhenTheEndIsTold() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         pool.subscribe(to: "a", job: work.job) { [pool] event, _ in
@@ -165,7 +165,7 @@ import Testing
         #expect(work.cancelled == 2, "a handler that comes too late is called at once")
     }
 
-    /// Who leaves while an event is being told does not hear it any more.
+    /// A subscriber that leaves during the delivery of an event does not receive it any more.
     @Test func anObserverCanMakeAnotherLeave() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         let second = TaskTestBox<WorkSubscription?>(nil)

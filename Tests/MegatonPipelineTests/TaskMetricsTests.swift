@@ -4,8 +4,8 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What a request has cost at the origin and in queues. Nothing is measured here: a wait is longer than what was done
-/// while it lasted.
+/// The cost of a request at the origin and in queues. The tests compare no absolute times: a wait is longer than the
+/// work done while it lasted.
 @Suite(.timeLimit(.minutes(2))) struct TaskMetricsTests {
     private let png = TestPipeline.png
     private let inline = URL(string: "data:image/png;base64,\(TestPipeline.png.base64EncodedString())")!
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    /// What an image costs for which nothing has to be waited for.
+    /// The cost of an image that need not wait for anything.
     private func meanwhile() async throws -> Duration {
         let task = TestPipeline.make(HeldLoader(isHeld: false)).imageTask(with: inline)
         _ = try await task.response

@@ -27,7 +27,7 @@ import Testing
         }
         #expect((1...2).contains(running.value.most))
         #expect(queue.pendingCount == 0)
-        // The last of them give their places back behind their results.
+        // The last of them release their slots after their results.
         while queue.runningCount > 0, !Task.isCancelled { await Task.yield() }
         let gates = (0..<3).map { _ in TaskTestGate() }
         for gate in gates { queue.enqueue { await gate.pass() } }
@@ -53,7 +53,7 @@ import Testing
         #expect(await recorder.order() == Array(10..<20) + Array(0..<10))
     }
 
-    // B 27: who is told the priority that it has already keeps its place, as all work of the graph is.
+    // B 27: setting the priority that an operation already has keeps its place; the graph does so for all of its work.
     @Test func theSamePriorityOnceMoreKeepsThePlace() async {
         let recorder = Recorder()
         let first = recorder.add(0, .normal)
@@ -92,7 +92,7 @@ import Testing
         #expect(await recorder.order() == [0, 1])
     }
 
-    // B 29: the state, where the moment between its turn and its beginning can be held.
+    // B 29: tests the state, so that the moment between its turn and its start can be held.
     @Test func cancellingDequeuedOperationBeforeItStartsPreventsExecution() {
         var state = TaskQueue.State(width: 1)
         let first = state.add(
@@ -128,7 +128,7 @@ import Testing
             }
             operation.cancel()
             operation.cancel()
-            // Whatever was enqueued before has had its turn when this has.
+            // All operations enqueued before have had their turn once this one has.
             queue.maxConcurrentOperationCount = 1
             try? await queue.perform {}
             try? await queue.perform {}
@@ -189,7 +189,7 @@ import Testing
         #expect(queue.runningCount == 1)
         operation.cancel()
         await cancelled.value
-        // Its place is free again.
+        // Its slot is free again.
         try? await queue.perform {}
     }
 
@@ -257,7 +257,7 @@ import Testing
         #expect(ran == nil)
     }
 
-    /// Buckets of arrays, which are slow and plain, must always say the same.
+    /// Checked against slow, simple buckets made of arrays.
     @Test func bucketsBehaveAsTheirModel() {
         var random = SeededGenerator(seed: 7)
         var buckets = PriorityBuckets<Int>()
@@ -302,7 +302,7 @@ import Testing
     }
 }
 
-/// Writes down in which order a queue of one place runs what was added while it was suspended.
+/// Records the order in which a queue with one slot runs operations that were added while it was suspended.
 private final class Recorder: Sendable {
     private let queue = TaskQueue(maxConcurrentOperationCount: 1)
     private let ran = Mutex<[Int]>([])

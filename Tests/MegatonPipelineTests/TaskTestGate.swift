@@ -1,6 +1,6 @@
 @testable import MegatonPipeline
 
-/// Work that says when it begins, and goes on when it is cancelled.
+/// Work that reports its start, waits for `open`, and does not stop when it is canceled.
 struct TaskTestGate: Sendable {
     let begun = OneShot<Void>()
     let open = OneShot<Void>()

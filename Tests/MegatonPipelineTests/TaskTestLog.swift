@@ -1,6 +1,6 @@
 @testable import MegatonPipeline
 
-/// What observers were told, a line for each event.
+/// Events delivered to observers, one line for each.
 final class TaskTestLog: Sendable {
     private let state = TaskTestBox<[String]>([])
 

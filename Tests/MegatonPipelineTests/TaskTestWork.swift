@@ -1,11 +1,11 @@
 @testable import MegatonPipeline
 
-/// Work that a test does by hand: keeps the context of each start, and counts cancellations.
+/// Work that a test controls: stores the context of each start, and counts cancellations.
 final class TaskTestWork: Sendable {
     private let state = TaskTestBox<(contexts: [WorkContext<Int>], cancelled: Int)>(([], 0))
 
     var contexts: [WorkContext<Int>] { state.value.contexts }
-    /// Of the last start.
+    /// The context of the last start.
     var context: WorkContext<Int> { contexts[contexts.count - 1] }
     var cancelled: Int { state.value.cancelled }
 
@@ -18,7 +18,7 @@ final class TaskTestWork: Sendable {
         }
     }
 
-    /// Work that needs other work.
+    /// Work that depends on other work.
     func job(on pool: WorkPool<String, Int>, _ key: String, _ other: WorkJob<Int>) -> WorkJob<Int> {
         .starting { [self] context in
             job.start(context)

@@ -3,7 +3,7 @@ import FoundationNetworking
 
 @testable import MegatonPipeline
 
-/// A delegate that remembers what it is told, and does what a test says.
+/// A delegate that records its calls, and runs actions set by a test.
 final class TestDelegate: ImagePipeline.Delegate {
     struct Actions: Sendable {
         var created: @Sendable (ImageTask) -> Void = { _ in }
@@ -13,14 +13,14 @@ final class TestDelegate: ImagePipeline.Delegate {
         var previewPolicy: @Sendable (ImageDecodingContext) -> ImagePipeline.PreviewPolicy = { .default(for: $0.data) }
         var keepsInMemory = true
         var cacheKey: String?
-        /// Told whether the bytes were encoded here.
+        /// `isEncoded`: whether the bytes were encoded here.
         var willCache: @Sendable (_ data: Data, _ isEncoded: Bool) -> Data? = { data, _ in data }
     }
 
     /// Events of all tasks, with the number of the task.
     let events = TestLog<String>()
     let created = TestLog<ImageTask>()
-    /// What was about to be loaded.
+    /// Requests that were about to be sent.
     let loads = TestLog<URLRequest>()
     private let actions: Actions
 
@@ -81,7 +81,7 @@ final class TestDelegate: ImagePipeline.Delegate {
 }
 
 extension ImageTask.Event {
-    /// For comparing.
+    /// A text for comparisons.
     var text: String {
         switch self {
         case .started: "started"

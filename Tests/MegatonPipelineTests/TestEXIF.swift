@@ -1,6 +1,6 @@
 import Foundation
 
-/// Puts EXIF into a JPEG: CIPA DC-008 section 4.5, little endian.
+/// Inserts EXIF into a JPEG: CIPA DC-008 section 4.5, little endian.
 enum TestEXIF {
     /// - Parameters:
     ///   - texts: ASCII fields of IFD 0 by their tags.

@@ -3,7 +3,7 @@ import MegatonTestSupport
 
 @testable import MegatonPipeline
 
-/// Files with real and with pretended AV1 and HEVC images, and what the code under test says of them.
+/// Files with real and with fake AV1 and HEVC images, and calls of the code under test.
 enum TestHEIF {
     /// An image of one color as AV1: its configuration and its bytes.
     struct Picture: Sendable {
@@ -46,7 +46,7 @@ enum TestHEIF {
 
     static func demand(_ file: HEIFWriter) throws -> HEIFDemand { try HEIFDemand(file.data()) }
 
-    /// The code of a probe within the usual limits, from the boxes and the streams alone.
+    /// The error code of a probe with the default limits, from the boxes and the streams alone.
     static func code(_ file: HEIFWriter) -> ImagePipeline.Error.Code? { error(file.data())?.code }
 
     static func error(_ data: Data) -> ImagePipeline.Error? {
@@ -68,7 +68,7 @@ enum TestHEIF {
         }
     }
 
-    /// As a user gets it.
+    /// Renders a file as a user would.
     static func render(_ data: Data, _ rendition: Rendition = Rendition(width: 32, format: .png)) async throws
         -> EncodedImage?
     {

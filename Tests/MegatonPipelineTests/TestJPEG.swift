@@ -2,14 +2,14 @@ import Foundation
 
 /// Segments of JPEGs, by the specification (ITU-T T.81 annex B, CIPA DC-008 section 4.5, ICC.1:2010 annex B.4).
 enum TestJPEG {
-    /// Puts segments behind the start of the image.
+    /// Inserts segments after the start of the image.
     static func inserting(_ segments: Data, into jpeg: Data) -> Data { jpeg.prefix(2) + segments + jpeg.dropFirst(2) }
 
     static func segment(_ marker: UInt8, _ body: Data) -> Data {
         Data([0xFF, marker, UInt8((body.count + 2) >> 8), UInt8((body.count + 2) & 255)]) + body
     }
 
-    /// Without the segments of a kind before the first scan.
+    /// Removes the segments of one kind before the first scan.
     static func removing(_ marker: UInt8, from jpeg: Data) -> Data {
         var (left, index) = (Data(jpeg.prefix(2)), 2)
         while jpeg[index + 1] != 0xDA {
@@ -20,7 +20,7 @@ enum TestJPEG {
         return left + jpeg[index...]
     }
 
-    /// - Parameter kind: of the field: 3 is a short number.
+    /// - Parameter kind: type of the field; 3 is a 16-bit number.
     static func exif(orientation: Int, isLittle: Bool = false, kind: UInt8 = 3) -> Data {
         let value = UInt8(orientation)
         let tiff: [UInt8] =

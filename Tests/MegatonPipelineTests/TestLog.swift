@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What has happened, in its order, for a test that waits for so much of it.
+/// A log of events in order; a test can wait for a number of them.
 final class TestLog<Value: Sendable>: Sendable {
     private struct State {
         var values: [Value] = []
@@ -22,7 +22,7 @@ final class TestLog<Value: Sendable>: Sendable {
         for (_, continuation) in woken { continuation.resume() }
     }
 
-    /// Returns when so many have come.
+    /// Returns once there are `count` values.
     func wait(for count: Int) async {
         await withCheckedContinuation { continuation in
             let isReached = state.withLock { state in

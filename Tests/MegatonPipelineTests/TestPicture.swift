@@ -4,9 +4,9 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Pictures made with the code under test, for tests that are about something else.
+/// Images made with the code under test, for tests of something else.
 enum TestPicture {
-    /// Opaque, with a smooth change from left to right and from top to bottom.
+    /// An opaque image with a smooth change from left to right and from top to bottom.
     static func gradient(_ width: Int, _ height: Int) throws -> PlatformImage {
         var pixels = [UInt8](repeating: 128, count: width * height * 3)
         for y in 0..<height {
@@ -18,7 +18,7 @@ enum TestPicture {
         return try #require(PlatformImage(width: width, height: height, bands: 3, pixels: Data(pixels)))
     }
 
-    /// Opaque and of one colour.
+    /// An opaque image of one color.
     static func plain(_ width: Int, _ height: Int, _ color: [UInt8]) throws -> PlatformImage {
         var pixels = Data(capacity: width * height * color.count)
         for _ in 0..<(width * height) { pixels.append(contentsOf: color) }
@@ -30,9 +30,9 @@ enum TestPicture {
         return try #require(encoder.encode(gradient(width, height)))
     }
 
-    /// A progressive JPEG cut behind each of its scans; the last piece is what is left.
+    /// A progressive JPEG, split after each of its scans; the last piece is the rest.
     static func scans(of data: Data) throws -> [Data] {
-        // Start of scan (ITU-T T.81 table B.1). The next one's header tells that a scan has ended.
+        // Start of scan (ITU-T T.81 table B.1). The header of the next one shows that a scan has ended.
         let starts = data.indices.dropLast(4).filter { data[$0] == 0xFF && data[$0 + 1] == 0xDA }
         try #require(starts.count == JPEGScans(data).count && starts.count > 3)
         let headers = starts.map { $0 + 2 + Int(data[$0 + 2]) << 8 + Int(data[$0 + 3]) }
@@ -40,7 +40,7 @@ enum TestPicture {
         return zip(cuts, cuts.dropFirst()).map { data[$0..<$1] }
     }
 
-    /// An animation whose frames are grey: the first black, each next one lighter by 10.
+    /// An animation of gray frames: the first is black, each next one lighter by 10.
     static func animation(_ width: Int, _ height: Int, frames: Int, as format: Rendition.Format) throws -> Data {
         var pixels = Data(capacity: width * height * frames * 3)
         for frame in 0..<frames {
@@ -59,7 +59,7 @@ enum TestPicture {
         }
     }
 
-    /// How often an animation is shown and how long each of its frames is, in milliseconds.
+    /// Number of loops of an animation, and the duration of each frame in milliseconds.
     static func timing(_ data: Data) throws -> (loop: Int, delays: [Int32]) {
         try data.withUnsafeBytes { bytes in
             let image = try VipsImage.open(bytes, options: "n=-1")
@@ -69,7 +69,7 @@ enum TestPicture {
         }
     }
 
-    /// A metadata field of a picture as libvips has it, or nil.
+    /// A metadata field of an image as libvips reports it, or nil.
     static func field(_ name: String, of data: Data) throws -> String? {
         try data.withUnsafeBytes { bytes in
             let image = try VipsImage.open(bytes)

@@ -3,7 +3,7 @@ import MegatonTestSupport
 
 @testable import MegatonPipeline
 
-/// Pipelines for tests of images, and what they are given.
+/// Pipelines for tests of images, and their input.
 enum TestPipeline {
     static let png = TestImage.quarters(width: 16, height: 8)
     static let url = Self.url("a")
@@ -28,7 +28,7 @@ enum TestPipeline {
         return ImageContainer(image: image)
     }
 
-    /// The pipeline's error that is thrown, if one is.
+    /// The pipeline error thrown by `body`, or nil.
     static func failure<Value>(_ body: () async throws -> Value) async -> ImagePipeline.Error? {
         do {
             _ = try await body()
@@ -42,7 +42,8 @@ enum TestPipeline {
         await failure(body)?.code
     }
 
-    /// The same of what does not wait. Of another name, as an asynchronous test would be given the other one.
+    /// The same for synchronous code. Its name differs, because in an asynchronous test an overload would resolve to
+    /// the async one.
     static func thrownCode(_ body: () throws -> Void) -> ImagePipeline.Error.Code? {
         do {
             try body()

@@ -1,6 +1,6 @@
 @testable import MegatonPipeline
 
-/// A processor of a test's own.
+/// A processor whose work is a closure.
 struct TestProcessor: ImageProcessing {
     let identifier: String
     var work: @Sendable (PlatformImage) throws -> PlatformImage? = { $0 }
@@ -14,7 +14,7 @@ struct TestProcessor: ImageProcessing {
         return container.map { _ in image }
     }
 
-    /// One that only gives nothing.
+    /// A processor that returns nil.
     private struct PlainProcessor: ImageProcessing {
         let identifier: String
 

@@ -8,7 +8,7 @@ enum TestProfile {
     ])
 
     static let srgbPrimaries = [[0.4361, 0.2225, 0.0139], [0.3851, 0.7169, 0.0971], [0.1431, 0.0606, 0.7141]]
-    /// sRGB's own function.
+    /// The transfer function of sRGB.
     static let srgbCurve = parametric(3, [2.4, 1 / 1.055, 0.055 / 1.055, 1 / 12.92, 0.04045])
 
     static func profile(

@@ -4,10 +4,10 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// JPEGs whose colours are sampled as no picture of the corpus is, and as libvips does not write them.
+/// JPEGs with chroma samplings that no image of the corpus has, and that libvips does not write.
 enum TestSampling: CaseIterable, Sendable {
     case s444, s422, s420
-    /// Colours at half the height; at a quarter of the width.
+    /// Chroma at half the height; at a quarter of the width.
     case s440, s411
 
     private var code: TJSAMP {
@@ -20,7 +20,7 @@ enum TestSampling: CaseIterable, Sendable {
         }
     }
 
-    /// A baseline JPEG whose pixels a closure gives: red, green, blue.
+    /// A baseline JPEG with the pixels of a closure: red, green, blue.
     func jpeg(
         _ width: Int,
         _ height: Int,

@@ -39,7 +39,7 @@ import Testing
         #expect(try allows([], url))
     }
 
-    // One of the names has a Cyrillic letter.
+    // One of the host names has a Cyrillic letter.
     @Test(arguments: [
         ("example.com", "http://example.com@evil.test/"), ("example.com", "http://example.com:80@evil.test/"),
         ("example.com", "http://example.com.evil.test/"), ("example.com", "http://evilexample.com/"),

@@ -79,17 +79,17 @@ import Testing
         #expect(Set(generations).count == 3 && generations[2] == webp)
     }
 
-    /// K2: a caller's fields tell entries apart, but for those that only say how to answer.
+    /// K2: the caller's header fields are part of the key, except those that only control caching.
     @Test func whatMayChooseIsPartOfTheKey() {
         let plain = VaryKey.lines(["Accept": "a", "X-Key": "1"])
         #expect(plain == ["accept:a", "x-key:1"])
         #expect(VaryKey.lines(["x-key": "1", "Cache-Control": "no-cache", "accept": "a", "Pragma": "x"]) == plain)
         #expect(VaryKey.lines(["X-Key": "2", "Accept": "a"]) != plain)
-        // H3: a part is another thing than the whole.
+        // H3: a range is another resource than the whole.
         #expect(VaryKey.lines(["If-None-Match": "\"1\"", "Range": "bytes=0-"]).count == 2)
     }
 
-    /// H11: requests share an original, unless a field may tell who asks.
+    /// H11: requests share an original, unless a header field may identify the client.
     @Test(arguments: [
         ("Accept-Language", false), ("User-Agent", false), ("X-Request-Id", false), ("Referer", false), ("Foo", false),
         ("Authorization", true), ("Cookie", true), ("X-API-Key", true), ("X-Forwarded-For", true), ("X-Real-IP", true),
@@ -118,7 +118,7 @@ import Testing
         #expect(CachedData.Metadata(headers: headers.merging(["vary": "*"]) { $1 }, request: webp) == nil)
     }
 
-    /// RFC 9111 section 4.3.4: a 304 may name other fields, or every one.
+    /// RFC 9111 section 4.3.4: a 304 may name other fields, or all (`*`).
     @Test func aRevalidatedEntryVariesAsTheOriginSaysNow() throws {
         let headers = ["vary": "Accept", "cache-control": "max-age=60", "etag": "\"1\""]
         let request = ["Accept": "image/webp", "DPR": "2"]

@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct VipsOperationTests {
     private typealias VipsOperation = ImageProcessors.VipsOperation
 
-    /// What an operation must be given.
+    /// The required arguments of operations.
     private static let arguments: [String: [String: VipsOperation.Argument]] = [
         "linear": ["a": [1.5], "b": [-20]], "gaussblur": ["sigma": 2], "rank": ["width": 3, "height": 3, "index": 4],
         "hist_local": ["width": 9, "height": 9], "stdif": ["width": 9, "height": 9], "extract_band": ["band": 0],
@@ -18,7 +18,7 @@ import Testing
         VipsOperation(name: name, arguments: arguments)
     }
 
-    // MARK: - What is out of reach
+    // MARK: - Forbidden operations
 
     @Test func noAllowedOperationTakesMoreThanAPictureAndNumbers() throws {
         try VipsRuntime.start()
@@ -33,7 +33,7 @@ import Testing
                 Unmanaged.passUnretained(names).toOpaque()
             )
         }
-        // The walk has found libvips, and what must never be called is among it and told apart.
+        // The enumeration has found libvips' operations, and forbidden ones are recognized.
         #expect(names.all.count > 200)
         for name in ["system", "text", "composite2", "jpegload", "pngsave", "profile_load", "icc_transform", "join"] {
             #expect(names.all.contains(name))
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    // MARK: - What they do
+    // MARK: - Results
 
     @Test(arguments: 1...4) func everyOperationGivesAPicture(_ bands: Int) throws {
         let image = try ProcessorFixture.scene(33, 33, bands: bands)

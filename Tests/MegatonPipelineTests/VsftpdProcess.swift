@@ -1,7 +1,7 @@
 import Foundation
 import MegatonTestSupport
 
-/// A real FTP server on a loopback port of its own, which gives its files to everybody; ended with the object.
+/// A real FTP server with anonymous access on its own loopback port. It ends with the object.
 final class VsftpdProcess: Sendable {
     static let program = "/usr/sbin/vsftpd"
     static var isThere: Bool { FileManager.default.isExecutableFile(atPath: program) }
@@ -14,9 +14,9 @@ final class VsftpdProcess: Sendable {
         let errors: String
     }
 
-    /// Starts it and waits until it listens.
+    /// Starts the server and waits until it listens.
     ///
-    /// - Parameter files: by their names.
+    /// - Parameter files: contents by file name.
     static func start(files: [String: Data]) async throws -> VsftpdProcess {
         let directory = try TestDirectory()
         for (name, data) in files { try directory.write(data, to: "files/\(name)") }
@@ -28,7 +28,7 @@ final class VsftpdProcess: Sendable {
         ]
         let file = try directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "vsftpd.conf")
         let process = try ProgramUnderTest(program: program, arguments: [file])
-        // It tells nobody when it listens.
+        // The server does not report when it listens.
         while !FreePort.isListening(port) {
             guard process.isRunning else { throw Ended(errors: process.errors + process.output) }
             await Task.yield()

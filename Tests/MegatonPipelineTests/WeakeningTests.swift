@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// What is less safe than by default is in the log, once.
+/// Security relaxations are logged, each once.
 @Suite(.timeLimit(.minutes(2))) struct WeakeningTests {
     private func warnings(_ change: (inout ImagePipeline.Configuration) -> Void) async throws -> [String] {
         let log = LogRecorder()
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    /// A decorator is as safe as what it decorates.
+    /// A decorator reports the relaxations of the loader that it wraps.
     @Test func decoratorsSayWhatIsBeneath() async throws {
         let weak = loader { $0.addressPolicy.allowsPrivate = true }
         let folder = URL(fileURLWithPath: "/nowhere")

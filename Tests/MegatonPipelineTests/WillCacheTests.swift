@@ -4,16 +4,16 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// 1.9: what a delegate lets be kept, of originals and of what was encoded.
+/// 1.9: the delegate decides on storing originals and encoded images.
 @Suite(.timeLimit(.minutes(2))) struct WillCacheTests {
     private let image = TestImage.quarters(width: 64, height: 64)
     private let other = TestImage.quarters(width: 32, height: 32)
     private let small = Rendition(width: 16, height: 16, format: .png)
     private let cache = CountingDataCache()
-    /// Whether each of what it was asked about had been encoded here.
+    /// The `isEncoded` argument of each call.
     private let asked = TestLog<Bool>()
 
-    /// - Parameter kept: in the place of what was asked about.
+    /// - Parameter kept: returns the data to store instead.
     private func worker(_ kept: @escaping @Sendable (Data, _ isEncoded: Bool) -> Data?) -> PipelineProbe {
         let delegate = TestDelegate {
             $0.willCache = { [asked] data, isEncoded in
@@ -24,7 +24,7 @@ import Testing
         return PipelineProbe(cache, delegate: delegate) { $0.imageCache = nil }
     }
 
-    /// Renditions end when what they were made of is stored.
+    /// Renditions end after the originals they were made from are stored.
     private func load(_ worker: PipelineProbe, _ url: URL) async throws {
         _ = try await worker.pipeline.renditions([small], for: ImageRequest(url: url))
     }
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    /// It was looked at when it came: what is kept may be another one.
+    /// The delegate saw it when it arrived, and may have replaced it, so a 304 does not ask again.
     @Test func whatIsConfirmedIsNotAskedAboutAgain() async throws {
         let site: @Sendable (OriginServer.Request) -> OriginServer.Answer = { [image] request in
             let fields = [("ETag", "\"1\""), ("Cache-Control", "max-age=0"), ("Content-Type", "image/png")]
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    // Fault: a delegate that never answered held the flight, and with it all who wanted the same.
+    // Fault: a delegate that never returned blocked the flight, and all requests that shared it.
     @Test func aDelegateThatNeverAnswersHoldsNobody() async throws {
         final class Silent: ImagePipeline.Delegate {
             let gate = OneShot<Void>()

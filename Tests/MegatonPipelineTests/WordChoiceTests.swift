@@ -3,7 +3,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// Words of jobs and options, and the messages about fields that cannot be used.
+/// Keywords of jobs and options, and the messages about invalid fields.
 @Suite struct WordChoiceTests {
     private func rendition(_ fields: String) throws -> Rendition {
         try JSONDecoder().decode(Rendition.self, from: Data("{\"width\":9,\"height\":9,\(fields)}".utf8))

@@ -1,8 +1,9 @@
 @testable import MegatonPipeline
 
 extension WorkContext {
-    /// What `value(of:)` does, without a Swift task: events come in the very call that sends them, so that a test sees
-    /// each step. The other's progress becomes this one's; its failure ends this one, and its operations with it.
+    /// Like `value(of:)`, without a Swift task: events are delivered within the call that sends them, so that a test
+    /// sees each step. The other work's progress becomes this one's; its failure ends this one, and its operations with
+    /// it.
     func depend<Key: Hashable & Sendable, Other: Sendable>(
         on pool: WorkPool<Key, Other>,
         key: Key,
