@@ -1,4 +1,4 @@
-/// How well the shared cache serves, since the queue was made.
+/// Counters of the shared cache since the queue was created, and its memory.
 public struct CacheStatistics: Sendable, Codable, Equatable {
     /// Memory of one kind of key.
     public struct Kind: Sendable, Codable, Equatable {
@@ -11,54 +11,54 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
         }
     }
 
-    /// Looks that found an entry.
+    /// Lookups that found an entry.
     public var hits: Int
-    /// Looks that found none.
+    /// Lookups that found none.
     public var misses: Int
     /// Flights that were led.
     public var leads: Int
-    /// Looks that found somebody else's flight.
+    /// Lookups that found the flight of another leader.
     public var waits: Int
-    /// Looks that found a remembered failure.
+    /// Lookups that found a remembered failure.
     public var negatives: Int
-    /// Entries that were served although they were no longer fresh, as their origin allows.
+    /// Stale entries that were served, as their origin allows.
     public var staleHits: Int
-    /// Originals that their origins confirmed instead of sending them again.
+    /// Originals that were revalidated: their origins confirmed them instead of sending them again.
     public var revalidations: Int
-    /// Requests that were put off for politeness.
+    /// Requests that were delayed by host limits.
     public var throttled: Int
-    /// Requests that were put off as their host is broken off.
+    /// Requests that were delayed because the circuit breaker of their host was open.
     public var brokenOff: Int
-    /// Bytes that were put into the cache.
+    /// Bytes written to the cache.
     public var bytesIn: Int
-    /// Bytes that came out of it.
+    /// Bytes read from the cache.
     public var bytesOut: Int
     /// Requests to origins.
     public var originFetches: Int
     public var originFetchesByHost: [String: Int] = [:]
-    /// Different originals that were fetched; an estimate to 1 % (HyperLogLog).
+    /// Number of different originals that were fetched; an estimate to 1 % (HyperLogLog).
     public var distinctOriginals = 0
-    /// Renditions that were made.
+    /// Renditions that were rendered.
     public var renders: Int
-    /// Of these, renditions that the planes engine made; libvips made the others.
+    /// Renders by the planes engine; libvips rendered the others.
     public var rendersByPlanes: Int
-    /// Of the renders, renditions of damaged pictures that planes left to libvips.
+    /// Renders of damaged images that the planes engine left to libvips.
     public var rendersLeftByPlanes: Int
-    /// Looks that went on without a cache, as it was away.
+    /// Lookups that continued without a cache because Redis could not be reached.
     public var failOpen: Int
-    /// Writes that came after their flight had been taken over.
+    /// Writes that were refused because another leader had taken their flight over.
     public var staleWritesRefused: Int
-    /// Entries whose checksum was wrong; each was deleted.
+    /// Entries that were deleted because their checksum was wrong.
     public var damaged: Int
     /// Keys that Redis evicted since it started.
     public var evictions = 0
-    /// Bytes.
+    /// Memory in use, bytes.
     public var memoryUsed = 0
-    /// Bytes; 0 is no limit.
+    /// Memory limit, bytes; 0 means no limit.
     public var memoryLimit = 0
     /// Memory by kind of key.
     public var kinds: [String: Kind] = [:]
-    /// False where the time was up before all keys were seen: `kinds` is a part then.
+    /// False if the time was over before all keys were scanned: `kinds` is partial then.
     public var scanIsComplete = true
 
     init(counters: [String: Int]) {
@@ -82,10 +82,10 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
         damaged = counters["damaged"] ?? 0
     }
 
-    /// Part of the looks that were served; nil before the first.
+    /// Fraction of lookups that were hits; nil before the first.
     public var hitRatio: Double? { hits + misses > 0 ? Double(hits) / Double(hits + misses) : nil }
 
-    /// Requests for each different original: 1 is perfect.
+    /// Requests per different original: 1 is perfect.
     public var duplicateRatio: Double? {
         distinctOriginals > 0 ? Double(originFetches) / Double(distinctOriginals) : nil
     }

@@ -1,32 +1,32 @@
-/// What a queue looks like at one moment. The numbers are read in one round trip, not in one instant.
+/// Snapshot of a queue. The numbers are read in one round trip, but not atomically.
 public struct ClusterStatus: Sendable, Codable, Equatable {
-    /// Pushed and not looked at yet.
+    /// Jobs that were pushed and that no coordinator has read yet.
     public var intake = 0
-    /// Taken by a coordinator and not admitted yet.
+    /// Jobs that a coordinator has taken and not admitted yet.
     public var staged = 0
-    /// Can be claimed.
+    /// Jobs that can be claimed.
     public var ready = 0
-    /// Have a lease.
+    /// Jobs with a lease.
     public var running = 0
-    /// Will be tried again.
+    /// Jobs that will be retried.
     public var delayed = 0
-    /// Failed for good.
+    /// Jobs that failed permanently.
     public var dead = 0
-    /// Since the queue was made.
+    /// Jobs done since the queue was created.
     public var done = 0
-    /// Since the queue was made.
+    /// Jobs failed since the queue was created.
     public var failed = 0
-    /// Since the queue was made.
+    /// Jobs canceled since the queue was created.
     public var cancelled = 0
-    /// Attempts that are to be repeated, since the queue was made.
+    /// Attempts that led to a retry, since the queue was created.
     public var retried = 0
-    /// Leases that ran out, since the queue was made.
+    /// Leases that expired, since the queue was created.
     public var stalled = 0
-    /// `paused` (nothing is claimed) and `drain` (nothing is taken from the intakes), where they are set.
+    /// Brakes that are set: `paused` (nothing is claimed), `drain` (nothing is taken from the intakes).
     public var brakes: [String] = []
-    /// Batches that are known.
+    /// Known batches.
     public var batches = 0
-    /// Whether anything was ever pushed to the queue or any process has worked on it: false may mean a mistyped name.
+    /// Whether a job was ever pushed to the queue or a process has ever worked on it: false may mean a mistyped name.
     public var isKnown = false
     /// `host:pid:random` of the leader, if there is one.
     public var leader: String?
@@ -35,14 +35,14 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     /// One worker.
     public struct Worker: Sendable, Codable, Equatable {
         public var name: String
-        /// Jobs in hand at the last sign of life.
+        /// Jobs it was running at its last heartbeat.
         public var running: Int
-        /// Seconds since the last sign of life, by Redis' clock.
+        /// Seconds since the last heartbeat, by Redis' clock.
         public var silent: Double
-        /// Seconds between two signs, as it has said itself.
+        /// Seconds between two heartbeats, as the worker reported.
         public var renewal: Double
     }
 
-    /// The workers that have given a sign of life of late: no more than two are missing. The others died or hang.
+    /// Workers that have missed at most two heartbeats. The others died or hang.
     public var livingWorkers: [Worker] { workers.filter { $0.silent <= 3 * $0.renewal } }
 }

@@ -1,10 +1,10 @@
 internal import MegatonRedis
 
 extension Doctor {
-    /// Faults that are described.
+    /// Number of faults that are described.
     private static let shownFaults = 3
 
-    /// Whether each id is in one place.
+    /// Checks that each id is in exactly one place.
     func audit(repair: Bool) async -> Finding {
         do {
             let report = try await QueueAudit(queue: JobQueue(control, keys: keys)).run(repair: repair)

@@ -2,10 +2,10 @@ internal import Foundation
 internal import MegatonRedis
 
 extension Doctor {
-    /// Seconds of difference that are worth a word.
+    /// Difference that is worth a warning, seconds.
     private static let skew: Double = 1
 
-    /// Seconds by which the server's clock is ahead of this machine's, give or take half a round trip.
+    /// Seconds by which the server's clock is ahead of this machine's, accurate to half a round trip.
     func clockAhead(of redis: RedisClient) async throws(RedisError) -> Double {
         let before = Date().timeIntervalSince1970
         let time = (try await redis.send(["TIME"]).array ?? []).compactMap(\.int)
@@ -26,7 +26,7 @@ extension Doctor {
         )
     }
 
-    /// - Parameter ahead: of the control's clock against the cache's.
+    /// - Parameter ahead: seconds by which the control's clock is ahead of the cache's.
     static func clocks(_ ahead: Double) -> Finding {
         let isFine = abs(ahead) <= skew
         return Finding(

@@ -1,14 +1,14 @@
 extension Doctor {
-    /// One thing that was looked at.
+    /// Result of one check.
     public struct Finding: Sendable, Codable, Equatable {
-        /// How bad it is.
+        /// Severity of a finding.
         public enum Level: String, Sendable, Codable {
             case ok, warning, error
         }
 
         public var level: Level
         public var subject: String
-        /// What was found and, unless it is fine, what to do.
+        /// The observation and, unless it is fine, the remedy.
         public var message: String
     }
 }

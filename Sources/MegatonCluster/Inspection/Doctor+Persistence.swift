@@ -1,8 +1,8 @@
 internal import MegatonRedis
 
 extension Doctor {
-    /// Whether what Redis holds reaches its disk. A cache need not, but where it is meant to and cannot, Redis takes no
-    /// writes.
+    /// Checks whether the data of Redis reaches its disk. A cache does not need that, but if Redis is configured to
+    /// persist and cannot, it refuses writes.
     func persistence(_ part: Part, _ info: String, _ redis: RedisClient) async throws(RedisError) -> [Finding] {
         let subject = "\(part.rawValue): persistence"
         var findings: [Finding] = []
@@ -40,7 +40,7 @@ extension Doctor {
         Inspector.text(field, info).map { $0 != "ok" } ?? false
     }
 
-    /// A setting of the server; nil where this user may not ask, as with many managed servers.
+    /// A setting of the server; nil if this user may not read it, as with many managed servers.
     private func setting(_ name: String, _ redis: RedisClient) async throws(RedisError) -> String? {
         do throws(RedisError) {
             return try await redis.send(["CONFIG", "GET", .string(name)]).dictionary[name]

@@ -1,12 +1,12 @@
 internal import MegatonRedis
 
 extension Doctor {
-    /// Hosts that are named.
+    /// Maximum number of hosts named in a finding.
     private static let shownHosts = 10
-    /// Place of `open` in a host's state; see `HostScripts`.
+    /// Index of `open` in a host's state; see `HostScripts`.
     private static let openField = 5
 
-    /// What goes on in the queue.
+    /// Findings about the state of the queue.
     func state() async -> [Finding] {
         do {
             let status = try await Inspector(queue: JobQueue(control, keys: keys), cache: cache).status()
@@ -77,7 +77,7 @@ extension Doctor {
         )
     }
 
-    /// Whoever waits for such a batch does so for ever.
+    /// A caller that waits for such a batch may wait forever.
     private func damagedBatches() async throws(RedisError) -> Finding {
         let counter = "damaged_batch_ends"
         let ends = try await control.send(["HGET", .string(keys.stat), .string(counter)]).int ?? 0
@@ -112,7 +112,7 @@ extension Doctor {
         }
     }
 
-    /// Origins that nobody asks at the moment.
+    /// Hosts with an open circuit breaker.
     private func brokenOff() async throws(RedisError) -> Finding {
         let time = (try await control.send(["TIME"]).array ?? []).compactMap(\.int)
         guard time.count == 2 else { throw JobQueue.unexpected("TIME") }

@@ -1,7 +1,7 @@
 internal import MegatonRedis
 
 extension Doctor {
-    /// Loading compiles: what a server cannot run is found here, not in the middle of a batch.
+    /// Loads each script, which compiles it: one that a server cannot run is found here, not in the middle of a batch.
     func scripts(_ part: Part, _ redis: RedisClient) async throws(RedisError) -> Finding {
         var scripts: [RedisScript] = []
         if part == .control { scripts += QueueScripts.all + HostScripts.all }
@@ -18,7 +18,7 @@ extension Doctor {
 }
 
 extension QueueScripts {
-    /// All of them.
+    /// All scripts of the queue.
     static let all = [
         submit, cancelBatch, results, stage, replay, admit, lead, publish, resign, claim, renew, release, sweep, settle,
         retry,
@@ -27,11 +27,11 @@ extension QueueScripts {
 }
 
 extension HostScripts {
-    /// All of them.
+    /// All scripts of host limits.
     static let all = [enter, renew, leave]
 }
 
 extension FlightScripts {
-    /// All of them.
+    /// All scripts of the shared cache.
     static let all = [begin, look, renew, finish, drop, fail, remember]
 }

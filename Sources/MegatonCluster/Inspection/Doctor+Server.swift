@@ -3,23 +3,24 @@ internal import MegatonPipeline
 internal import MegatonRedis
 
 extension Doctor {
-    /// What a Redis is there for.
+    /// Role of a Redis.
     enum Part: String {
         case control = "control Redis"
         case cache = "cache Redis"
     }
 
     private static let pings = 20
-    /// Milliseconds, for the median of the pings.
+    /// Limit for the median of the pings, milliseconds.
     private static let slow: Double = 20
-    /// Milliseconds, for the slowest of them: something holds the server up.
+    /// Limit for the slowest ping, milliseconds: beyond it something blocks the server.
     private static let stuck: Double = 200
-    /// Part of `maxmemory`.
+    /// Fraction of `maxmemory` from which a Redis counts as full.
     private static let full = 0.8
 
-    /// Looks at one server.
+    /// Checks one server.
     ///
-    /// - Returns: what was found, and by how many seconds its clock is ahead of this machine's, unless it is away.
+    /// - Returns: the findings, and the seconds by which its clock is ahead of this machine's, nil if it cannot be
+    ///   reached.
     func server(_ part: Part, _ redis: RedisClient) async -> (findings: [Finding], clock: Double?) {
         var findings: [Finding] = []
         do {
@@ -38,7 +39,7 @@ extension Doctor {
     }
 
     private func latency(_ part: Part, _ redis: RedisClient) async throws(RedisError) -> Finding {
-        // The first may have to connect.
+        // The first ping may have to connect.
         try await redis.send(["PING"])
         var times: [Double] = []
         for _ in 0..<Self.pings {
@@ -110,7 +111,7 @@ extension Doctor {
         }
         let share = Double(used) / Double(limit)
         let state = "\(Int(share * 100)) % of \(limit >> 20) MiB"
-        // A cache that evicts is full before long, and that is how it should be.
+        // A cache that evicts soon becomes full, and that is intended.
         let evicts = part == .cache && Inspector.text("maxmemory_policy", info)?.hasPrefix("allkeys") == true
         if share <= Self.full || evicts { return Finding(level: .ok, subject: subject, message: state) }
         return Finding(
@@ -121,11 +122,11 @@ extension Doctor {
         )
     }
 
-    /// What an old master acknowledges that has been cut off is lost, unless it stops without its replicas.
+    /// A cut-off master loses the writes that it still acknowledges, unless it refuses writes without its replicas.
     private func replicas(_ info: String) -> [Finding] {
         let replicas = Inspector.field("connected_slaves", info)
         if replicas == 0 { return [] }
-        // The field is there where both min-replicas settings are above 0.
+        // The field is present if both min-replicas settings are above 0.
         let good = Inspector.text("min_slaves_good_slaves", info)
         return [
             Finding(

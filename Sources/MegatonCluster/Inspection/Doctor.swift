@@ -1,15 +1,15 @@
 internal import MegatonPipeline
 public import MegatonRedis
 
-/// Looks for what will go wrong later.
+/// Checks Redis and the queue for faults and for settings that cause trouble later.
 public struct Doctor: Sendable {
     let control: RedisClient
     let cache: RedisClient
-    /// Whether one Redis serves both.
+    /// Whether one Redis serves as both.
     let isShared: Bool
     let keys: QueueKeys
 
-    /// - Parameter cache: the control's again where one Redis serves both.
+    /// - Parameter cache: the same client as `control` if one Redis serves as both.
     public init(control: RedisClient, cache: RedisClient, keys: QueueKeys) {
         self.control = control
         self.cache = cache
@@ -17,9 +17,9 @@ public struct Doctor: Sendable {
         isShared = control.configuration == cache.configuration
     }
 
-    /// All findings, the fine ones too.
+    /// Runs all checks and returns every finding, including the fine ones.
     ///
-    /// - Parameter repair: whether the queue's faults are mended; nothing else is changed in any case.
+    /// - Parameter repair: whether faults of the queue are repaired; nothing else is changed in any case.
     public func examine(repair: Bool = false) async -> [Finding] {
         let (ofControl, controlClock) = await server(.control, control)
         var findings = ofControl
@@ -29,7 +29,7 @@ public struct Doctor: Sendable {
             if let controlClock, let cacheClock { findings.append(Self.clocks(controlClock - cacheClock)) }
         }
         findings.append(libvips())
-        // A control Redis that does not answer has said so; the queue is in there.
+        // A control Redis that cannot be reached is reported already, and it holds the queue.
         if controlClock != nil {
             findings += await state()
             findings.append(await audit(repair: repair))

@@ -2,12 +2,12 @@ internal import Foundation
 internal import MegatonPipeline
 public import MegatonRedis
 
-/// Reads what is going on, and changes nothing.
+/// Reads the state of a queue and its cache, and changes nothing.
 public struct Inspector: Sendable {
     private let queue: JobQueue
     private let cache: RedisClient
 
-    /// Workers and dead jobs that one answer shows.
+    /// Maximum number of workers in one status.
     private static let shown = 1000
 
     public init(queue: JobQueue, cache: RedisClient) {
@@ -75,8 +75,10 @@ public struct Inspector: Sendable {
 
     // MARK: - The cache
 
-    /// - Parameter budget: how long the cache may be scanned for the memory that each kind of key takes. SCAN in small
-    ///   steps: the server is never held up.
+    /// Counters and memory of the shared cache.
+    ///
+    /// - Parameter budget: time limit for the scan that measures the memory of each kind of key. The scan proceeds in
+    ///   small steps, so that it never blocks the server.
     public func cacheStatistics(budget: Duration = .seconds(2)) async throws(RedisError) -> CacheStatistics {
         let keys = queue.keys
         let replies = try await queue.redis.pipeline([

@@ -1,15 +1,15 @@
 extension QueueAudit {
-    /// What is wrong with one id, as the script saw it.
+    /// A fault of one id, as the script saw it.
     struct Fault: Equatable {
-        /// Of the job, the text of its key; the epoch of a stage, the batch of an intake.
+        /// The text of the job's key; the epoch of a stage; the batch of an intake.
         let id: String
         let kind: Kind
-        /// `lease + ready`: the lists that have it.
+        /// The lists that contain it, such as `lease + ready`.
         var places = ""
-        /// Empty where it has none or none is known.
+        /// Empty if it has no batch or the batch is unknown.
         var batch = ""
 
-        /// For people.
+        /// The text for operators.
         var text: String { JobKey(id).batch.map { "\(sentence) (batch \($0))" } ?? sentence }
 
         private var sentence: String {

@@ -1,11 +1,11 @@
 internal import MegatonRedis
 
 extension QueueAudit {
-    /// Batches whose intakes are looked at: the newest.
+    /// Maximum number of batches whose intakes are checked, the newest first.
     private static let batchLimit = 10_000
     private static let batchesAtOnce = 500
 
-    /// Epochs that have staged and have nothing staged. What has something staged is taken over by the next leader.
+    /// Finds epochs in `stages` that have nothing staged. The next leader takes over those that have.
     func examineStages(repair: Bool, into report: inout Report) async throws(RedisError) {
         let keys = queue.keys
         let reply = try await queue.redis.send(["SMEMBERS", .string(keys.stages)])
@@ -19,7 +19,7 @@ extension QueueAudit {
         try count(.emptyStage, epochs.map(String.init), replies, repair: repair, into: &report)
     }
 
-    /// Intakes of batches that no coordinator knows of.
+    /// Finds intakes of batches that no coordinator knows of.
     func examineIntakes(repair: Bool, into report: inout Report) async throws(RedisError) {
         for start in stride(from: 0, to: Self.batchLimit, by: Self.batchesAtOnce) {
             let reply = try await queue.redis.send([

@@ -1,23 +1,23 @@
 extension QueueAudit {
-    /// What was found, and what became of it.
+    /// Faults that an audit found and repaired.
     public struct Report: Sendable, Codable, Equatable {
-        /// One fault, to look at.
+        /// One fault, as an example.
         public struct Example: Sendable, Codable, Equatable {
-            /// Of the job; the epoch of a stage, the batch of an intake.
+            /// The id of the job; the epoch of a stage; the batch of an intake.
             public var id: String
-            /// What is wrong with it, for people.
+            /// Description of the fault for operators.
             public var what: String
         }
 
-        /// How many of each kind; none of a kind is left out.
+        /// Number of faults by kind; a kind without faults is absent.
         public var faults: [Kind: Int] = [:]
-        /// Ids that were looked at.
+        /// Number of ids that were examined.
         public var examined: Int
-        /// The first of the faults.
+        /// The first faults.
         public var examples: [Example] = []
-        /// Faults that were mended.
+        /// Number of faults that were repaired.
         public var repaired = 0
-        /// False where the queue has more ids than are looked at.
+        /// False if the queue has more ids than an audit examines.
         public var isComplete: Bool
 
         private static let shown = 20

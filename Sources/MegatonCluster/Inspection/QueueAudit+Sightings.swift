@@ -1,7 +1,7 @@
 internal import MegatonRedis
 
 extension QueueAudit {
-    /// Where ids were seen, each place at another moment.
+    /// Places in which each id was seen, each place read at another moment.
     struct Sightings {
         struct Places: OptionSet {
             let rawValue: UInt8
@@ -22,7 +22,7 @@ extension QueueAudit {
 
         private let limit: Int
         private var places: [String: Places] = [:]
-        /// False once there was no room for an id.
+        /// False once an id did not fit.
         private(set) var isComplete = true
 
         init(limit: Int) { self.limit = limit }
@@ -31,7 +31,7 @@ extension QueueAudit {
 
         mutating func see(_ id: String, in place: Places) {
             if let seen = places[id] {
-                // Only a list can have an id twice; the pages of a hash may repeat themselves.
+                // Only a list can contain an id twice; HSCAN and ZSCAN may return one repeatedly.
                 let isRepeated = place == .ready && seen.contains(.ready)
                 places[id] = seen.union(isRepeated ? .readyAgain : place)
             } else if count < limit {
@@ -41,18 +41,18 @@ extension QueueAudit {
             }
         }
 
-        /// The dead matter only where they are alive too.
+        /// Dead ids matter only if they are alive too.
         mutating func seeDead(_ id: String) {
             if let seen = places[id] { places[id] = seen.union(.dead) }
         }
 
-        /// Ids that were not in exactly the places where they should be.
+        /// Ids whose places differ from those of any healthy job.
         var suspects: [String] { places.filter { !Self.healthy.contains($0.value.rawValue) }.map(\.key) }
     }
 
-    /// Ids of one page of ids.
+    /// Ids per page.
     private static let pageSize = 1000
-    /// Bodies of one page: it is their JSON that Redis has to copy.
+    /// Bodies per page: fewer, as Redis copies their JSON.
     private static let bodiesOfPage = 64
 
     /// Reads the queue.
@@ -90,14 +90,15 @@ extension QueueAudit {
             throw JobQueue.unexpected(command)
         }
         cursor = next
-        // Names and values, or members and scores, by turns.
+        // Names and values, or members and scores, alternately.
         let fields = parts[1].array ?? []
         return stride(from: 0, to: fields.count - 1, by: 2).compactMap { index in
             fields[index].string.map { ($0, fields[index + 1].string ?? "") }
         }
     }
 
-    /// Whether a meta is one: `attempt|stalls|worker|priority@digest|batch`. One that is not is as good as none.
+    /// Whether a meta has the form `attempt|stalls|worker|priority@digest|batch`. One that cannot be read counts as
+    /// missing.
     private static func isReadable(_ meta: String) -> Bool {
         let fields = meta.split(separator: "|", maxSplits: 4, omittingEmptySubsequences: false)
         return fields.count == 5 && ["1", "2", "3"].contains(fields[3].prefix { $0 != "@" })

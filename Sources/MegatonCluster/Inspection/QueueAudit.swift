@@ -1,30 +1,29 @@
 public import MegatonRedis
 
-/// Looks for what a queue must not hold, and mends it when told to.
+/// Finds inconsistencies of a queue, and repairs them on request.
 ///
 /// An id must have a body and a meta and be in exactly one of ready, lease and delay, or be nowhere but in dead. The
-/// scripts see to that; what they cannot prevent is a hand in Redis, or a failover to a replica that lagged.
+/// scripts ensure that; they cannot prevent manual changes in Redis, or a failover to a replica that lagged.
 ///
-/// The queue goes on meanwhile. It is read in pages, and since jobs move between two pages, what is seen so is a
-/// suspicion and no more: each suspect is then examined, and mended, by a script that sees it at one moment. Only what
-/// the script says counts.
+/// The queue keeps running meanwhile. It is read in pages, and jobs move between two pages, so that these reads find
+/// only suspects. A script then examines each suspect atomically, and repairs it; only its result counts.
 public struct QueueAudit: Sendable {
     let queue: JobQueue
 
-    /// Ids that are looked at, at the most: twice what the largest window of a coordinator lets in. Some 100 bytes each.
+    /// Maximum number of ids examined: twice the largest window of a coordinator. Some 100 bytes each.
     private static let idLimit = 262_144
-    /// Suspects of one call.
+    /// Maximum number of suspects in one call.
     private static let suspectsAtOnce = 100
-    /// Entries of the ready lists that one call compares at the most: 7 ms of Redis' time.
+    /// Maximum number of ready entries that one call compares: 7 ms of Redis' time.
     private static let comparisonsAtOnce = 500_000
 
     public init(queue: JobQueue) {
         self.queue = queue
     }
 
-    /// Looks at the whole queue.
+    /// Audits the whole queue.
     ///
-    /// - Parameter repair: whether what is found is mended.
+    /// - Parameter repair: whether faults are repaired.
     public func run(repair: Bool = false) async throws(RedisError) -> Report {
         let sightings = try await sightings(limit: Self.idLimit)
         var report = Report(examined: sightings.count, isComplete: sightings.isComplete)
@@ -48,13 +47,14 @@ public struct QueueAudit: Sendable {
             rest = rest.dropFirst(size)
             report.add(faults)
             if !repair || faults.isEmpty { continue }
-            // The batches are known only now, and a script names its keys. It confirms each fault anew.
+            // The batches are known only now, and a script must name its keys. It confirms each fault again.
             let batches = Dictionary(faults.map { ($0.id, $0.batch) }) { first, _ in first }
             report.repaired += try await audit(batches.map { ($0.key, $0.value) }, repair: true).count
         }
     }
 
-    /// Fewer where much is ready: to find an id there means to look at all of them.
+    /// Number of suspects in the next call: fewer if many jobs are ready, as the search for an id scans all ready
+    /// lists.
     private func suspectsOfNextCall() async throws(RedisError) -> Int {
         let lists = queue.keys.ready + [queue.keys.suspects]
         let replies = try await queue.redis.pipeline(lists.map { ["LLEN", .string($0)] })

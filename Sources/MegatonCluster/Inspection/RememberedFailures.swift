@@ -2,25 +2,27 @@ public import Foundation
 internal import MegatonPipeline
 public import MegatonRedis
 
-/// The failures that a cluster remembers, so that they can be forgotten: an origin was repaired, say.
+/// Clears remembered failures of a cluster, for example after an origin was repaired.
 public struct RememberedFailures: Sendable {
     private let cache: RedisClient
     private let queue: JobQueue
 
-    /// Keys that are looked at in one round trip.
+    /// Number of keys read in one round trip.
     private static let page = 1000
 
+    /// Creates an editor of remembered failures.
+    ///
     /// - Parameters:
-    ///   - cache: where the failures are.
-    ///   - queue: where the states of hosts are.
+    ///   - cache: the Redis that holds the failures.
+    ///   - queue: the queue that holds the states of hosts.
     public init(cache: RedisClient, queue: JobQueue) {
         self.cache = cache
         self.queue = queue
     }
 
-    /// Forgets all failures, and the states of all hosts: Retry-After, breaks and lowered limits.
+    /// Forgets all failures, and the states of all hosts: Retry-After, open circuits and lowered limits.
     ///
-    /// - Returns: how many failures there were.
+    /// - Returns: the number of failures forgotten.
     public func forget() async throws(RedisError) -> Int {
         try await queue.redis.send(["UNLINK", .string(queue.keys.rate)])
         return try await forget { _ in true }
@@ -31,7 +33,7 @@ public struct RememberedFailures: Sendable {
     /// - Parameters:
     ///   - urls: with any user, password and query.
     ///   - hosts: `host` with any port, or `host:port`, in any case.
-    /// - Returns: how many failures there were.
+    /// - Returns: the number of failures forgotten.
     public func forget(urls: [URL], hosts: [String]) async throws(RedisError) -> Int {
         let urls = Set(urls.map(ImagePipeline.Error.withoutQuery))
         let hosts = Set(hosts.map { $0.lowercased() })
@@ -42,7 +44,7 @@ public struct RememberedFailures: Sendable {
         }
     }
 
-    /// - Parameter isMeant: is given the source's URL without its query; nil of a source that has none.
+    /// - Parameter isMeant: receives the source's URL without its query; nil for a source that has none.
     private func forget(_ isMeant: (String?) -> Bool) async throws(RedisError) -> Int {
         var (cursor, forgotten) = ("0", 0)
         repeat {
@@ -54,7 +56,7 @@ public struct RememberedFailures: Sendable {
             let names = (parts.last?.array ?? []).compactMap(\.string)
             if names.isEmpty { continue }
             let values = try await cache.pipeline(names.map { ["GET", .string($0)] })
-            // A mark of what must not be kept is no failure.
+            // The `uncacheable` mark is not a failure.
             let meant = zip(names, values).compactMap { name, value in
                 RememberedFailure(value).flatMap { isMeant($0.error.url) ? name : nil }
             }
@@ -68,7 +70,7 @@ public struct RememberedFailures: Sendable {
     private func forgetStates(of hosts: Set<String>) async throws(RedisError) {
         if hosts.isEmpty { return }
         let rate = RedisArgument.string(queue.keys.rate)
-        // 10,000 at the most.
+        // At most 10,000 hosts.
         let known = try await queue.redis.send(["HKEYS", rate]).array ?? []
         let meant = known.compactMap(\.string).filter { Self.isAmong($0, hosts) }
         if !meant.isEmpty { try await queue.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }
