@@ -1,6 +1,6 @@
 internal import Logging
 
-/// A worker's history, where one is kept. A step that cannot be written down is taken all the same, and told.
+/// Optional history of a worker. If an event cannot be written, the error is logged and the work continues.
 struct History: Sendable {
     let file: HistoryFile?
     let logger: Logger

@@ -1,31 +1,31 @@
 internal import Foundation
 
-/// A step of a worker, as a history has it.
+/// An event in the history of a worker.
 public struct HistoryEvent: Sendable, Codable, Equatable {
-    /// What was done.
+    /// Kinds of events.
     public enum Kind: String, Sendable, Codable {
         /// A job was claimed.
         case claim
-        /// Redis was told of an attempt's end, and answered.
+        /// Redis acknowledged the end of an attempt.
         case settle
-        /// A flight is led.
+        /// The worker leads a flight.
         case lead
         /// A flight ended: `ok`, `stale`, `torn`, or `failed`.
         case land
-        /// An origin is asked.
+        /// A request is sent to an origin.
         case fetch
     }
 
     public var kind: Kind
-    /// Milliseconds since 1970 by this machine's clock: for people, never for the proof.
+    /// Milliseconds since 1970 by this machine's clock: for readers only, a checker must not rely on it.
     public var at: Int
-    /// Of a job.
+    /// The id of the job.
     public var id: String?
     public var attempt: Int?
-    /// Of a flight; of a fetch its host and a hash of its URL.
+    /// The key of the flight; for a fetch its host and a hash of its URL.
     public var key: String?
     public var token: Int?
-    /// How it ended.
+    /// Outcome of the step.
     public var result: String?
 
     init(

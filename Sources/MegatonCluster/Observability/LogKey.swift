@@ -1,4 +1,4 @@
-/// The keys of all log metadata.
+/// Keys of all log metadata.
 enum LogKey {
     static let batch = "batch"
     static let coordinator = "coordinator.id"

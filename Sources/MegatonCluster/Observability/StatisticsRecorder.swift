@@ -3,7 +3,7 @@ internal import MegatonPipeline
 internal import MegatonRedis
 import Synchronization
 
-/// Counts in this process and adds the counts to the control Redis every few seconds, in one round trip.
+/// Counters of this process, added to the control Redis every few seconds in one round trip.
 final class StatisticsRecorder: Sendable {
     private struct Counts {
         var fields: [String: Int] = [:]
@@ -13,14 +13,14 @@ final class StatisticsRecorder: Sendable {
 
     private let counts = Mutex(Counts())
 
-    /// Hosts and originals that are remembered between two flushes; beyond that they are only counted in sum.
+    /// Maximum number of hosts, and of originals, between two flushes; others count only in the totals.
     private static let limit = 10_000
 
     func add(_ field: String, _ number: Int) {
         counts.withLock { $0.fields[field, default: 0] += number }
     }
 
-    /// Counts what a request of the pipeline cost.
+    /// Counts the cost of one pipeline request.
     func add(_ cost: PipelineMetrics.Counts, of url: URL) {
         if cost.originFetches > 0 {
             addFetches(cost.originFetches, host: url.host() ?? "", original: url.absoluteString)
@@ -32,7 +32,7 @@ final class StatisticsRecorder: Sendable {
         add("bytes_fetched", cost.bytesIn)
     }
 
-    /// Counts a request to an origin.
+    /// Counts requests to an origin.
     func addFetches(_ number: Int, host: String, original: String) {
         counts.withLock { counts in
             counts.fields["origin_fetches", default: 0] += number
@@ -43,7 +43,7 @@ final class StatisticsRecorder: Sendable {
         }
     }
 
-    /// Adds what was counted since. What cannot be added is kept for the next time.
+    /// Adds the counts since the last flush. If that fails they are kept for the next one.
     func flush(to queue: JobQueue) async throws(RedisError) {
         let taken = counts.withLock { counts in
             defer { counts = Counts() }
@@ -63,7 +63,8 @@ final class StatisticsRecorder: Sendable {
         do throws(RedisError) {
             for case .error(let text) in try await queue.redis.pipeline(commands) { throw RedisError(reply: text) }
         } catch {
-            // A little too much is better than nothing: some of it may have been added.
+            // Counts may be added twice, as Redis may have applied some commands: a little too much is better than
+            // nothing.
             counts.withLock { counts in
                 counts.fields.merge(taken.fields, uniquingKeysWith: +)
                 counts.hosts.merge(taken.hosts, uniquingKeysWith: +)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Wakes one who waits; fired while nobody waits, it wakes the next one at once. Several firings are one.
+/// Signal for one waiter. A signal without a waiter wakes the next one at once; several signals count as one.
 package final class Trigger: Sendable {
     private enum State {
         case idle
@@ -24,7 +24,7 @@ package final class Trigger: Sendable {
         continuation?.resume()
     }
 
-    /// Returns when it is fired, or when the task is cancelled. One at a time may wait.
+    /// Returns when the trigger fires, or when the task is cancelled. Only one task may wait at a time.
     package func wait() async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
