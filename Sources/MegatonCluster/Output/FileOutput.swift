@@ -3,24 +3,24 @@ public import MegatonPipeline
 
 /// Writes results to files beneath allowed roots, each whole or not at all.
 ///
-/// The bytes go to a file without a name (`O_TMPFILE`) that gets one when it is complete, so that not even `kill -9`
-/// leaves a half-written file. Where the file system has no such files, a hidden temporary one is renamed.
-/// Not synced to disk: after a power cut the newest files may be missing, and a further run makes them again.
+/// The bytes go to a file without a name (`O_TMPFILE`), which gets its name when it is complete, so that not even `kill
+/// -9` leaves a half-written file. If the file system does not support that, a hidden temporary file is renamed. Files
+/// are not synced to disk: after a power cut the newest may be missing, and a further run makes them again.
 public struct FileOutput: Sendable {
     private let access: FileAccess
     private let threads: ThreadPool
 
-    /// - Parameter threads: writing blocks.
+    /// - Parameter threads: run the writes, which block.
     public init(access: FileAccess, threads: ThreadPool) {
         self.access = access
         self.threads = threads
     }
 
-    /// Writes each of the files, or none if one of them would replace a file that it must not.
+    /// Writes all of the files, or none if one of them would replace a file that must stay.
     ///
     /// - Parameters:
     ///   - replacement: files that may be replaced.
-    ///   - source: path of the file that they were made of; it is never replaced.
+    ///   - source: path of the file from which the outputs were made; it is never replaced.
     /// - Throws: `.forbidden`, `.outputExists`, `.diskFull` or `.outputFailed`, or `.cancelled`.
     func write(
         _ files: [(path: String, data: Data)],
@@ -50,8 +50,8 @@ public struct FileOutput: Sendable {
         }
     }
 
-    /// Whether the file has these very bytes already. To look costs a tenth of writing it again, and a batch that is
-    /// repeated, or names a source often, finds most of its outputs so.
+    /// Whether the file already has exactly these bytes. The comparison costs a tenth of a write, and a batch that is
+    /// repeated, or names a source several times, finds most of its outputs unchanged.
     private static func isThere(_ data: Data, _ place: FileAccess.OutputDirectory) -> Bool {
         let descriptor = openat(place.descriptor, place.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
         guard descriptor >= 0 else { return false }
@@ -75,7 +75,7 @@ public struct FileOutput: Sendable {
         }
     }
 
-    /// O_TMPFILE of open(2), which is a macro that Swift cannot read.
+    /// O_TMPFILE of open(2), a macro that Swift does not import.
     private static let unnamedFile = O_DIRECTORY | 0o20000000
 
     private static func write(
@@ -83,14 +83,14 @@ public struct FileOutput: Sendable {
         _ place: FileAccess.OutputDirectory,
         _ rule: ReplacementRule
     ) throws(ImagePipeline.Error) {
-        // Where no name is needed none is given; EOPNOTSUPP and EISDIR say that the file system cannot do that.
+        // A file without a name needs no cleanup. EOPNOTSUPP, EISDIR and EINVAL mean that the file system has none.
         let unnamed = openat(place.descriptor, ".", O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
         if unnamed >= 0 {
             defer { close(unnamed) }
             try fill(unnamed, data, place)
             let source = "/proc/self/fd/\(unnamed)"
             if linkat(AT_FDCWD, source, place.descriptor, place.name, AT_SYMLINK_FOLLOW) == 0 { return }
-            // A link cannot replace: a file that is there is replaced by way of a second name.
+            // A link cannot replace a file: an existing one is replaced by a rename from a second name.
             guard errno == EEXIST else { throw error("cannot be put in its place", place) }
             let temporary = temporaryName()
             guard linkat(AT_FDCWD, source, place.descriptor, temporary, AT_SYMLINK_FOLLOW) == 0 else {
@@ -115,9 +115,9 @@ public struct FileOutput: Sendable {
 
     private static func temporaryName() -> String { ".megaton-\(UInt64.random(in: .min ... .max)).tmp" }
 
-    /// Puts the file in its place. The rule was asked before; the file that is replaced is looked at once more as soon as
-    /// it has no other name than the temporary one, as another process may have put it there since, and goes back to its
-    /// place if it must stay.
+    /// Renames the temporary file to its final name. The rule was checked before, but another process may have created
+    /// a file since. So the names are exchanged first, the replaced file is checked under the temporary name, and if it
+    /// must stay, the names are exchanged back.
     private static func rename(
         _ temporary: String,
         _ data: Data,
@@ -135,7 +135,7 @@ public struct FileOutput: Sendable {
             unlinkat(place.descriptor, temporary, 0)
             return
         }
-        // Nothing is there to be exchanged, or the file system cannot do that: what is there by now is looked at first.
+        // No file exists, or the file system cannot exchange names: the final name is checked right before the rename.
         do throws(ImagePipeline.Error) {
             try rule.check(place, for: data)
         } catch {
@@ -149,10 +149,9 @@ public struct FileOutput: Sendable {
         }
     }
 
-    /// Lets two files change names in one step.
+    /// Exchanges the names of two files atomically.
     ///
-    /// - Returns: false if that cannot be done, as one of them is not there, or the file system or the C library has no
-    ///   such operation.
+    /// - Returns: false if one of them is missing, or the file system or the C library has no such operation.
     private static func exchange(_ temporary: String, _ place: FileAccess.OutputDirectory) -> Bool {
         renameat2?(place.descriptor, temporary, place.descriptor, place.name, renameExchange) == 0
     }
@@ -190,8 +189,9 @@ public struct FileOutput: Sendable {
         guard isComplete else { throw error("cannot be written", place) }
     }
 
-    /// A disk that is full stays so for longer than a job waits, and each try has made the pictures before it meets it: what
-    /// failed of it is done again when there is room. A directory that may not be written stays one; the others pass.
+    /// A full disk stays full for longer than a job waits, and each attempt would render before it fails again; the
+    /// operator repeats failed jobs once there is room. A directory without write permission keeps failing too. Only
+    /// EIO, EMFILE and ENFILE are transient.
     private static func error(_ what: String, _ place: FileAccess.OutputDirectory) -> ImagePipeline.Error {
         let code = errno
         return ImagePipeline.Error(

@@ -2,10 +2,10 @@ internal import Crypto
 public import Foundation
 public import MegatonPipeline
 
-/// Where a job's results go: a `file:` URL with placeholders.
+/// Path of a job's results: a `file:` URL with placeholders.
 ///
-/// `{path}` the source's directory · `{stem}` its file name without the ending · `{name}` the rendition's name ·
-/// `{ext}` the format's ending · `{host}` the source's host, as DNS has it · `{hash}` 12 hex digits of the source ·
+/// `{path}` the source's directory · `{stem}` its file name without the extension · `{name}` the rendition's name ·
+/// `{ext}` the extension of the format · `{host}` the source's host, as in DNS · `{hash}` 12 hex digits of the source ·
 /// `{width}` `{height}` of the result, pixels.
 public struct OutputTemplate: Sendable, Hashable {
     static let placeholders: Set<String> = ["path", "stem", "name", "ext", "host", "hash", "width", "height"]
@@ -17,7 +17,7 @@ public struct OutputTemplate: Sendable, Hashable {
 
     private let parts: [Part]
 
-    /// - Throws: `JobError` with what is wrong with the template.
+    /// - Throws: `JobError` that names the fault of the template.
     public init(_ text: String) throws(JobError) {
         guard text.hasPrefix("file:///") else {
             throw JobError(
@@ -56,7 +56,7 @@ public struct OutputTemplate: Sendable, Hashable {
         return decoded
     }
 
-    /// The part of the path above the first placeholder: the outputs of all sources lie beneath this directory.
+    /// The directory in the path before the first placeholder: the outputs of all sources lie beneath it.
     public var directory: String {
         guard case .text(let text)? = parts.first else { return "/" }
         return String(text[...(text.lastIndex(of: "/") ?? text.startIndex)])
@@ -65,8 +65,8 @@ public struct OutputTemplate: Sendable, Hashable {
     /// Whether the path depends on the size of the result.
     public var usesSize: Bool { parts.contains(.placeholder("width")) || parts.contains(.placeholder("height")) }
 
-    /// The absolute path for one rendition. What comes from the source cannot lead out of where the template points:
-    /// its components lose `..`, slashes and control characters.
+    /// The absolute path for one rendition. Parts that derive from the source cannot lead out of the template's
+    /// directory: they lose `..`, slashes and control characters.
     public func path(source: String, rendition: Rendition, size: PixelSize) -> String {
         let url = URL(string: source)
         let components = (url.map(Self.components) ?? []).map(Self.plain)
@@ -85,27 +85,27 @@ public struct OutputTemplate: Sendable, Hashable {
             case .placeholder: return Self.hash(source)
             }
         }.joined()
-        // A file that is named `...` has the stem `..`, and what is empty leaves `.{path}.` with two dots.
+        // A file named `...` has the stem `..`, and an empty component turns `.{path}.` into two dots.
         let dot = UInt8(ascii: ".")
         guard zip(path.utf8, path.utf8.dropFirst()).contains(where: { $0 == dot && $1 == dot }) else { return path }
         let safe = path.split(separator: "/", omittingEmptySubsequences: false).map { $0 == ".." ? "_" : $0 }
         return safe.joined(separator: "/")
     }
 
-    /// The parts of a URL's path, decoded; as they stand where they are no UTF-8, so that two such names stay two.
+    /// Components of a URL's path, decoded; left encoded if they are not UTF-8, so that two such names stay distinct.
     public static func components(of url: URL) -> [String] {
         let decoded = url.path(percentEncoded: false)
         return (decoded.isEmpty ? url.path() : decoded).split(separator: "/").map(String.init)
     }
 
-    /// A component that is safe to stand in a path, and that reads as it is.
+    /// A component that is safe in a path, and readable.
     public static func plain(_ component: String) -> String {
         let isPlainASCII = component.utf8.allSatisfy { byte in
             (32..<127).contains(byte) && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "\\")
         }
         let safe = isPlainASCII ? component : replacing(component)
         if safe == "." || safe == ".." || safe.isEmpty { return "_" }
-        // Names may have 255 bytes; what the template adds needs room.
+        // File names may have 255 bytes, and the template adds to the component.
         guard safe.utf8.count > 160 else { return safe }
         return String(decoding: Array(safe.utf8.prefix(140)), as: UTF8.self) + "-" + hash(component)
     }
@@ -116,8 +116,8 @@ public struct OutputTemplate: Sendable, Hashable {
         return String(safe)
     }
 
-    /// Separators of paths, and characters that make a listing show another name than the file has: controls, line and
-    /// paragraph separators, and those that change the direction of text (Unicode's Bidi_Control).
+    /// Path separators, and characters that make a listing show another name than the file has: controls, line and
+    /// paragraph separators, and characters that change the direction of text (Unicode's Bidi_Control).
     private static func isUnsafe(_ scalar: Unicode.Scalar) -> Bool {
         if scalar == "/" || scalar == "\\" || scalar.properties.isBidiControl { return true }
         switch scalar.properties.generalCategory {
@@ -126,7 +126,7 @@ public struct OutputTemplate: Sendable, Hashable {
         }
     }
 
-    /// 12 hex digits.
+    /// The first 12 hex digits of a SHA-256.
     public static func hash(_ text: String) -> String {
         SHA256.hash(data: Data(text.utf8)).prefix(6).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }

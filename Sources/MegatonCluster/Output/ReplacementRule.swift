@@ -1,21 +1,21 @@
 internal import Foundation
 internal import MegatonPipeline
 
-/// Decides whether an output may take the place of a file that is there.
+/// Decides whether an output may replace an existing file.
 struct ReplacementRule {
     private let replacement: Job.Replacement
     private let source: String?
 
-    /// - Parameter source: path of the file that the outputs are made of; it is never replaced, by whatever name.
+    /// - Parameter source: path of the file from which the outputs are made; it is never replaced, under any name.
     init(_ replacement: Job.Replacement, source: String?) {
         self.replacement = replacement
         self.source = source
     }
 
-    /// Asks for the file in an output's place, if there is one.
+    /// Checks the existing file in the place of an output, if there is one.
     ///
     /// - Parameters:
-    ///   - name: of the file, if it is not the output's.
+    ///   - name: name of the file, if it differs from the output's.
     ///   - data: the output.
     /// - Throws: `.outputExists`, with the path of the file and the reason; `.outputFailed` if it is a directory.
     func check(
@@ -27,7 +27,7 @@ struct ReplacementRule {
         var info = stat()
         guard fstatat(place.descriptor, name, &info, AT_SYMLINK_NOFOLLOW) == 0 else { return }
         if info.st_mode & S_IFMT == S_IFDIR {
-            // An exchange of names would move it away.
+            // An exchange of names would move the directory away.
             throw ImagePipeline.Error(.outputFailed, "\(place.path)/\(place.name) is a directory.")
         }
         if isSource(place, name) {
@@ -55,8 +55,8 @@ struct ReplacementRule {
         ImagePipeline.Error(.outputExists, "\(place.path)/\(place.name) \(reason).")
     }
 
-    /// Whether the file is the job's source. The comparison is by device and inode, so that neither links, nor another
-    /// spelling of the path, nor a file system without upper and lower case, hides it.
+    /// Whether the file is the job's source. Compares device and inode, so that links, another spelling of the path,
+    /// and a file system that ignores case do not hide it.
     private func isSource(_ place: FileAccess.OutputDirectory, _ name: String) -> Bool {
         guard let source else { return false }
         var (read, written) = (stat(), stat())
@@ -71,7 +71,7 @@ struct ReplacementRule {
         return read.st_dev == written.st_dev && read.st_ino == written.st_ino
     }
 
-    /// Says why the file is no image of the output's type; nil if it is one.
+    /// The reason why the file is not an image of the output's type; nil if it is one.
     private func obstacle(
         _ place: FileAccess.OutputDirectory,
         _ name: String,
@@ -81,7 +81,7 @@ struct ReplacementRule {
         let wanted = type.map(\.description) ?? "image"
         if info.st_mode & S_IFMT == S_IFLNK { return "is a symbolic link, not a file of type \(wanted)" }
         guard info.st_mode & S_IFMT == S_IFREG else { return "is no regular file" }
-        // Not waited for: a pipe may have taken its place.
+        // Opened without blocking: a pipe may have replaced the file.
         let descriptor = openat(place.descriptor, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
         guard descriptor >= 0 else {
             return "cannot be read (\(String(cString: strerror(errno)))), so that its type is unknown"
@@ -95,6 +95,6 @@ struct ReplacementRule {
         return "is there and a file of type \(found), not \(wanted)"
     }
 
-    /// Bytes by which a type is known.
+    /// Number of bytes that identify a type.
     private static let headSize = 512
 }
