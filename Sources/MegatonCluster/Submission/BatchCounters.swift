@@ -1,19 +1,19 @@
-/// How far a batch is.
+/// Progress of a batch.
 public struct BatchCounters: Sendable, Equatable {
     private let fields: [String: Int]
 
-    /// Of a batch that is not there.
+    /// The counters of a batch that does not exist.
     public static let none = BatchCounters([:])
 
     init(_ fields: [String: String]) { self.fields = fields.compactMapValues(Int.init) }
 
-    /// A counter by its name in Redis; 0 where it was never touched.
+    /// A counter by its name in Redis; 0 if it was never set.
     public subscript(name: String) -> Int { fields[name] ?? 0 }
 
-    /// Whether there is such a batch.
+    /// Whether the batch exists.
     public var isKnown: Bool { !fields.isEmpty }
-    /// Jobs that have ended, in whatever way.
+    /// Number of jobs that have ended, with any result.
     public var ended: Int { self["done"] + self["failed"] + self["cancelled"] + self["deduplicated"] }
-    /// Whether all jobs have ended and no more will come.
+    /// Whether all jobs have ended and no more will be added.
     public var isFinished: Bool { fields["finished"] != nil }
 }

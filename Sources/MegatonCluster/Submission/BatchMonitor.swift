@@ -1,12 +1,12 @@
 public import Foundation
 public import MegatonRedis
 
-/// Follows a batch: its counters, and its outcomes where it keeps a ledger.
+/// Follows a batch: its counters and, if it keeps a ledger, its outcomes.
 public struct BatchMonitor: Sendable {
     private let queue: JobQueue
     public let batch: String
 
-    /// Outcomes that are taken at once.
+    /// Maximum number of outcomes per call.
     private static let chunk = 1000
 
     public init(queue: JobQueue, batch: String) {
@@ -14,21 +14,20 @@ public struct BatchMonitor: Sendable {
         self.batch = batch
     }
 
-    /// The counters as they are now.
+    /// The current counters.
     public func counters() async throws(RedisError) -> BatchCounters {
         BatchCounters(try await queue.batch(batch))
     }
 
-    /// The next outcomes of the ledger. They stay there until the next call says that the caller has them, so that a
-    /// reply that is lost loses none.
+    /// Returns the next outcomes of the ledger. They stay in Redis until the next call acknowledges them, so that a
+    ///      lost reply loses none.
     ///
-    /// - Parameter kept: how many outcomes the caller has in all.
+    /// - Parameter kept: total number of outcomes that the caller has stored.
     public func outcomes(kept: Int) async throws(RedisError) -> [Data] {
         try await queue.results(of: batch, kept: kept, limit: Self.chunk)
     }
 
-    /// Waits until an outcome is there that has not been read, a second at the most. To be called after `outcomes`
-    /// gave none.
+    /// Waits for an unread outcome, a second at most. Call this after `outcomes` returned none.
     ///
     /// - Parameter redis: a connection that nothing else uses.
     public func waitForOutcome(on redis: RedisClient) async throws(RedisError) {
@@ -36,7 +35,7 @@ public struct BatchMonitor: Sendable {
         try await redis.send(["BLMOVE", results, results, "LEFT", "LEFT", "1"], timeout: .seconds(3))
     }
 
-    /// Stops the batch. One that is not there (nothing was pushed yet) has nothing to stop.
+    /// Cancels the batch. A batch that does not exist, because nothing was pushed yet, needs no cancellation.
     public func cancel() async throws(RedisError) {
         do {
             try await queue.cancel(batch: batch)

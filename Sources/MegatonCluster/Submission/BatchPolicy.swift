@@ -1,11 +1,11 @@
-/// What a batch's submitter asks of it, once and for all of its jobs.
+/// Options of a batch, which its submitter sets once for all of its jobs.
 public struct BatchPolicy: Sendable, Equatable {
-    /// Whether the outcomes are kept for a reader.
+    /// Whether outcomes are stored for a reader.
     public var keepsLedger: Bool
     /// Whether jobs with the same source, renditions and output are admitted only once; the others end as
     /// `deduplicated`.
     public var deduplicates: Bool
-    /// Its share of what is admitted, beside other batches, 1 to `maximumWeight`.
+    /// Share of the admitted jobs relative to other batches, 1 to `maximumWeight`.
     public var weight: Int
 
     /// The largest weight.

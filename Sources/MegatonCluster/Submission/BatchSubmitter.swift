@@ -1,32 +1,34 @@
 public import Foundation
 public import MegatonRedis
 
-/// Pushes the jobs of one batch, in chunks, each job exactly once however often a connection breaks.
+/// Pushes the jobs of one batch in chunks, each job exactly once however often a connection breaks.
 ///
-/// Not for two tasks at once: the jobs are counted in their order.
+/// Only one task may use a submitter at a time: jobs are numbered in the order of their calls.
 public actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
     private let policy: BatchPolicy
     private let onDelay: @Sendable (RedisError) -> Void
-    /// A batch of this name that somebody else submitted is not taken for ours.
+    /// Distinguishes this batch from one of the same name by another submitter.
     private let submitter = String(UInt64.random(in: .min ... .max), radix: 16)
     private var pending: [Data] = []
     private var pendingBytes = 0
     /// Whether all ids so far were made for this batch.
     private var idsAreUnique = true
-    /// How many jobs Redis has.
+    /// Number of jobs that Redis has acknowledged.
     public private(set) var submitted = 0
 
-    /// Jobs and bytes of one push.
+    /// Maximum number of jobs, and of bytes, in one push.
     private static let chunk = 500
     private static let chunkBytes = 1024 * 1024
-    /// How long a push is tried while Redis is away or full.
+    /// Time for which a push is retried while Redis is unreachable or full.
     private static let patience: Duration = .seconds(60)
 
+    /// Creates a submitter; nothing is sent yet.
+    ///
     /// - Parameters:
-    ///   - policy: what is asked of the batch.
-    ///   - onDelay: told once for each push that has to wait, as Redis is away or full.
+    ///   - policy: options of the batch.
+    ///   - onDelay: called once for each push that has to wait because Redis is unreachable or full.
     public init(
         queue: JobQueue,
         batch: String,
@@ -41,8 +43,8 @@ public actor BatchSubmitter {
 
     /// Adds a job; it is pushed when a chunk is full, or at `flush`.
     ///
-    /// - Parameter hasUniqueID: the caller made the id and gives it to no other job of the batch. Of other ids the batch
-    ///   remembers which it has had, so that the same one is done once.
+    /// - Parameter hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
+    ///   Otherwise the batch remembers the ids it has seen, so that a repeated id is processed once.
     public func add(_ json: Data, hasUniqueID: Bool = false) async throws(RedisError) {
         if !hasUniqueID { idsAreUnique = false }
         pending.append(json)
@@ -50,12 +52,12 @@ public actor BatchSubmitter {
         if pending.count >= Self.chunk || pendingBytes >= Self.chunkBytes { try await flush() }
     }
 
-    /// Pushes what was added.
+    /// Pushes the jobs that were added.
     public func flush() async throws(RedisError) {
         if !pending.isEmpty { try await push(isLast: false) }
     }
 
-    /// Pushes the rest and says that no more will come, so that the batch can end.
+    /// Pushes the remaining jobs and closes the batch, so that it can end.
     public func close() async throws(RedisError) {
         try await push(isLast: true)
     }
@@ -66,7 +68,7 @@ public actor BatchSubmitter {
         var isDelayed = false
         while true {
             do throws(RedisError) {
-                // The number of the first job makes the repetition harmless.
+                // The number of the first job makes a repeated push harmless.
                 submitted = try await queue.submit(
                     pending,
                     to: batch,

@@ -1,4 +1,4 @@
-/// A batch in a list.
+/// An entry in a list of batches.
 public struct BatchSummary: Sendable, Equatable {
     public let name: String
     public let counters: BatchCounters
