@@ -1,17 +1,17 @@
 internal import Foundation
 
-/// An EXIF block with nothing in it but who made a picture and whose it is (CIPA DC-008 sections 4.5 and 4.6.4), as not
-/// all savers of libvips make one of the single fields.
+/// An EXIF block that contains only Artist and Copyright (CIPA DC-008 sections 4.5 and 4.6.4). Needed because some
+/// savers of libvips do not build a block from the single fields.
 struct CopyrightEXIF {
-    /// Texts by their tags.
+    /// Texts by tag.
     private var texts: [UInt16: String] = [:]
 
-    /// The fields that it holds, as libvips calls them.
+    /// The fields that the block can hold, by libvips' names.
     static let tags: [String: UInt16] = ["exif-ifd0-Artist": 0x013B, "exif-ifd0-Copyright": 0x8298]
 
     var isEmpty: Bool { texts.isEmpty }
 
-    /// - Parameter value: as libvips tells it: `text (the same for people, ASCII, 5 components, 5 bytes)`.
+    /// - Parameter value: In libvips' format: `text (the same for people, ASCII, 5 components, 5 bytes)`.
     mutating func add(_ field: String, _ value: String) {
         guard let tag = Self.tags[field], let text = Self.text(of: value), !text.isEmpty else { return }
         texts[tag] = text
@@ -19,7 +19,7 @@ struct CopyrightEXIF {
 
     private static func text(of value: String) -> String? {
         let words = value.split(separator: " ")
-        // The count has the zero at the end of the text.
+        // The byte count includes the terminating zero of the text.
         guard words.last == "bytes)", let count = words.dropLast().last.flatMap({ Int($0) }), count > 1 else {
             return nil
         }
@@ -28,7 +28,7 @@ struct CopyrightEXIF {
         return value.range(of: " (").map { String(value[..<$0.lowerBound]) }
     }
 
-    /// As libvips tells them.
+    /// The fields in libvips' format.
     var fields: [String: String] {
         var fields: [String: String] = [:]
         for (name, tag) in Self.tags {
@@ -39,7 +39,7 @@ struct CopyrightEXIF {
         return fields
     }
 
-    /// Little endian, behind the name that the block has in JPEG.
+    /// The EXIF block, little endian, with the identifier that precedes it in a JPEG.
     var block: Data {
         let start = 8
         let end = start + 2 + texts.count * 12 + 4

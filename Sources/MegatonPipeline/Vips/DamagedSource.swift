@@ -1,35 +1,35 @@
 internal import Foundation
 
-/// A source that may be damaged, and is decoded as far as its caller puts up with that.
+/// A source that may be damaged, decoded up to the damage that the caller tolerates.
 ///
-/// It is read with every damage being an error first, which costs nothing where there is none. What fails is judged, and
-/// read once more where the damage is tolerated: with a remark that says what it was.
+/// The first attempt treats all damage as an error, which costs nothing for undamaged data. If it fails, the damage is
+/// classified; if it is tolerated, the source is decoded again, and a note describes the damage.
 struct DamagedSource {
     let data: Data
     let type: AssetType
-    /// Of a JPEG, if it is known already.
+    /// Damage of a JPEG, if it has been found already.
     var damage: JPEGDamage?
 
-    /// - Parameter body: reads the source; is called again after a failure.
-    /// - Returns: what the body returned, and remarks.
-    /// - Throws: `.corruptImage`; `.renderTimedOut` or `.cancelled` where that is what ended it; `.renderFailed` where
-    ///   libvips is too old.
+    /// - Parameter body: Reads the source; called again after a failure.
+    /// - Returns: The body's result, and notes.
+    /// - Throws: `.corruptImage`; `.renderTimedOut` or `.cancelled` if the deadline stopped the work; `.renderFailed`
+    ///   if libvips is too old.
     func decoding<Value>(
         _ failOn: Rendition.FailOn,
         until deadline: RenderDeadline,
         _ body: (DecodingAttempt.Source) throws(VipsError) -> Value
     ) throws(ImagePipeline.Error) -> (value: Value, notes: [String]) {
-        // The header may have been read without libvips.
+        // libvips may not have been started: some headers are read without it.
         try VipsRuntime.start()
         guard type == .jpeg else { return try decodingOthers(failOn, deadline, body) }
         var damage = damage ?? JPEGDamage(ofScansIn: data, nil)
-        // libvips reads no further than to the last row.
+        // libvips stops reading at the last row and misses damage after it.
         if damage == nil, failOn == .warning { damage = JPEGDamage(examining: data, until: deadline) }
         if damage == nil {
             switch attempt(.warning, body) {
             case .success(let result):
-                // libvips 8.14 looks for warnings of one strip of rows before it reads the next: those of the last strip
-                // leave a message and no failure.
+                // libvips 8.14 checks for warnings of one strip of rows before it reads the next, so warnings of the
+                // last strip leave a message but no failure.
                 guard result.hasErrors else { return (result.value, result.notes) }
                 damage = JPEGDamage(examining: data, until: deadline)
                 if let ended = deadline.error { throw ended }
@@ -39,7 +39,7 @@ struct DamagedSource {
             case .failure(let error):
                 if let ended = deadline.error { throw ended }
                 damage = JPEGDamage(examining: data, until: deadline)
-                // It is not the data that made it fail.
+                // The failure has another cause than the data.
                 if damage == nil { throw deadline.error ?? error.asCorruptImage() }
             }
         }

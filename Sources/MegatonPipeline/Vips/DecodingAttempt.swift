@@ -1,15 +1,15 @@
 internal import CVips
 internal import Foundation
 
-/// One reading of a source by libvips at one level of damage, with messages and remarks of its own.
+/// One attempt of libvips to read a source at one damage level, with messages and notes of its own.
 struct DecodingAttempt {
-    /// A source while it is read.
+    /// A source that is being read.
     final class Source {
-        /// Remarks that came up while it was opened.
+        /// Notes from opening the source.
         fileprivate(set) var notes: [String] = []
         private let bytes: UnsafeRawBufferPointer
         private let failOn: Rendition.FailOn
-        /// Whether an empty frame was put before the first one.
+        /// Whether an empty frame was inserted before the first one.
         private let hasEmptyFrame: Bool
 
         fileprivate init(_ bytes: UnsafeRawBufferPointer, _ failOn: Rendition.FailOn, hasEmptyFrame: Bool) {
@@ -18,9 +18,9 @@ struct DecodingAttempt {
             self.hasEmptyFrame = hasEmptyFrame
         }
 
-        /// The image, without a profile that does not fit it.
+        /// Opens the image and drops a profile that does not fit it.
         ///
-        /// - Parameter options: of the loader.
+        /// - Parameter options: Loader options.
         func open(_ options: String = "") throws(VipsError) -> VipsImage {
             let all = hasEmptyFrame ? (options.isEmpty ? "page=1" : "\(options),page=1") : options
             var image = try VipsImage.open(bytes, options: all, failOn: failOn)
@@ -42,7 +42,7 @@ struct DecodingAttempt {
         hasEmptyFrame = extended != nil
     }
 
-    /// Runs the body, whose images are opened lazily: the bytes live until it has returned.
+    /// Runs the body and keeps the bytes alive until it returns, because images are opened lazily.
     func result<Value>(_ body: (Source) throws(VipsError) -> Value) -> Result<Value, VipsError> {
         data.withUnsafeBytes { bytes in
             VipsMessages.collecting {
@@ -57,7 +57,7 @@ struct DecodingAttempt {
 }
 
 extension Result where Failure == VipsError {
-    /// - Throws: `.corruptImage` with the reason behind `what`.
+    /// - Throws: `.corruptImage` with the reason after `what`.
     func orThrow(_ what: String) throws(ImagePipeline.Error) -> Success {
         switch self {
         case .success(let value): return value
@@ -73,7 +73,7 @@ extension VipsError {
 }
 
 extension VipsImage {
-    /// The same pixels, with what is said of the pages but for the first one.
+    /// The same pixels, without the first page in the page metadata.
     fileprivate func droppingFirstPage() throws(VipsError) -> VipsImage {
         let copy = try Self.make { megaton_vips_copy(pointer, $0) }
         megaton_vips_drop_page(copy.pointer)

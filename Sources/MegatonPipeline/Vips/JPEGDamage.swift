@@ -1,10 +1,10 @@
 internal import CDecoders
 internal import Foundation
 
-/// Damage of the coded data of a JPEG, and how bad it is. libjpeg pads data that ends early and only warns,
-/// once for a whole scan: what it shows then is grey.
+/// Damage of a JPEG's coded data, and its severity. libjpeg pads truncated data and warns only once for a whole scan;
+/// the missing part is gray.
 struct JPEGDamage: Equatable {
-    /// From the least to the worst.
+    /// Severities, in ascending order.
     enum Kind: Int, Comparable {
         case warning = 1, error, truncated, fatal
 
@@ -12,12 +12,12 @@ struct JPEGDamage: Equatable {
     }
 
     let kind: Kind
-    /// A description for people, without a full stop.
+    /// A description for messages, without a full stop.
     let text: String
 
-    /// Decodes all of it and throws the pixels away: in a tenth to a third of the time that a rendition takes.
+    /// Decodes all data and discards the pixels, which takes a tenth to a third of the time of a rendition.
     ///
-    /// - Returns: nil if it is whole, and where the deadline has ended the examination.
+    /// - Returns: nil if the data is undamaged, or if the deadline stopped the examination.
     init?(examining data: Data, until deadline: RenderDeadline) {
         var report = megaton_jpeg_report()
         data.withUnsafeBytes { bytes in
@@ -41,10 +41,10 @@ struct JPEGDamage: Equatable {
         self.text = report.row < 0 ? text : "\(text), at row \(report.row) of \(report.rows)"
     }
 
-    /// A component without all of its scans: libjpeg shows it as grey, or blurred where a progressive image has ended
-    /// between two scans, and does not warn.
+    /// Finds components with missing scans. libjpeg shows them as gray, or blurred if a progressive image ends between
+    /// two scans, and does not warn.
     ///
-    /// - Parameter probe: says whether there are several scans at all; if nil, the header is read.
+    /// - Parameter probe: Whether the image has several scans; if nil, the header is read.
     init?(ofScansIn data: Data, _ probe: ImageProbe?) {
         if let probe, !probe.isProgressive { return nil }
         guard let missing = JPEGScanCoverage(data)?.missing, missing > 0 else { return nil }
@@ -52,7 +52,7 @@ struct JPEGDamage: Equatable {
         text = "premature end of the image: scans of \(missing) of its components are missing"
     }
 
-    /// Whether it is rendered all the same.
+    /// Whether the image is rendered despite the damage.
     func isTolerated(by failOn: Rendition.FailOn) -> Bool {
         switch failOn {
         case .nothing: kind < .fatal
@@ -66,26 +66,26 @@ struct JPEGDamage: Equatable {
         ImagePipeline.Error(.corruptImage, "the picture cannot be decoded: \(text).")
     }
 
-    /// For what was rendered in spite of it.
+    /// The note for an image that was rendered despite the damage.
     var note: String { Self.note(text) }
 
-    /// - Parameter reason: a decoder's.
+    /// - Parameter reason: Message of the decoder.
     static func note(_ reason: String) -> String { "the image is damaged, and rendered as far as it goes: \(reason)" }
 }
 
-/// Which components of a JPEG its scans have, and of a progressive one which of their coefficients (ITU-T T.81 annexes
-/// B.2.2, B.2.3 and G.1.1.1).
+/// Counts the components that the scans of a JPEG cover, for progressive ones by coefficient (ITU-T T.81 annexes B.2.2,
+/// B.2.3 and G.1.1.1).
 struct JPEGScanCoverage {
-    /// Components of the frame with a coefficient that is in no scan. How exact coefficients are is left out of account.
+    /// Components of the frame with a coefficient that no scan contains. Ignores the precision of coefficients.
     private(set) var missing = 0
 
-    /// - Returns: nil where a header cannot be read: the decoder says why.
+    /// - Returns: nil if a header cannot be read; the decoder reports the reason.
     init?(_ data: Data) {
         let found: Int? = data.withUnsafeBytes { bytes in
-            // Of each component the coefficients that are missing, one bit for each.
+            // Missing coefficients of each component, as a bit mask.
             var components: [UInt8: UInt64]?
             var (isProgressive, index) = (false, 2)
-            // `HeaderBounds` has counted the segments.
+            // `HeaderBounds` has limited the number of segments.
             while let mark = HeaderBounds.firstMark(in: bytes, from: index), mark + 3 < bytes.count {
                 let marker = bytes[mark + 1]
                 if marker == 0xFF {
@@ -120,7 +120,7 @@ struct JPEGScanCoverage {
                         guard let left = components?[component] else { continue }
                         components?[component] = left & ~coefficients == 0 ? nil : left & ~coefficients
                     }
-                    // The usual: one scan, or the first of several, has all there are.
+                    // Usually the only scan, or the first of several, covers everything.
                     if components?.isEmpty == true { return 0 }
                 }
                 index = end

@@ -1,11 +1,12 @@
 internal import Foundation
 
 extension PlatformImage {
-    /// What a processor makes of the picture: in memory, 8 bits, within the limits for what comes out and the time.
+    /// Applies a processor's change. The result is in memory, has 8 bits for each channel, and is within the limits for
+    /// output size and time.
     ///
     /// - Parameters:
-    ///   - what: does it, for messages.
-    ///   - change: builds a graph; its size is looked at before a pixel of it is computed.
+    ///   - what: Name of the operation, for messages.
+    ///   - change: Builds a graph; the size of its result is checked before any pixel is computed.
     /// - Throws: `.processingFailed`, `.outputTooLarge`, `.renderTimedOut`, `.cancelled`.
     func changed(
         by what: String,
@@ -25,7 +26,7 @@ extension PlatformImage {
         }
         try bounds.checkOutput(Double(result.width), Double(result.height), what)
         do {
-            // Without its metadata, offsets and watchers: what others hold is not what was computed on the way.
+            // Removes metadata, offsets and progress handlers, which must not leak from the graph into a shared image.
             let image = try result.eightBit().keeping([])
             return PlatformImage(
                 inMemory: try VipsMessages.collecting { () throws(VipsError) in
@@ -37,7 +38,7 @@ extension PlatformImage {
         }
     }
 
-    /// One band of coverage, 0 to 255, in rows from the top.
+    /// A mask of one band with the coverage of each pixel, 0 to 255, in rows from the top.
     static func mask(_ pixels: [UInt8], _ size: PixelSize) throws(VipsError) -> VipsImage {
         let result: Result<VipsImage, VipsError> = pixels.withUnsafeBytes { bytes in
             do throws(VipsError) {

@@ -1,16 +1,16 @@
 internal import CVips
 public import Foundation
 
-/// A picture in memory: upright, 8 bits a channel, sRGB or grey, with or without alpha.
+/// An image in memory: upright, 8 bits for each channel, sRGB or gray, with or without alpha.
 ///
-/// Nuke's name for the picture type of a platform, so that its processors' signatures stay as they are.
+/// Named after Nuke's platform image type, so that the signatures of its processors stay the same.
 ///
-/// `@unchecked Sendable`: its pixels are computed and held, and never written again; libvips counts references
-/// atomically and lets several threads read one picture.
+/// `@unchecked Sendable`: pixels are computed once and never written again. libvips counts references atomically, and
+/// several threads may read one image.
 public final class PlatformImage: @unchecked Sendable {
-    /// Of a picture that is in memory, upright and 8 bits a channel.
+    /// The wrapped image: in memory, upright, 8 bits for each channel.
     let picture: VipsImage
-    /// Whether it shows all that was decoded, as it was: a processor's results do not.
+    /// Whether it shows the decoded image unchanged; false for the results of processors.
     let isAsDecoded: Bool
 
     init(inMemory picture: VipsImage, isAsDecoded: Bool = false) {
@@ -18,14 +18,14 @@ public final class PlatformImage: @unchecked Sendable {
         self.isAsDecoded = isAsDecoded
     }
 
-    /// A picture of pixels that are copied. Nil where they are too few or too many for the size, and where libvips
-    /// cannot be used.
+    /// Copies pixels into a new image.
     ///
     /// - Parameters:
-    ///   - width: pixels.
-    ///   - height: pixels.
-    ///   - bands: 1 is grey, 2 grey and alpha, 3 sRGB, 4 sRGB and alpha, which is not premultiplied.
-    ///   - pixels: rows from the top, a byte for each band of each pixel.
+    ///   - width: Width in pixels.
+    ///   - height: Height in pixels.
+    ///   - bands: 1 is gray, 2 gray and alpha, 3 sRGB, 4 sRGB and alpha. Alpha is not premultiplied.
+    ///   - pixels: Rows from the top, one byte for each band of each pixel.
+    /// - Returns: nil if the number of bytes does not match the size, or if libvips cannot be used.
     public convenience init?(width: Int, height: Int, bands: Int, pixels: Data) {
         let (area, isTooMuch) = width.multipliedReportingOverflow(by: height)
         guard width > 0, height > 0, !isTooMuch, area <= Int(Int32.max), (1...4).contains(bands),
@@ -36,7 +36,7 @@ public final class PlatformImage: @unchecked Sendable {
             let picture = try pixels.withUnsafeBytes {
                 try VipsImage.fromMemory($0, PixelSize(width: width, height: height), bands: bands)
             }
-            // A stop that never comes: what is copied is in memory.
+            // This deadline is never reached: copied pixels are in memory already.
             let stop = VipsImage.Stop(RenderDeadline(.now + .seconds(3600)))
             self.init(inMemory: try withExtendedLifetime(stop) { try picture.inMemory(stop: stop) })
         } catch {
@@ -44,15 +44,15 @@ public final class PlatformImage: @unchecked Sendable {
         }
     }
 
-    /// Pixels.
+    /// Size in pixels.
     public var size: PixelSize { PixelSize(width: picture.width, height: picture.height) }
-    /// Channels, alpha included.
+    /// Number of channels, including alpha.
     public var bands: Int { picture.bands }
     public var hasAlpha: Bool { picture.hasAlpha }
-    /// Bytes of its pixels: what it costs to keep it.
+    /// Memory that the pixels take, in bytes.
     public var byteCount: Int { picture.width * picture.height * picture.bands }
 
-    /// A copy of the pixels: rows from the top, a byte for each band of each pixel.
+    /// Copies the pixels: rows from the top, one byte for each band of each pixel.
     public func pixels() -> Data {
         var length = 0
         guard let bytes = vips_image_write_to_memory(picture.pointer, &length) else { return Data() }

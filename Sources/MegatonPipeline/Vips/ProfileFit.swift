@@ -3,9 +3,9 @@ internal import Crypto
 internal import Foundation
 import Synchronization
 
-/// Whether a color profile can be applied to the image that it is with. One that cannot is left out, as browsers do.
+/// Checks whether a color profile can be applied to its image. A profile that cannot is ignored, as in browsers.
 enum ProfileFit {
-    /// Why the image's profile does not fit; nil if it does, or there is none.
+    /// The reason why the image's profile does not fit; nil if it fits, or if there is no profile.
     static func misfit(of image: VipsImage) -> String? {
         guard let profile = image.profileData else { return nil }
         if let header = misfit(ofHeader: profile, image) { return header }
@@ -18,16 +18,16 @@ enum ProfileFit {
         if let known = verdicts.withLock({ $0[key] }) { return known.misfit }
         let misfit = tryOut(profile, image)
         verdicts.withLock { verdicts in
-            // A fleet sees a handful of profiles; a stranger may send as many as there are images.
+            // A fleet sees a handful of profiles, but an untrusted origin can send a new one with every image.
             if verdicts.count >= limit { verdicts.removeAll() }
             verdicts[key] = Verdict(misfit: misfit)
         }
         return misfit
     }
 
-    /// For the ledger.
+    /// The note for the ledger.
     ///
-    /// - Parameter colors: what the image is taken as without a profile.
+    /// - Parameter colors: The color space assumed without the profile.
     static func note(_ misfit: String, as colors: String) -> String {
         "the color profile does not fit and is left out: \(misfit); the image is taken as \(colors)"
     }
@@ -46,7 +46,7 @@ enum ProfileFit {
     private static let verdicts = Mutex<[Key: Verdict]>([:])
     private static let limit = 256
 
-    /// By what the profile says of itself (ICC.1:2010 section 7.2).
+    /// Checks the header of the profile (ICC.1:2010 section 7.2).
     private static func misfit(ofHeader profile: Data, _ image: VipsImage) -> String? {
         let bytes = [UInt8](profile.prefix(128))
         func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
@@ -59,14 +59,15 @@ enum ProfileFit {
         return "it is for \(named[text(16..<20)] ?? "other colors"), and the image is \(kind.name)"
     }
 
-    /// Linking costs about a millisecond, and more for tables: once for each profile and kind of image.
+    /// Links the profile to see whether that fails. Takes about a millisecond, more for lookup tables, so the result is
+    /// cached for each profile and kind of image.
     private static func tryOut(_ profile: Data, _ image: VipsImage) -> String? {
         VipsMessages.collecting {
             let result = profile.withUnsafeBytes { bytes -> Int32 in
                 guard let start = bytes.baseAddress else { return -1 }
                 return megaton_vips_try_profile(image.pointer, start, bytes.count)
             }
-            // For some kinds of images libvips takes sRGB in the place of what it cannot use, and only warns.
+            // For some kinds of images libvips falls back to sRGB if the profile is unusable, and only warns.
             let reason = VipsMessages.text()
             return result == 0 && reason == nil ? nil : reason ?? "it cannot be applied"
         }
@@ -89,7 +90,7 @@ extension VipsImage {
         return Data(bytes: bytes, count: length)
     }
 
-    /// The color space that a profile must be for, and its name for people; nil if libvips alone knows.
+    /// The color space that a profile must match, and its name for messages; nil if only libvips can decide.
     fileprivate var colorKind: (signature: String, name: String)? {
         if isRGB { return ("RGB ", "RGB") }
         return switch vips_image_get_interpretation(pointer) {

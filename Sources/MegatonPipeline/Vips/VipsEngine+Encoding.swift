@@ -1,7 +1,7 @@
 internal import Foundation
 
 extension VipsEngine {
-    /// A picture's bytes.
+    /// Encodes an image.
     ///
     /// - Throws: `.encodingFailed`, `.renderTimedOut`.
     func encode(
@@ -17,7 +17,7 @@ extension VipsEngine {
                 if picture.hasAlpha && !options.format.hasAlpha {
                     picture = try picture.flatten(background: background.channels(grey: picture.bands <= 2))
                 }
-                // A copy, as what watches its evaluation must not stay with a picture that others hold.
+                // Encodes a copy, because progress handlers must not stay on a shared image.
                 return .success(try picture.keeping([]).encode(options, stop: stop))
             } catch {
                 return .failure(error)

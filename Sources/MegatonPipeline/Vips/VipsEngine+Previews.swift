@@ -2,9 +2,9 @@ internal import CVips
 internal import Foundation
 
 extension VipsEngine {
-    /// What is to be decoded of a JPEG that has not come as a whole, from its header, within the limits.
+    /// Plans the decoding of a partially downloaded JPEG from its header, within the limits.
     ///
-    /// - Parameter orientation: in the place of its own.
+    /// - Parameter orientation: Orientation to use instead of the image's own.
     func planPartly(
         _ data: Data,
         _ limits: RenderLimits,
@@ -17,11 +17,11 @@ extension VipsEngine {
         return RenderPlan(decoding: probe, as: thumbnail)
     }
 
-    /// The small JPEG within a JPEG's EXIF, and how the large one is to be turned; nil while it has not come.
+    /// The thumbnail JPEG in a JPEG's EXIF, and the orientation of the main image; nil until the thumbnail has arrived.
     func embeddedThumbnail(_ data: Data) -> (data: Data, orientation: Int)? {
-        do { try HeaderBounds.check(data, .jpeg) } catch { return nil }  // The picture's own decoder says why.
+        do { try HeaderBounds.check(data, .jpeg) } catch { return nil }  // The final decode reports the reason.
         return data.withUnsafeBytes { bytes in
-            // What cannot be opened yet, or never will, has no preview; the whole picture's decoder says why.
+            // Data that cannot be opened has no preview; the final decode reports the reason.
             guard let image = try? VipsImage.open(bytes, failOn: .nothing), let small = image.embeddedThumbnail else {
                 return nil
             }

@@ -1,8 +1,8 @@
 internal import Foundation
 
-// The steps of a render that has one rendition, each with its pixels in memory before the next one begins.
+// The stages of a render with one rendition; each stage computes its pixels before the next one starts.
 extension VipsEngine {
-    /// What the first pass of a plan reads: at a fraction of its size where the codec can.
+    /// Decodes the source of a plan's first pass, at a fraction of its size if the codec supports that.
     func load(
         _ plan: RenderPlan,
         _ data: Data,
@@ -16,7 +16,7 @@ extension VipsEngine {
         }.value
     }
 
-    /// What was loaded, upright, in sRGB and of the size of the plan's first pass.
+    /// Turns the decoded image upright, converts it to sRGB and scales it to the base of the plan's first pass.
     func scale(
         _ image: VipsImage,
         _ plan: RenderPlan,

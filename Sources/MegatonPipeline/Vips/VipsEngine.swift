@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// The engine that does everything.
+/// The engine for all formats and operations.
 struct VipsEngine: RenderEngine {
     func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
         try VipsRuntime.start()
@@ -11,9 +11,10 @@ struct VipsEngine: RenderEngine {
             )
         }
         try HeaderBounds.check(data, type)
-        // libheif copies the bytes of all items while it reads the header: each file is measured before it sees it.
+        // libheif copies the bytes of all items while it reads the header, so each file is measured before libheif
+        // opens it.
         let demand = type.isHEIF ? try HEIFDemand(data) : nil
-        // Damage is judged by what a rendition puts up with, when its pixels are read.
+        // Damage is tolerated here; each rendition's own limit applies when its pixels are decoded.
         let attempt = DecodingAttempt(data, type, failOn: .nothing)
         return try attempt.result { source throws(VipsError) in
             let image = try source.open()
@@ -35,7 +36,7 @@ struct VipsEngine: RenderEngine {
         try rendering(pass, plan, data, damage: nil, deadline)
     }
 
-    /// - Parameter damage: of a JPEG, if it is known already.
+    /// - Parameter damage: Damage of a JPEG, if it has been found already.
     func rendering(
         _ pass: RenderPlan.Pass,
         _ plan: RenderPlan,
@@ -64,8 +65,8 @@ struct VipsEngine: RenderEngine {
     }
 
     /// - Parameters:
-    ///   - failOn: which damage is an error.
-    ///   - orientation: EXIF's, in the place of the picture's own.
+    ///   - failOn: The least damage that is an error.
+    ///   - orientation: EXIF orientation to use instead of the image's own.
     func picture(
         _ plan: RenderPlan,
         _ data: Data,
@@ -101,7 +102,7 @@ struct VipsEngine: RenderEngine {
             .thumbnail(pass.base, keepsProfile: pass.keepsProfile)
         var base = first
         if pass.steps.count > 1 {
-            // Without its profile: the colours are sRGB by now, and shall not be converted once more.
+            // Without the profile: colors are sRGB already and must not be converted again.
             base = try first.keeping(pass.keepsProfile ? [.copyright, .profile] : .copyright)
                 .inMemory(stop: limit)
                 .readInOrder()
@@ -144,7 +145,7 @@ struct VipsEngine: RenderEngine {
         return image
     }
 
-    /// The same place in all frames: it is the first one's.
+    /// The top left corner of the crop. All frames use that of the first frame.
     private func place(
         of crop: RenderPlan.Crop,
         in image: VipsImage
@@ -157,7 +158,7 @@ struct VipsEngine: RenderEngine {
         }
     }
 
-    /// Frames, and shrink on load.
+    /// Loader options: the number of frames, or the factor for shrink-on-load.
     static func loadOptions(_ plan: RenderPlan, _ pass: RenderPlan.Pass) -> String {
         if pass.frames > 1 { return "n=\(pass.frames)" }
         switch plan.probe.type {
@@ -168,7 +169,7 @@ struct VipsEngine: RenderEngine {
             guard let margin = pass.qualityProfile.margin else { return "" }
             let scale = margin / plan.scale(pass)
             return scale < 1 ? "scale=\(scale)" : ""
-        // Drawn at the size that is wanted, also at a larger one.
+        // SVG is drawn at the requested size, even if that is larger.
         case .svg:
             let scale = plan.scale(pass)
             return scale != 1 ? "scale=\(1 / scale)" : ""
@@ -178,7 +179,7 @@ struct VipsEngine: RenderEngine {
 }
 
 extension VipsImage {
-    /// What the header says.
+    /// Facts from the image's header.
     fileprivate func probe(_ type: AssetType, _ notes: [String]) -> ImageProbe {
         ImageProbe(
             type: type,
@@ -196,7 +197,7 @@ extension VipsImage {
 }
 
 extension AssetType {
-    /// The loaders of libvips that may open it.
+    /// The loaders of libvips that may open this type.
     fileprivate var loaders: Set<String> {
         switch self {
         case .heic, .avif: ["heifload_buffer"]
@@ -206,7 +207,7 @@ extension AssetType {
 }
 
 extension Color {
-    /// For one channel the weights of sRGB's luminance: what white, black and greys become.
+    /// The color's channels; for gray images its luminance, with the weights of sRGB.
     func channels(grey: Bool) -> [Double] {
         let rgb = [Double(red), Double(green), Double(blue)]
         return grey ? [(0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]).rounded()] : rgb

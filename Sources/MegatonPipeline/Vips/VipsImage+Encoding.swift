@@ -2,12 +2,12 @@ internal import CVips
 internal import Foundation
 
 extension VipsImage {
-    /// Runs the graph. The bytes are libvips' own; they are not copied.
+    /// Evaluates the graph and encodes the result. The returned data owns libvips' buffer without a copy.
     func encode(_ options: EncodingOptions, stop: Stop) throws(VipsError) -> Data {
         var kept: Metadata = []
         if options.keepMetadata == .copyright { kept.insert(.copyright) }
         if options.profile == .keep && hasProfile { kept.insert(.profile) }
-        // Not left to "strip": the WebP saver writes EXIF and XMP all the same (seen in 8.14.1).
+        // Removed here because "strip" is not enough: the WebP saver writes EXIF and XMP regardless (seen in 8.14.1).
         let image = try tapped().keeping(kept)
         let handler = megaton_vips_set_stop(image.pointer, stop.pointer)
         defer { megaton_vips_clear_stop(image.pointer, handler) }

@@ -2,23 +2,23 @@ internal import CVips
 internal import Foundation
 
 extension VipsImage {
-    /// What is known of a picture beside its pixels, and may stay with it.
+    /// Metadata that may stay with an image.
     struct Metadata: OptionSet {
         let rawValue: Int
 
-        /// EXIF's Copyright and Artist (CIPA DC-008 section 4.6.4), and nothing else of it: no place, no camera, no
-        /// time.
+        /// EXIF's Copyright and Artist (CIPA DC-008 section 4.6.4), and no other field: no location, camera or time.
         static let copyright = Metadata(rawValue: 1)
         static let profile = Metadata(rawValue: 2)
     }
 
-    /// How long each frame is shown and how often the whole, which are no metadata but the picture.
+    /// Frame layout, delays and loop count: part of the animation itself, not metadata.
     private static let animation: Set<String> = ["page-height", "n-pages", "delay", "loop"]
     private static let profile = "icc-profile-data"
 
     var hasProfile: Bool { vips_image_get_typeof(pointer, Self.profile) != 0 }
 
-    /// Red, green and blue, with or without alpha: what a profile of its own may stay with in any format.
+    /// Whether the colors are RGB, with or without alpha. Only then can an embedded profile stay with the image in
+    /// every format.
     var isRGB: Bool {
         let rgb = [VIPS_INTERPRETATION_sRGB, VIPS_INTERPRETATION_RGB16, VIPS_INTERPRETATION_RGB]
         return bands >= 3 && rgb.contains(vips_image_get_interpretation(pointer))
@@ -28,10 +28,10 @@ extension VipsImage {
         Int(megaton_vips_get_int(pointer, name, Int32(fallback)))
     }
 
-    /// Which loader opened it: `jpegload_buffer`.
+    /// Name of the loader that opened the image, e.g. `jpegload_buffer`.
     var loader: String { text(of: "vips-loader") }
 
-    /// The small JPEG that cameras put into EXIF.
+    /// The small JPEG that cameras embed in EXIF.
     var embeddedThumbnail: Data? {
         var bytes: UnsafeRawPointer?
         var length = 0
@@ -41,14 +41,14 @@ extension VipsImage {
         return Data(bytes: bytes, count: length)
     }
 
-    /// The same picture, to be turned another way.
+    /// The same image with another orientation.
     func oriented(_ orientation: Int) throws(VipsError) -> VipsImage {
         let copy = try Self.make { megaton_vips_copy(pointer, $0) }
         vips_image_set_int(copy.pointer, "orientation", Int32(orientation))
         return copy
     }
 
-    /// The same pixels, and nothing known of them but that.
+    /// The same pixels, with all metadata removed except the given ones.
     func keeping(_ metadata: Metadata) throws(VipsError) -> VipsImage {
         let copy = try Self.make { megaton_vips_copy(pointer, $0) }
         var exif = CopyrightEXIF()
@@ -57,14 +57,14 @@ extension VipsImage {
                 exif.add(name, copy.text(of: name))
             }
             if Self.animation.contains(name) || (metadata.contains(.profile) && name == Self.profile) { continue }
-            // What is not metadata but the header, like the width, cannot be removed.
+            // Header fields such as the width are not metadata and cannot be removed.
             vips_image_remove(copy.pointer, name)
         }
         if exif.isEmpty { return copy }
         exif.block.withUnsafeBytes {
             vips_image_set_blob_copy(copy.pointer, "exif-data", $0.baseAddress, $0.count)
         }
-        // The savers take fields for newer than the block: both have to say the same.
+        // Savers prefer these fields to the block, so both must match.
         for (name, value) in exif.fields { vips_image_set_string(copy.pointer, name, value) }
         return copy
     }

@@ -2,12 +2,12 @@ internal import CVips
 internal import Foundation
 
 extension VipsImage {
-    /// Runs an operation by its name. Whether it may be run, and with these arguments, is checked before.
+    /// Runs an operation by name. The caller has checked that the operation and its arguments are allowed.
     func operation(
         _ name: String,
         _ arguments: [String: ImageProcessors.VipsOperation.Argument]
     ) throws(VipsError) -> VipsImage {
-        // The C side borrows names and lists; what is made here is freed when it has returned.
+        // The C side borrows names and lists; they are freed after the call.
         var texts: [UnsafeMutablePointer<CChar>?] = []
         var lists: [UnsafeMutablePointer<Double>] = []
         defer {

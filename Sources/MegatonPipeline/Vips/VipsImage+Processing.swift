@@ -7,14 +7,14 @@ extension VipsImage {
         hasAlpha ? self : try Self.make { megaton_vips_add_alpha(pointer, $0) }
     }
 
-    /// All but alpha.
+    /// All bands except alpha.
     func opaque() throws(VipsError) -> VipsImage {
         guard hasAlpha else { return self }
         let count = Int32(bands - 1)
         return try Self.make { megaton_vips_bands(pointer, 0, count, $0) }
     }
 
-    /// Alpha alone, of a picture that has it.
+    /// The alpha band of an image that has one.
     func alpha() throws(VipsError) -> VipsImage {
         let last = Int32(bands - 1)
         return try Self.make { megaton_vips_bands(pointer, last, 1, $0) }
@@ -24,7 +24,8 @@ extension VipsImage {
         try Self.make { megaton_vips_join_bands(pointer, alpha.pointer, $0) }
     }
 
-    /// A change of which transparent pixels' colours must be no part. Back in 8 bits.
+    /// Applies a change to premultiplied samples, so that colors of transparent pixels have no effect on the result.
+    /// Returns 8 bits for each channel.
     func premultiplied(
         _ change: (VipsImage) throws(VipsError) -> VipsImage
     ) throws(VipsError) -> VipsImage {
@@ -33,7 +34,7 @@ extension VipsImage {
         return try Self.make { megaton_vips_unpremultiply(changed.pointer, $0) }.rounded()
     }
 
-    /// Transparent where a mask of one band is 0, and as it was where it is 255.
+    /// Multiplies alpha by a mask of one band: transparent at 0, unchanged at 255.
     func masked(_ mask: VipsImage) throws(VipsError) -> VipsImage {
         guard hasAlpha else { return try joined(mask) }
         let alpha = try alpha()
@@ -50,31 +51,31 @@ extension VipsImage {
 
     // MARK: - Samples
 
-    /// 8 bits a channel, by the nearest number.
+    /// Rounds to 8 bits for each channel.
     func rounded() throws(VipsError) -> VipsImage {
         if vips_image_get_format(pointer) == VIPS_FORMAT_UCHAR { return self }
         return try Self.make { megaton_vips_round_uchar(pointer, $0) }
     }
 
-    /// Red, green and blue of a grey picture, too.
+    /// Converts gray images to RGB.
     func coloured() throws(VipsError) -> VipsImage {
         bands > 2 ? self : try Self.make { megaton_vips_to_srgb(pointer, $0) }
     }
 
-    /// Whatever its numbers were called: 8 bits, one or two bands are grey, three or four are sRGB.
+    /// Declares 8-bit samples as gray (one or two bands) or sRGB (three or four), whatever the interpretation was.
     func asPicture() throws(VipsError) -> VipsImage {
         let rounded = try rounded()
         return try Self.make { megaton_vips_call_picture(rounded.pointer, $0) }
     }
 
-    /// One colour at this picture's size.
+    /// A single color at this image's size.
     func solid(_ values: [Double]) throws(VipsError) -> VipsImage {
         try Self.make { megaton_vips_solid(pointer, values, Int32(values.count), $0) }
     }
 
     // MARK: - Geometry
 
-    /// A canvas with this picture somewhere on it.
+    /// Places the image on a larger canvas.
     func placed(_ left: Int, _ top: Int, on canvas: PixelSize, _ background: [Double]) throws(VipsError) -> VipsImage {
         try Self.make {
             megaton_vips_place(
@@ -90,12 +91,12 @@ extension VipsImage {
         }
     }
 
-    /// - Parameter quarters: of a turn, clockwise: 1, 2 or 3.
+    /// - Parameter quarters: Quarter turns, clockwise: 1, 2 or 3.
     func turned(_ quarters: Int) throws(VipsError) -> VipsImage {
         try Self.make { megaton_vips_turn(pointer, Int32(quarters), $0) }
     }
 
-    /// Clockwise, with one value for each band in the corners that become free.
+    /// Rotates clockwise. The exposed corners take one background value for each band.
     func rotated(_ degrees: Double, _ background: [Double]) throws(VipsError) -> VipsImage {
         try Self.make { megaton_vips_rotate(pointer, degrees, background, Int32(background.count), $0) }
     }
@@ -104,7 +105,7 @@ extension VipsImage {
         try Self.make { megaton_vips_flip(pointer, vertically ? 1 : 0, $0) }
     }
 
-    /// Side by side and one below the other until an area is filled, from the left top.
+    /// Repeats the image from the top left until an area is filled.
     func tiled(_ size: PixelSize) throws(VipsError) -> VipsImage {
         let across = Int32((size.width + width - 1) / width)
         let down = Int32((size.height + height - 1) / height)
@@ -122,7 +123,7 @@ extension VipsImage {
         try Self.make { megaton_vips_sharpen(pointer, sigma, flat, jagged, $0) }
     }
 
-    /// Both must have alpha and be of the same kind.
+    /// Draws the overlay on top. Both images must have alpha and the same interpretation.
     func covered(by overlay: VipsImage, at left: Int, _ top: Int) throws(VipsError) -> VipsImage {
         try Self.make { megaton_vips_over(pointer, overlay.pointer, Int32(left), Int32(top), $0) }
     }

@@ -1,21 +1,21 @@
 internal import CVips
 internal import Foundation
 
-/// A reference to a picture of libvips: a graph of operations whose pixels come when somebody asks for them.
+/// A reference to a libvips image: a graph of operations that is evaluated on demand.
 ///
-/// Stays on the thread that made it, unless its pixels are in memory; whoever opened it from a buffer keeps the buffer
-/// alive.
+/// Stays on the thread that made it, unless its pixels are in memory. The code that opened it from a buffer must keep
+/// the buffer alive.
 final class VipsImage {
     let pointer: UnsafeMutablePointer<CVips.VipsImage>
 
-    /// Takes over the caller's reference.
+    /// Takes ownership of the caller's reference.
     init(_ pointer: UnsafeMutablePointer<CVips.VipsImage>) { self.pointer = pointer }
 
     deinit { megaton_vips_unref(pointer) }
 
     var width: Int { Int(vips_image_get_width(pointer)) }
     var height: Int { Int(vips_image_get_height(pointer)) }
-    /// Of one frame: the frames of an animation lie one below the other.
+    /// Height of one frame, in pixels: the frames of an animation are stacked vertically.
     var pageHeight: Int { Int(vips_image_get_page_height(pointer)) }
     var frames: Int { height / max(1, pageHeight) }
     var bands: Int { Int(vips_image_get_bands(pointer)) }
@@ -28,8 +28,8 @@ final class VipsImage {
     // MARK: - Making
 
     /// - Parameters:
-    ///   - options: of the loader, like `shrink=2`.
-    ///   - failOn: which damage is an error; what is missing is grey otherwise.
+    ///   - options: Loader options, e.g. `shrink=2`.
+    ///   - failOn: The least damage that is an error; tolerated gaps are filled with gray.
     static func open(
         _ buffer: UnsafeRawBufferPointer,
         options: String = "",
@@ -39,7 +39,7 @@ final class VipsImage {
         return try make { megaton_vips_load(bytes, buffer.count, options, failOn.level, $0) }
     }
 
-    /// A copy of pixels: rows from the top, 8 bits a channel.
+    /// Copies pixels: rows from the top, 8 bits for each channel.
     static func fromMemory(_ pixels: UnsafeRawBufferPointer, _ size: PixelSize, bands: Int) throws(VipsError)
         -> VipsImage
     {
@@ -49,9 +49,9 @@ final class VipsImage {
         }
     }
 
-    /// Upright, and of exactly that size; each frame is, of an animation.
+    /// Turns the image upright and scales it, or each of its frames, to exactly this size.
     ///
-    /// - Parameter keepsProfile: the colours stay those of the picture's own profile; else they become sRGB.
+    /// - Parameter keepsProfile: Whether colors stay in the embedded profile; otherwise they are converted to sRGB.
     func thumbnail(_ size: PixelSize, keepsProfile: Bool = false) throws(VipsError) -> VipsImage {
         let (width, height) = (Int32(size.width), Int32(size.height))
         return try Self.make {
@@ -61,7 +61,7 @@ final class VipsImage {
         }
     }
 
-    /// The same picture with its pixels computed and held, so that they can be read in any order.
+    /// Computes the pixels and keeps them in memory, so that they can be read in any order.
     func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
         let heard = try tapped()
         let handler = megaton_vips_set_stop(heard.pointer, stop.pointer)
@@ -70,9 +70,9 @@ final class VipsImage {
         return VipsImage(copy)
     }
 
-    /// The same picture, for which libvips relies on being read from the top down: what scales it keeps the rows that it has
-    /// computed. Without it a picture in memory is scaled strip by strip, and the rows between are computed anew for each:
-    /// from 1280 to 128 pixels that takes four times as long (8.14.1).
+    /// Marks the image as sequential, so that scaling operations cache the rows that they have computed. Otherwise
+    /// libvips scales an image in memory strip by strip and computes the rows between strips again for each one:
+    /// scaling from 1280 to 128 pixels takes four times as long (8.14.1).
     func readInOrder() throws(VipsError) -> VipsImage {
         let copy = try Self.make { megaton_vips_copy(pointer, $0) }
         vips_image_set_int(copy.pointer, VIPS_META_SEQUENTIAL, 1)
@@ -85,8 +85,8 @@ final class VipsImage {
         }
     }
 
-    /// Where the part of that size lies that catches the eye, or that has the most detail. The picture must be in
-    /// memory.
+    /// The top left corner of the most salient region of this size, or of the one with the most detail. The image must
+    /// be in memory.
     func interestingPlace(_ size: PixelSize, byEntropy: Bool) throws(VipsError) -> (left: Int, top: Int) {
         let part = try Self.make {
             megaton_vips_smartcrop(pointer, Int32(size.width), Int32(size.height), byEntropy ? 1 : 0, $0)
@@ -111,7 +111,7 @@ final class VipsImage {
         try Self.make { megaton_vips_flatten(pointer, background, Int32(background.count), $0) }
     }
 
-    /// 8 bits a channel: sRGB, or grey where it was grey.
+    /// Converts to 8 bits for each channel: sRGB, or gray if it was gray.
     func eightBit() throws(VipsError) -> VipsImage {
         var image = self
         let interpretation = vips_image_get_interpretation(pointer)
@@ -126,14 +126,14 @@ final class VipsImage {
         return image
     }
 
-    /// The same change to each frame.
+    /// Applies the same change to each frame.
     func mapFrames(_ change: (VipsImage) throws(VipsError) -> VipsImage) throws(VipsError) -> VipsImage {
         if frames <= 1 { return try change(self) }
         var pages: [VipsImage] = []
         for index in 0..<frames { pages.append(try change(extract(0, index * pageHeight, size))) }
         var pointers = pages.map(\.pointer)
         let roll = try Self.make { megaton_vips_join(&pointers, Int32(pages.count), $0) }
-        // A copy, as metadata of what others may hold are not changed.
+        // Works on a copy, because metadata of shared images must not change.
         let copy = try Self.make { megaton_vips_copy(roll.pointer, $0) }
         vips_image_set_int(copy.pointer, "page-height", Int32(pages[0].height))
         return withExtendedLifetime(pages) { copy }
@@ -147,10 +147,10 @@ final class VipsImage {
         return VipsImage(out)
     }
 
-    /// A deadline as libvips asks for it; must outlive the evaluation.
+    /// Lets libvips poll a deadline; must outlive the evaluation.
     final class Stop {
         let pointer: UnsafeMutablePointer<megaton_vips_stop>
-        /// Held for the C side, which only borrows it.
+        /// Keeps the deadline alive: the C side only borrows it.
         private let deadline: RenderDeadline
 
         init(_ deadline: RenderDeadline) {
@@ -171,7 +171,7 @@ final class VipsImage {
     }
 }
 
-/// A call of libvips that failed, with the reason that it gave.
+/// A failed libvips call, with the reason that libvips reported.
 struct VipsError: Error {
     let text: String
 
@@ -179,7 +179,7 @@ struct VipsError: Error {
 }
 
 extension Rendition.FailOn {
-    /// As libvips calls it.
+    /// The corresponding level of libvips.
     fileprivate var level: VipsFailOn {
         switch self {
         case .nothing: VIPS_FAIL_ON_NONE

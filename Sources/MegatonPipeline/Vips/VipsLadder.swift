@@ -1,5 +1,5 @@
-/// The sizes of one source that are there so far: what was decoded, and in memory what was made of it. Each next one is
-/// made of the smallest that leaves a factor of two to the resampling.
+/// The image pyramid of one pass: the decoded image, and the renditions kept in memory as sources for smaller ones.
+/// Each rendition is made from the smallest level that leaves a scaling factor of at least two.
 struct VipsLadder {
     private struct Rung {
         let image: VipsImage
@@ -11,13 +11,13 @@ struct VipsLadder {
     private let pass: RenderPlan.Pass
     private var rungs: [Rung]
 
-    /// - Parameter base: of the size of the pass' base; in memory where the pass has several steps.
+    /// - Parameter base: The image at the size of the pass's base; in memory if the pass has several steps.
     init(_ base: VipsImage, _ pass: RenderPlan.Pass) {
         self.pass = pass
         rungs = [Rung(image: base, size: pass.base)]
     }
 
-    /// The whole source at a step's size. The large steps come first.
+    /// The whole source at a step's size. Call it for large steps first.
     mutating func make(_ size: PixelSize, _ stop: VipsImage.Stop) throws(VipsError) -> VipsImage {
         if let same = rungs.first(where: { $0.size == size }) { return same.image }
         var made = try source(size).thumbnail(size, keepsProfile: pass.keepsProfile)

@@ -2,10 +2,10 @@ internal import CDecoders
 internal import CVips
 internal import Foundation
 
-/// Messages of libvips while one body runs, on this thread and on those that compute its images. libvips' own buffer is one
-/// for all threads, and many reasons are only warnings.
+/// Collects libvips messages during one call, from the calling thread and from the threads that compute its images.
+/// libvips itself has one buffer for all threads, and reports many reasons only as warnings.
 enum VipsMessages {
-    /// Runs the body with messages of its own. Its errors have the reasons of its own images.
+    /// Runs the body with a message buffer of its own, so that its errors give the reasons of its own images.
     static func collecting<Value, Failure: Error>(_ body: () throws(Failure) -> Value) throws(Failure) -> Value {
         guard let messages = megaton_messages_new() else { return try body() }
         let previous = megaton_messages_enter(messages)
@@ -16,14 +16,14 @@ enum VipsMessages {
         return try body()
     }
 
-    /// The reason of a failure: the last two errors that say something of the image, and a warning that says more. Nil
-    /// where no messages are collected, or none came.
+    /// The reason of a failure: the last two errors that describe the image, and a warning that adds detail. Nil if no
+    /// messages are collected, or if there were none.
     static func text() -> String? {
         guard let messages = megaton_messages_current() else { return nil }
         let errors = lines { megaton_messages_errors(messages, $0, $1) }
         let telling = errors.filter { !isCommonplace($0) }
         var reason = Array((telling.isEmpty ? errors : telling).suffix(2))
-        // libvips says of some errors only that something went wrong, and why as a warning before.
+        // For some errors libvips reports only that something failed, and gives the reason in an earlier warning.
         let warnings = lines { megaton_messages_warnings(messages, $0, $1) }
         if let warning = warnings.first(where: { !isCommonplace($0) }), !reason.contains(warning) {
             reason.append(warning)
@@ -37,7 +37,7 @@ enum VipsMessages {
         return !lines { megaton_messages_errors(messages, $0, $1) }.isEmpty
     }
 
-    /// Of the way through libvips, and of formats that it tried in vain.
+    /// Errors that do not describe the image: steps of the libvips pipeline, and formats that it tried and rejected.
     private static let commonplaces = [
         "error in tile", "read gave", "heifload: ignoring nclx profile", "vips2", "source: bad seek",
         "source input: Not a TIFF", "vips__tiff_openin_source",
@@ -49,7 +49,7 @@ enum VipsMessages {
         var text = [CChar](repeating: 0, count: 2049)
         let length = copy(&text, text.count)
         let bytes = text.prefix(length).map { UInt8(bitPattern: $0) }
-        // A codec may repeat bytes of the file: no control characters get into messages.
+        // Codecs may quote bytes of the file, so control characters are replaced.
         return String(decoding: bytes, as: UTF8.self).split(separator: "\n").map { line in
             String(line.map { $0.unicodeScalars.contains { $0.properties.generalCategory == .control } ? "?" : $0 })
         }
@@ -57,8 +57,8 @@ enum VipsMessages {
 }
 
 extension VipsImage {
-    /// The same image, whose messages come to the ones that this thread collects, whichever threads compute it. The pixels
-    /// of an image in memory are computed: it is returned as it is.
+    /// The same image, whose messages go to the buffer of the current thread, whichever threads compute it. An image in
+    /// memory has been computed and is returned unchanged.
     func tapped() throws(VipsError) -> VipsImage {
         if pointer.pointee.dtype == VIPS_IMAGE_SETBUF || pointer.pointee.dtype == VIPS_IMAGE_SETBUF_FOREIGN {
             return self

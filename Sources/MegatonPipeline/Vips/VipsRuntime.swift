@@ -4,9 +4,9 @@ internal import Foundation
 public import Logging
 import Synchronization
 
-/// libvips, started once in a process and never stopped.
+/// libvips, started once per process and never stopped.
 public enum VipsRuntime {
-    /// The oldest libvips whose untrusted loaders can be blocked (CVE-2026-66066 is what happens without).
+    /// The oldest libvips that can block untrusted loaders (older ones: CVE-2026-66066).
     private static let oldest = (8, 13)
 
     private static let started: Result<Void, ImagePipeline.Error> = {
@@ -27,18 +27,18 @@ public enum VipsRuntime {
         return .success(())
     }()
 
-    /// Set behind the start. To ask `started` would be to start.
+    /// Set after the start. Reading `started` instead would start libvips.
     private static let isRunning = Atomic(false)
 
-    /// Of the library that is loaded: `8.14.1`.
+    /// Version of the loaded library, e.g. `8.14.1`.
     public static var version: String { "\(vips_version(0)).\(vips_version(1)).\(vips_version(2))" }
 
-    /// Starts libvips if nobody has yet.
+    /// Starts libvips unless it is running.
     ///
-    /// - Throws: `.renderFailed` where the library is too old.
+    /// - Throws: `.renderFailed` if the library is too old.
     public static func start() throws(ImagePipeline.Error) { try started.get() }
 
-    /// The classes of libvips behind what is off unless somebody switches it on.
+    /// The libvips classes of each format that is disabled by default.
     private static let switches: [AssetType: [String]] = [
         .tiff: ["VipsForeignLoadTiff"], .svg: ["VipsForeignLoadSvg"],
         .jxl: ["VipsForeignLoadJxl", "VipsForeignSaveJxl"],
@@ -46,17 +46,17 @@ public enum VipsRuntime {
 
     private static let open = Mutex(AssetType.supported)
 
-    /// What this process can decode; each pipeline's `types` say what of that it does.
+    /// Formats that this process can decode; the `types` of each pipeline select from these.
     public static var allowed: Set<AssetType> { open.withLock { $0 } }
 
-    /// Switches on TIFF, SVG or JPEG XL (also for writing) for the whole process, for good: libvips' list of what is
-    /// blocked is one for all its users. A pipeline decodes them only if its `types` have them too.
+    /// Enables TIFF, SVG or JPEG XL (also for writing) for the whole process, irrevocably: libvips has one block list
+    /// for all its users. A pipeline decodes a format only if its `types` include it as well.
     ///
-    /// Their codecs have had more holes than those that are on by default.
+    /// The codecs of these formats have a larger attack surface than those that are enabled by default.
     ///
-    /// - Parameter logger: told of what was switched on.
-    /// - Throws: `.unsupportedFormat` for other kinds, or for what this build of libvips has no codec for;
-    ///   `.renderFailed` where libvips is too old.
+    /// - Parameter logger: Logs a warning for each enabled format.
+    /// - Throws: `.unsupportedFormat` for other formats, or if this build of libvips has no codec for the format;
+    ///   `.renderFailed` if libvips is too old.
     public static func allow(_ types: Set<AssetType>, logger: Logger? = nil) throws(ImagePipeline.Error) {
         try start()
         for type in types.subtracting(allowed).sorted(by: { $0.description < $1.description }) {
@@ -76,14 +76,14 @@ public enum VipsRuntime {
         }
     }
 
-    /// To be called last on each thread that may have used libvips: it frees what the library keeps for the thread. Where it
-    /// was never started there is nothing, and it would crash.
+    /// Frees the library's data for the current thread. Must be the last call on each thread that may have used
+    /// libvips. Does nothing if libvips was never started: the library would crash.
     package static func endThread() {
         if isRunning.load(ordering: .acquiring) { vips_thread_shutdown() }
     }
 
-    /// The last message of libvips, if no messages are collected (``VipsMessages``). The buffer is one for all threads: the
-    /// text may belong to another call, so it is a hint within a message and decides nothing.
+    /// The last message of libvips, for use if no messages are collected (``VipsMessages``). All threads share the
+    /// buffer, so the text may belong to another call: use it only as a hint in a message, never for a decision.
     static func takeErrorText() -> String {
         guard let buffer = vips_error_buffer_copy() else { return "no details" }
         defer { g_free(buffer) }
