@@ -1,12 +1,13 @@
-/// Luma and the two of colour, or luma alone.
+/// A luma plane with two chroma planes, or a luma plane alone.
 struct PlanarPicture {
-    /// Samples of luma that show the picture, in a row: parts of them too, where a decoder has shrunk it. A plane may have more.
+    /// Luma samples that belong to the image, in a row. A fraction if a decoder has shrunk the image; the plane may
+    /// have more samples.
     let width: Double
-    /// The same in a column.
+    /// Luma samples that belong to the image, in a column.
     let height: Double
     let sampling: ChromaSampling
     let planes: [Plane]
 
-    /// Pixels. What was scaled has no parts of samples.
+    /// Size in pixels. Exact for scaled images, which have no fractions.
     var size: PixelSize { PixelSize(width: Int(width), height: Int(height)) }
 }

@@ -1,19 +1,20 @@
 internal import Foundation
 
-/// Samples of 8 bits in rows, each of which begins at a multiple of 64 bytes, as zimg wants it. Owns its memory.
+/// Samples of 8 bits in rows, each aligned to 64 bytes as zimg requires. Owns its memory.
 ///
-/// Of one render, on its thread.
+/// Used by one render on one thread.
 final class Plane {
     let bytes: UnsafeMutablePointer<UInt8>
-    /// From one row to the next, bytes.
+    /// Distance between rows, in bytes.
     let stride: Int
     let width: Int
     let height: Int
 
     static let alignment = 64
 
-    /// - Parameter grey: what all samples are; nothing in particular if it is nil.
-    /// - Returns: nil where there is no memory.
+    /// Allocates samples, all of the given value or uninitialized.
+    ///
+    /// - Returns: nil if there is no memory.
     init?(width: Int, height: Int, filledWith grey: UInt8? = nil) {
         self.width = width
         self.height = height
@@ -27,12 +28,13 @@ final class Plane {
 
     static func padded(_ bytes: Int) -> Int { (bytes + alignment - 1) / alignment * alignment }
 
-    /// The same samples upright.
+    /// The same samples, turned upright.
     func turned(_ orientation: EXIFOrientation) -> Plane? {
         if orientation == EXIFOrientation(1) { return self }
         let size = orientation.turned(PixelSize(width: width, height: height))
         guard let upright = Plane(width: size.width, height: size.height) else { return nil }
-        // Where the first sample of the upright plane is, and how far it is to the next one of its row and its column.
+        // Offset of the first sample of the upright plane, and the distances to the next sample in its row and in its
+        // column.
         let right = orientation.mirrorsColumns ? -1 : 1
         let down = orientation.mirrorsRows ? -stride : stride
         let start = (orientation.mirrorsColumns ? width - 1 : 0) + (orientation.mirrorsRows ? (height - 1) * stride : 0)
@@ -48,7 +50,7 @@ final class Plane {
         return upright
     }
 
-    /// A plane with what a table of 256 has for each sample.
+    /// Applies a lookup table of 256 entries to each sample.
     func mapped(_ table: [UInt8]) -> Plane? {
         guard let result = Plane(width: width, height: height) else { return nil }
         table.withUnsafeBufferPointer { table in

@@ -1,13 +1,13 @@
 internal import CTurboJPEG
 internal import Foundation
 
-/// Reads and writes planes by TurboJPEG. The compressor is kept from one picture to the next.
+/// Decodes and encodes planes with TurboJPEG. The compressor is reused for the next image.
 ///
-/// `@unchecked Sendable`: used by one thread at a time, which takes it out of ``PlaneCodecs`` and puts it back.
+/// `@unchecked Sendable`: used by one thread at a time, which takes it from ``PlaneCodecs`` and puts it back.
 final class PlaneCodec: @unchecked Sendable {
     private let compressor: tjhandle
 
-    /// - Returns: nil where there is no memory.
+    /// - Returns: nil if there is no memory.
     init?() {
         guard let compressor = tjInitCompress() else { return nil }
         self.compressor = compressor
@@ -15,14 +15,15 @@ final class PlaneCodec: @unchecked Sendable {
 
     deinit { tjDestroy(compressor) }
 
-    /// The planes of a JPEG, each shrunk as the whole.
+    /// Decodes the planes of a JPEG, each shrunk by the same factor.
     ///
-    /// TurboJPEG cannot be told to stop: what bounds the time are the limits for pixels and for scans.
+    /// TurboJPEG cannot be interrupted; the limits for pixels and scans bound the time.
     ///
-    /// With a decompressor of its own: one keeps the tables of the picture before, and takes them for one that has none.
+    /// Each call uses a new decompressor: a reused one keeps the tables of the last image, and would apply them to an
+    /// image without tables.
     ///
-    /// - Parameter isWhole: a warning is damage; else what is missing is grey.
-    /// - Returns: nil where it is damaged, or not what its header said.
+    /// - Parameter isWhole: Whether a warning counts as damage; otherwise missing parts are gray.
+    /// - Returns: nil if the data is damaged, or does not match its header.
     func decode(
         _ data: UnsafeRawBufferPointer,
         _ probe: ImageProbe,
@@ -34,7 +35,7 @@ final class PlaneCodec: @unchecked Sendable {
         }
         guard let decompressor = tjInitDecompress() else { return nil }
         defer { tjDestroy(decompressor) }
-        // Of a few pixels TurboJPEG would take another factor that leads to the same size.
+        // For tiny images TurboJPEG would choose another factor that leads to the same size.
         let shrink = min(probe.width, probe.height) < 16 ? 1 : shrink
         var (width, height, samples, colours): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
         let isRead = tjDecompressHeader3(
@@ -78,12 +79,13 @@ final class PlaneCodec: @unchecked Sendable {
         )
     }
 
-    /// - Parameter picture: upright.
-    /// - Returns: nil where TurboJPEG cannot.
+    /// Encodes the planes of an upright image.
+    ///
+    /// - Returns: nil if TurboJPEG fails.
     func encode(_ picture: PlanarPicture, _ options: EncodingOptions) -> Data? {
         guard options.progressive else { return Self.encode(picture, options, compressor) }
-        // One of its own: the tables of a progressive picture stay with the compressor, and do not fit the next one
-        // (seen in libjpeg-turbo 2.1.5).
+        // A new compressor: the tables of a progressive image stay with it and do not fit the next image (seen in
+        // libjpeg-turbo 2.1.5).
         guard let compressor = tjInitCompress() else { return nil }
         defer { tjDestroy(compressor) }
         return Self.encode(picture, options, compressor)
@@ -135,7 +137,7 @@ final class PlaneCodec: @unchecked Sendable {
 }
 
 extension ChromaSampling {
-    /// TurboJPEG's name for it.
+    /// The corresponding constant of TurboJPEG.
     fileprivate var code: Int32 {
         switch self {
         case .grey: Int32(TJSAMP_GRAY.rawValue)

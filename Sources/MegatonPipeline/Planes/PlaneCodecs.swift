@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Codecs that nobody uses at present: as many as there were threads at a time.
+/// A pool of idle codecs. Grows to the largest number of threads that have used one at the same time.
 final class PlaneCodecs: Sendable {
     private let idle = Mutex<[PlaneCodec]>([])
 
-    /// - Returns: nil where there is no memory for a codec; otherwise what the body returns.
+    /// - Returns: The body's result; nil if there is no memory for a codec.
     func withCodec<Value, Failure: Error>(_ body: (PlaneCodec) throws(Failure) -> Value?) throws(Failure) -> Value? {
         guard let codec = idle.withLock({ $0.popLast() }) ?? PlaneCodec() else { return nil }
         defer { idle.withLock { $0.append(codec) } }

@@ -1,11 +1,10 @@
-/// Which part of a plane becomes which plane of a result. Sizes and places only, no samples.
+/// The region of a source plane that becomes a plane of the result. Geometry only, no samples.
 ///
-/// Samples of colour lie in the middle of those of luma that they stand for (JFIF 1.02), in what is read and in what is
-/// written. A result whose side is odd has half a sample of colour beyond its edge: planes are made for the next even
-/// side, and what lies beyond the edge is cut off by who shows it. Where the picture is mirrored afterwards, that edge is
-/// the other one.
+/// Chroma samples are centered on the luma samples that they cover (JFIF 1.02), in sources and in results. A result
+/// with an odd side has half a chroma sample beyond its edge: planes are made for the next even side, and decoders cut
+/// off the excess. If the image is mirrored afterwards, the excess is at the opposite edge.
 struct PlaneGeometry: Hashable {
-    /// Of the source's plane, in its samples; may reach beyond it.
+    /// A region of the source plane, in samples; may extend beyond the plane.
     struct Part: Hashable {
         var left: Double
         var top: Double
@@ -13,18 +12,18 @@ struct PlaneGeometry: Hashable {
         var height: Double
     }
 
-    /// Samples of the source's plane that show the picture. A block of a JPEG has eight, so that more are decoded where the side is none of
-    /// their multiples; those are whatever the encoder has put there.
+    /// Samples of the source plane that belong to the image. JPEG blocks have eight samples, so more are decoded if the
+    /// side is not a multiple of eight; the encoder may have put anything there.
     let source: PixelSize
     let part: Part
-    /// Samples of the result's plane, as stored: before it is turned upright.
+    /// Samples of the result plane, as stored: before it is turned upright.
     let size: PixelSize
 
     /// - Parameters:
     ///   - index: 0 is luma.
-    ///   - step: with a place for what it cuts out, if it does.
-    ///   - picture: the whole source, as stored.
-    ///   - sampling: of the result.
+    ///   - step: If it crops, the crop must have a fixed place.
+    ///   - picture: The whole source, as stored.
+    ///   - sampling: Sampling of the result.
     init(
         plane index: Int,
         of step: RenderPlan.Step,
@@ -67,20 +66,20 @@ struct PlaneGeometry: Hashable {
 
     /// One of the two directions, as stored.
     private struct Axis {
-        /// Samples of the source's plane.
+        /// Samples of the source plane.
         let source: Int
         let start: Double
         let length: Double
-        /// Samples of the result's plane.
+        /// Samples of the result plane.
         let count: Int
 
         /// - Parameters:
-        ///   - source: samples of luma.
-        ///   - sourceFactor: samples of luma for each of the source's plane.
-        ///   - scaled: pixels that the source becomes.
-        ///   - start: of what is cut out of those, upright.
-        ///   - padding: the result's luma is filled up to a multiple of it.
-        ///   - factor: pixels of the result for each sample of its plane.
+        ///   - source: Luma samples of the source.
+        ///   - sourceFactor: Luma samples for each sample of the source plane.
+        ///   - scaled: Pixels of the whole source after scaling.
+        ///   - start: Start of the crop within those pixels, upright.
+        ///   - padding: The result's luma is padded to a multiple of it.
+        ///   - factor: Pixels of the result for each sample of its plane.
         init(
             source: Double,
             sourceFactor: Int,

@@ -1,5 +1,5 @@
-/// The pictures of one source that are there so far, as stored: what was decoded, and what was made of it. Each next one is
-/// made of the smallest that leaves a factor of two to the resampling.
+/// The image pyramid of one pass, as stored: the decoded planes, and the results kept as sources for smaller ones. Each
+/// result is made from the smallest level that leaves a scaling factor of at least two.
 struct PlaneLadder {
     private var rungs: [PlanarPicture]
     private let orientation: EXIFOrientation
@@ -11,9 +11,9 @@ struct PlaneLadder {
         self.pass = pass
     }
 
-    /// What a step wants: upright, and cut.
+    /// The result of a step, upright and cropped.
     ///
-    /// - Returns: nil where zimg cannot, or where there is no memory.
+    /// - Returns: nil if zimg fails, or if there is no memory.
     mutating func make(_ step: RenderPlan.Step, _ graphs: ScalingGraphs) -> PlanarPicture? {
         let sampling = step.planeSampling(rungs[0].sampling)
         let source = source(step, sampling)
@@ -36,7 +36,7 @@ struct PlaneLadder {
         return upright(made)
     }
 
-    /// The smallest that is large enough, and whose colours are not coarser than what is wanted.
+    /// The smallest level that is large enough, with chroma at least as fine as the result's.
     private func source(_ step: RenderPlan.Step, _ sampling: ChromaSampling) -> PlanarPicture {
         guard let margin = pass.ladderMargin else { return rungs[0] }
         let size = orientation.turned(step.scaled)
@@ -47,7 +47,8 @@ struct PlaneLadder {
         return large.min { $0.area < $1.area } ?? rungs[0]
     }
 
-    /// Whether it shows the whole source, from its first sample on: one that is filled up at its beginning does not.
+    /// Whether the result becomes a level: it must show the whole source from the first sample on, without padding at
+    /// its start.
     private func isRung(_ made: PlanarPicture, _ step: RenderPlan.Step) -> Bool {
         guard step.crop == nil, pass.isRung(made.area, below: rungs[rungs.count - 1].area) else { return false }
         let isMirrored = orientation.mirrorsColumns || orientation.mirrorsRows

@@ -1,15 +1,15 @@
 internal import Foundation
 
-// The steps of a render that has one rendition.
+// The stages of a render with one rendition.
 extension PlanesEngine {
-    /// What the first pass of a plan reads: at a fraction of its size. Nil as `render` has it.
+    /// Decodes the source of a plan's first pass, shrunk by a fraction; nil as in `render`.
     func load(_ plan: RenderPlan, _ data: Data) -> PlanarPicture? {
         codecs.withCodec { codec in
             data.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(plan.passes[0])) }
         }
     }
 
-    /// What was loaded, upright and of the size of the plan's first step.
+    /// Turns the decoded planes upright and scales them to the size of the plan's first step.
     func scale(_ picture: PlanarPicture, _ plan: RenderPlan) -> PlanarPicture? {
         var ladder = PlaneLadder(picture, plan.passes[0], EXIFOrientation(plan.probe.orientation))
         return ladder.make(plan.steps[0], graphs)

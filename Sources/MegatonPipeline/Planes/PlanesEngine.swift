@@ -1,18 +1,18 @@
 internal import Foundation
 
-/// Makes thumbnails of JPEGs without making pixels of them: their planes are decoded at a fraction of their size, scaled
-/// each for itself, and encoded as they are. There is no conversion of colours, and a quarter to a half of the samples.
+/// Makes thumbnails of JPEGs without converting them to pixels: planes are decoded at a fraction of their size, scaled
+/// separately, and encoded directly. This avoids color conversion, and processes a quarter to a half of the samples.
 ///
-/// What it does not do is libvips' part: other formats and colours, what reads pixels (attention, entropy), canvases,
-/// metadata; and damage, of which libvips says what it is.
+/// libvips handles the rest: other formats and color spaces, crops by content (attention, entropy), canvases and
+/// metadata. It also reports the details of damage.
 final class PlanesEngine: Sendable {
     let codecs = PlaneCodecs()
     let graphs = ScalingGraphs()
 
     /// - Parameters:
-    ///   - pass: one that uses planes.
-    ///   - isWhole: damage is not decoded; else what is missing is grey.
-    /// - Returns: nil where the picture is damaged, is not what its header said, or where there is no memory.
+    ///   - pass: A pass that uses planes.
+    ///   - isWhole: Whether damaged data is refused; otherwise missing parts are gray.
+    /// - Returns: nil if the image is damaged or does not match its header, or if there is no memory.
     /// - Throws: `.renderTimedOut`, `.cancelled`.
     func render(
         _ pass: RenderPlan.Pass,
@@ -48,7 +48,7 @@ final class PlanesEngine: Sendable {
         }
     }
 
-    /// - Parameter picture: upright.
+    /// Encodes the planes of an upright image.
     func encode(
         _ picture: PlanarPicture,
         _ options: EncodingOptions,

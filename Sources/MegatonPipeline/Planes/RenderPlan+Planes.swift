@@ -1,5 +1,5 @@
 extension RenderPlan.Step {
-    /// Why it cannot be made of planes; nil where it can, of a source that has them.
+    /// Why the planes engine cannot make this rendition; nil if it can, given a source with planes.
     func planesObstacle(_ probe: ImageProbe) -> String? {
         let encoding = rendition.encoding
         switch encoding.format {
@@ -16,7 +16,7 @@ extension RenderPlan.Step {
         }
     }
 
-    /// Of the result: colours at half the size but for JPEGs of a high quality, as libvips has it.
+    /// Sampling of the result: chroma at half size except for high-quality JPEGs, as in libvips.
     func planeSampling(_ source: ChromaSampling) -> ChromaSampling {
         if source == .grey { return .grey }
         return rendition.format == .jpeg && rendition.quality >= 90 ? .s444 : .s420

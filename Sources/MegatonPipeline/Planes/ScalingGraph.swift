@@ -1,17 +1,17 @@
 internal import CZimg
 internal import Foundation
 
-/// What scales planes of one size to another.
+/// Scales planes of one size to another.
 ///
-/// `@unchecked Sendable`: the graph is built once and only read afterwards, which zimg allows several threads at a time; the
-/// room to work in is each caller's own.
+/// `@unchecked Sendable`: the graph is built once and only read afterwards, which zimg allows from several threads at a
+/// time. Each call has working memory of its own.
 final class ScalingGraph: @unchecked Sendable {
     private let graph: OpaquePointer
-    /// Bytes.
+    /// Working memory for a call, in bytes.
     private let room: Int
     private let size: PixelSize
 
-    /// - Returns: nil where zimg cannot.
+    /// - Returns: nil if zimg fails.
     init?(_ geometry: PlaneGeometry) {
         let part = geometry.part
         size = geometry.size
@@ -38,7 +38,7 @@ final class ScalingGraph: @unchecked Sendable {
 
     deinit { zimg_filter_graph_free(graph) }
 
-    /// - Returns: nil where there is no memory, or zimg fails.
+    /// - Returns: nil if there is no memory, or if zimg fails.
     func scale(_ plane: Plane) -> Plane? {
         guard let result = Plane(width: size.width, height: size.height),
             let memory = aligned_alloc(Plane.alignment, room)

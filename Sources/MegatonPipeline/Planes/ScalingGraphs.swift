@@ -1,12 +1,12 @@
 import Synchronization
 
-/// The graphs that were used last. To build one takes several times as long as to run it once on a thumbnail, and pictures
-/// of a batch have few sizes.
+/// An LRU cache of scaling graphs. Building a graph takes several times as long as running it once for a thumbnail, and
+/// the images of a batch have few distinct sizes.
 final class ScalingGraphs: Sendable {
     private struct State {
         var graphs: [PlaneGeometry: (graph: ScalingGraph, use: Int)] = [:]
         var uses = 0
-        /// Bytes of all.
+        /// Bytes of all graphs.
         var size = 0
 
         mutating func use(_ geometry: PlaneGeometry) -> ScalingGraph? {
@@ -38,17 +38,17 @@ final class ScalingGraphs: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - limit: how many are kept.
-    ///   - sizeLimit: bytes of all that are kept, about. Thumbnails' have tens of kilobytes each.
+    ///   - limit: Number of graphs that are kept.
+    ///   - sizeLimit: Approximate bytes of all kept graphs. A thumbnail's graph has tens of kilobytes.
     init(limit: Int = 256, sizeLimit: Int = 16 << 20) {
         self.limit = limit
         self.sizeLimit = sizeLimit
     }
 
-    /// - Returns: nil where zimg cannot.
+    /// - Returns: nil if zimg fails.
     func graph(_ geometry: PlaneGeometry) -> ScalingGraph? {
         if let known = state.withLock({ $0.use(geometry) }) { return known }
-        // Built without the lock: two threads may build the same one, and one of them is kept.
+        // Built outside of the lock: two threads may build the same graph; the cache keeps one of them.
         guard let graph = ScalingGraph(geometry) else { return nil }
         state.withLock { $0.keep(graph, for: geometry, limit, sizeLimit) }
         return graph
@@ -56,8 +56,8 @@ final class ScalingGraphs: Sendable {
 }
 
 extension PlaneGeometry {
-    /// Bytes that zimg keeps of coefficients, about: of Lanczos' kernel six for each sample of the longer side of source and
-    /// result, six bytes each, in both directions.
+    /// Approximate bytes of zimg's coefficients: for Lanczos' kernel six coefficients of six bytes for each sample of
+    /// the longer side of source and result, in both directions.
     fileprivate var graphSize: Int {
         36 * (max(source.width, size.width) + max(source.height, size.height))
     }

@@ -1,14 +1,15 @@
 internal import CWebP
 internal import Foundation
 
-/// Writes WebP from planes of 4:2:0.
+/// Encodes planes of 4:2:0 as WebP.
 enum WebPPlanes {
-    /// JPEG's values are of the full range, WebP's of BT.601's video range (RFC 6386 section 9.2, JFIF 1.02).
+    /// JPEG uses the full range of values, WebP the video range of BT.601 (RFC 6386 section 9.2, JFIF 1.02).
     private static let luma = (0...255).map { UInt8((16 + Double($0) * 219 / 255).rounded()) }
     private static let colour = (0...255).map { UInt8((128 + (Double($0) - 128) * 224 / 255).rounded()) }
 
-    /// - Parameter picture: of 4:2:0 or grey, upright.
-    /// - Returns: nil where libwebp cannot, or was told to end.
+    /// Encodes the planes of an upright image, 4:2:0 or gray.
+    ///
+    /// - Returns: nil if libwebp fails, or if the deadline stopped it.
     static func encode(_ picture: PlanarPicture, _ options: EncodingOptions, _ deadline: RenderDeadline) -> Data? {
         let size = picture.size
         guard picture.sampling == .s420 || picture.sampling == .grey else { return nil }
