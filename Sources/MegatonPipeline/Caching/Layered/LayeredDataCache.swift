@@ -1,24 +1,24 @@
 public import Foundation
 
-/// Several caches, the fastest first: a `MemoryDataCache` over a `DataCache` over a shared one, say.
+/// Several caches in layers, the fastest first, e.g. a `MemoryDataCache` over a `DataCache` over a shared cache.
 ///
-/// Everything is stored in all layers. What only a lower one has is put into those above it when it is read. An upper layer
-/// does not hear what others write into a lower one that is shared: give it a time to live where that matters. For layers
-/// before a cluster's Redis, which it does hear of, see ``LayeredFlights``.
+/// Data is stored in all layers. Data found only in a lower layer is promoted to those above when it is read. An upper
+/// layer does not learn of changes that other processes make to a shared layer below; give it a time to live if that
+/// matters. For near caches of a cluster's Redis, which are notified of deletions, see ``LayeredFlights``.
 public struct LayeredDataCache: DataCaching {
-    /// The fastest first.
+    /// The layers, the fastest first.
     public let layers: [any DataCaching]
     private let gate = PromotionGate()
 
     public init(_ layers: [any DataCaching]) { self.layers = layers }
 
-    /// The data for several keys, in their order, and the index of the layer that had it. Each layer is asked once, for what
-    /// is still missing; each key once, however often it is named.
+    /// Returns the data for several keys, in their order, with the index of the layer that had it. Each layer is asked
+    /// once, for the keys still missing, and for each key once even if it is repeated.
     public func lookUp(_ keys: [String]) async -> [(data: Data, layer: Int)?] {
         await find(keys).map { found in found.map { ($0.hit.data, $0.layer) } }
     }
 
-    /// With the names of the layers, and of those within them.
+    /// Returns the data with the name of its layer; a layer that itself consists of layers reports the inner one.
     public func hits(for keys: [String]) async -> [CacheHit?] { await find(keys).map { $0?.hit } }
 
     private func find(_ keys: [String]) async -> [(hit: CacheHit, layer: Int)?] {
@@ -40,7 +40,7 @@ public struct LayeredDataCache: DataCaching {
         return keys.map { found[$0] }
     }
 
-    /// Whether a layer has it; nothing is put into those above.
+    /// Whether a layer has the data; nothing is promoted.
     public func containsData(for key: String) async -> Bool {
         for layer in layers where await layer.containsData(for: key) { return true }
         return false
@@ -65,11 +65,11 @@ public struct LayeredDataCache: DataCaching {
     public func removeAll() async {
         gate.changeAll()
         for layer in layers { await layer.removeAll() }
-        // What began to be looked up meanwhile may have found what is gone now.
+        // Lookups that started during the removal may have found data that is now removed.
         gate.changeAll()
     }
 
-    /// Puts what a lower layer had into those above it, unless the key has been changed since it was looked up.
+    /// Stores data found in a lower layer in those above, unless the key was changed since the lookup.
     private func promote(_ data: Data, for key: String, above layer: Int, _ ticket: PromotionGate.Ticket) async {
         await gate.promote(key, ticket) {
             for upper in layers[..<layer] { await upper.storeData(data, for: key) }

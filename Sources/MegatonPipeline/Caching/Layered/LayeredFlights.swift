@@ -1,25 +1,25 @@
 internal import Foundation
 
-/// Caches of one's own before a cache that many share: memory or disk before a cluster's Redis, say.
+/// Near caches in front of a shared cache, e.g. memory or disk before a cluster's Redis.
 ///
-/// The shared coordinator decides who makes what, and its cache has the last word. What is here is a copy of what it had:
+/// The shared coordinator elects the leaders, and its cache is authoritative. A near cache holds copies of its entries:
 ///
-/// - A copy answers while it is fresh, and for `trust` after it was seen in the shared cache. Then the shared cache is
-///   asked again.
-/// - What others tell that they have deleted (`observeDeletions`) is asked for again at once. What nobody tells, an
-///   administrator's `DEL`, say, is served for `trust` at the most.
-/// - What the shared cache has not taken, as another flight of the same key is newer, is not copied.
+/// - A copy is served while it is fresh, for at most `trust` after it was seen in the shared cache. Then the shared
+///   cache is asked again.
+/// - A reported deletion (`observeDeletions`) invalidates the copy at once. After an unreported one, e.g. an
+///   administrator's `DEL`, the copy is served for at most `trust`.
+/// - An entry that the shared cache refused, because another flight of the same key is newer, is not copied.
 ///
-/// A configuration with both `flights` and `dataCache` makes one of them.
+/// A configuration with both `flights` and `dataCache` combines them in a `LayeredFlights`.
 public struct LayeredFlights: FlightCoordinating {
     private let cache: any DataCaching
     private let shared: any FlightCoordinating
     private let trust: LocalTrust
 
     /// - Parameters:
-    ///   - cache: of this process, or of this machine; a `LayeredDataCache` where there are several.
-    ///   - shared: who decides.
-    ///   - trust: how long a copy answers before the shared cache is asked again; a minute by default.
+    ///   - cache: the near cache of this process or machine; a `LayeredDataCache` if there are several.
+    ///   - shared: the coordinator with the shared cache.
+    ///   - trust: time to live of a copy, after which the shared cache is asked again; a minute by default.
     public init(_ cache: any DataCaching, over shared: any FlightCoordinating, trust: Duration = .seconds(60)) {
         self.init(cache, over: shared, trust: trust, time: TimeSource(ContinuousClock()))
     }
@@ -29,7 +29,8 @@ public struct LayeredFlights: FlightCoordinating {
         self.shared = shared
         let trust = LocalTrust(trust, date: time.date)
         self.trust = trust
-        // Weak, as the shared one may outlive the pipelines that use it; the trust ends it with itself.
+        // Weak because the shared coordinator may outlive the pipelines that use it. The subscription ends when `trust`
+        // is deinitialized.
         trust.endWith(shared.observeDeletions { [weak trust] key in trust?.distrust(key) })
     }
 
@@ -70,7 +71,7 @@ public struct LayeredFlights: FlightCoordinating {
         after waits: [FlightWait],
         maximumFailureAge: Duration?
     ) async -> [FlightDecision] {
-        // Only the shared cache knows what a flight has brought.
+        // Only the shared cache knows the result of a flight.
         let awaited = Set(waits.map(\.key))
         var decisions = zip(keys, await copies(of: keys)).map { key, entry in
             awaited.contains(key) ? nil : entry.map { FlightDecision.hit($0) }
@@ -85,7 +86,7 @@ public struct LayeredFlights: FlightCoordinating {
                 if case .hit(let entry) = decision { await copy(entry, keys[index], seen: asked) }
             }
         }
-        // Where there is no decision nobody coordinates.
+        // A key without a decision is led without coordination.
         return zip(keys, decisions).map { $1 ?? .lead(FlightLead(key: $0, token: nil)) }
     }
 
@@ -108,7 +109,7 @@ public struct LayeredFlights: FlightCoordinating {
         let began = trust.date()
         let kept = await shared.finish(entries)
         for (lead, entry) in entries {
-            // A lead without a token is none: the shared cache is away, or asks everybody to go on alone.
+            // A lead without a token is uncoordinated: the shared cache is unreachable, or lets every caller lead.
             let isCopied = lead.token == nil || kept.contains(lead.key)
             await settle(isCopied ? entry : nil, lead.key, began)
         }
@@ -148,7 +149,7 @@ public struct LayeredFlights: FlightCoordinating {
 
     // MARK: - Copies
 
-    /// Those that may answer.
+    /// Returns the copies that may be served.
     private func copies(of keys: [CacheKey]) async -> [CachedData?] {
         let hits = await cache.hits(for: keys.map(\.description))
         let now = trust.date()
@@ -161,13 +162,13 @@ public struct LayeredFlights: FlightCoordinating {
         }
     }
 
-    /// Copies what the shared cache had when it was asked, unless it may have been changed since.
+    /// Copies an entry of the shared cache, unless it may have changed since it was seen there.
     private func copy(_ entry: CachedData, _ key: CacheKey, seen: Int64) async {
         guard trust.isTrusted(key.description, seen: seen), let copy = LocalCopy(entry, seen: seen) else { return }
         await cache.storeData(copy.encoded, for: key.description)
     }
 
-    /// Copies what the shared cache has just taken, and forgets the copy where it has not.
+    /// Copies an entry that the shared cache has just accepted; without one, deletes the copy.
     private func settle(_ entry: CachedData?, _ key: CacheKey, _ began: Int64) async {
         guard var entry, let seen = trust.change(key.description, since: began) else { return await forget(key) }
         entry.metadata.stored = Double(seen) / 1_000_000_000
@@ -175,7 +176,7 @@ public struct LayeredFlights: FlightCoordinating {
         await cache.storeData(copy.encoded, for: key.description)
     }
 
-    /// Also what is on its way here: it was read before.
+    /// Deletes a copy, and prevents concurrent copying of an entry that was read before.
     private func forget(_ key: CacheKey) async {
         trust.distrust(key.description)
         await cache.removeData(for: key.description)

@@ -1,23 +1,23 @@
 internal import Foundation
 
-/// What a local cache has of an entry of a shared one: with when it was seen there, and until when it was fresh by then.
+/// A near-cache copy of a shared entry, with the times when it was seen there and when it ceases to be fresh.
 struct LocalCopy {
-    /// Nanoseconds since 1970.
+    /// When the entry was seen in the shared cache, nanoseconds since 1970.
     let seen: Int64
-    /// Nanoseconds since 1970.
+    /// When the entry ceases to be fresh, nanoseconds since 1970.
     let freshUntil: Int64
     private let blob: Data
 
-    /// `L1`, and two numbers of 8 bytes.
+    /// `L1`, and two integers of 8 bytes each.
     private static let headerSize = 18
-    /// Seconds: longer than anything lasts, and few enough for a number of nanoseconds.
+    /// Seconds: longer than any real lifetime, and small enough to be counted in nanoseconds by an `Int64`.
     private static let longestLifetime: Double = 1_000_000_000
 
-    /// Nil for an entry that is not fresh.
+    /// Nil if the entry is not fresh.
     ///
-    /// - Parameter seen: when the lifetime that the entry has left was told.
+    /// - Parameter seen: when the entry, with its remaining lifetime, was read from the shared cache.
     init?(_ entry: CachedData, seen: Int64) {
-        // Metadata of strings and finite numbers always encodes; an entry that does not is not copied.
+        // Metadata of strings and finite numbers always encodes; an entry that does not encode is not copied.
         guard entry.staleness == nil, entry.metadata.lifetime > 0, let blob = try? entry.encoded() else { return nil }
         self.seen = seen
         freshUntil = seen + Int64(min(entry.metadata.lifetime, Self.longestLifetime) * 1_000_000_000)
@@ -34,7 +34,7 @@ struct LocalCopy {
         return data
     }
 
-    /// Nil where it is none, as what a pipeline without a shared cache has left.
+    /// Nil if the data has another format, e.g. if it was stored by a pipeline without a shared cache.
     init?(encoded data: Data) {
         guard data.count >= Self.headerSize, data.starts(with: "L1".utf8) else { return nil }
         func number(_ offset: Int) -> Int64 {
@@ -46,7 +46,7 @@ struct LocalCopy {
         blob = data.dropFirst(Self.headerSize)
     }
 
-    /// With what is left of its lifetime; nil where it is no longer fresh.
+    /// The entry with its remaining lifetime; nil if it is no longer fresh.
     func entry(at now: Int64) -> CachedData? {
         guard now < freshUntil, var entry = CachedData(encoded: blob) else { return nil }
         entry.metadata.lifetime = Double(freshUntil - now) / 1_000_000_000

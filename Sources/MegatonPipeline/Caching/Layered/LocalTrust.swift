@@ -1,16 +1,16 @@
 import Synchronization
 
-/// Which copies of a shared cache's entries still answer: those that are young, and were seen after the last change.
+/// Decides which copies of shared entries may be served: those that are young and were seen after the last change.
 final class LocalTrust: Sendable {
     fileprivate struct State {
-        /// What was seen until then is not trusted.
+        /// Copies seen up to this time are not trusted.
         var floor = Int64.min
-        /// By key: what was seen until then is not trusted.
+        /// By key: copies seen up to this time are not trusted.
         var changes: [String: Int64] = [:]
     }
 
-    /// Nanoseconds since 1970, as copies on a disk outlive the process. Where the clock is set, the shared cache is asked
-    /// more often, and what is fresh may be so for as much longer.
+    /// Nanoseconds since 1970, because copies on a disk outlive the process. If the clock is set, the shared cache is
+    /// asked more often, and a copy may be considered fresh for as much longer.
     let date: @Sendable () -> Int64
     private let lifetime: Int64
     private let limit: Int
@@ -19,9 +19,9 @@ final class LocalTrust: Sendable {
 
     /// - Parameters:
     ///   - lifetime: how long a copy is trusted.
-    ///   - limit: changes that are remembered.
+    ///   - limit: maximum number of remembered changes.
     init(_ lifetime: Duration, limit: Int = 65_536, date: @escaping @Sendable () -> Int64) {
-        // Of 292 years and more there are no nanoseconds.
+        // An `Int64` of nanoseconds covers 292 years.
         let seconds = min(lifetime.components.seconds, 1_000_000_000)
         self.lifetime = seconds * 1_000_000_000 + lifetime.components.attoseconds / 1_000_000_000
         self.limit = limit
@@ -30,7 +30,7 @@ final class LocalTrust: Sendable {
 
     deinit { observation.withLock { $0 }?.cancel() }
 
-    /// What is to end with this: the hearing of what others have deleted.
+    /// Ties an observation of deletions to this object, whose `deinit` cancels it.
     func endWith(_ observation: any Cancellable) { self.observation.withLock { $0 = observation } }
 
     func isTrusted(_ key: String, seen: Int64) -> Bool {
@@ -39,7 +39,8 @@ final class LocalTrust: Sendable {
         return state.withLock { seen > $0.floor && seen > $0.changes[key] ?? .min }
     }
 
-    /// An entry has changed, or any may have where the key is nil: what was seen until now does not answer any more.
+    /// Records that an entry has changed, or that any entry may have changed if the key is nil: copies seen until now
+    /// are no longer trusted.
     func distrust(_ key: String?) {
         state.withLock { state in
             let now = date()
@@ -47,10 +48,10 @@ final class LocalTrust: Sendable {
         }
     }
 
-    /// An entry was changed from here.
+    /// Records that this process has changed an entry.
     ///
-    /// - Parameter since: when that began.
-    /// - Returns: as when the new one counts as seen; nil where somebody else may have changed it meanwhile.
+    /// - Parameter since: when the change began.
+    /// - Returns: the time at which the new entry counts as seen; nil if another process may have changed it meanwhile.
     func change(_ key: String, since: Int64) -> Int64? {
         state.withLock { state -> Int64? in
             let now = date()
@@ -62,13 +63,13 @@ final class LocalTrust: Sendable {
 }
 
 extension LocalTrust.State {
-    /// - Parameter oldest: what was seen before is not trusted anyway.
+    /// - Parameter oldest: copies seen before this time have expired anyway.
     fileprivate mutating func change(_ key: String?, _ time: Int64, oldest: Int64, limit: Int) {
         guard let key else { return (floor, changes) = (time, [:]) }
         changes[key] = time
         if changes.count <= limit { return }
         changes = changes.filter { $0.value > oldest }
-        // Too many to be told apart: the shared cache is asked about all of them again.
+        // Too many changes to remember by key: distrust all copies, so that the shared cache is asked about each again.
         if changes.count > limit / 2 { (floor, changes) = (time, [:]) }
     }
 }

@@ -1,18 +1,18 @@
 import Synchronization
 
-/// Sees to it that what was read from a lower layer is not put into the upper ones when it has been changed meanwhile: it
-/// would stay there.
+/// Prevents the promotion of stale data: an entry read from a lower layer must not be stored in the upper ones if it
+/// was changed since, because it would stay there.
 ///
-/// Changes and promotions of one key happen one after the other. Only keys that somebody is busy with are remembered.
+/// Changes and promotions of one key are serialized. Only keys with an operation under way are remembered.
 final class PromotionGate: Sendable {
-    /// What was so when a look-up began.
+    /// The versions of the keys when a lookup began.
     struct Ticket: Sendable {
         fileprivate let versions: [String: Int]
         fileprivate let epoch: Int
     }
 
     fileprivate struct Place {
-        /// Look-ups, changes and promotions that are under way.
+        /// Lookups, changes and promotions under way.
         var users = 0
         var version = 0
         var isHeld = false
@@ -21,7 +21,7 @@ final class PromotionGate: Sendable {
 
     fileprivate struct State {
         var places: [String: Place] = [:]
-        /// Counts the removals of everything.
+        /// Number of removals of everything.
         var epoch = 0
     }
 
@@ -44,19 +44,19 @@ final class PromotionGate: Sendable {
         }
     }
 
-    /// Changes a key's entry: promotions of what was read before do not happen, or have happened.
+    /// Changes a key's entry. Promotions of data read earlier are either complete before the change or do not happen.
     func change(_ key: String, _ body: () async -> Void) async {
         await enter(key)
         state.withLock { $0.places[key]?.version += 1 }
         await body()
-        // Who looked it up during the change may have found the old one.
+        // A lookup that started during the change may have found the old entry.
         state.withLock { $0.places[key]?.version += 1 }
         exit(key)
     }
 
     func changeAll() { state.withLock { $0.epoch += 1 } }
 
-    /// Runs the body if nothing has been changed since the look-up, and undoes it where everything was removed meanwhile.
+    /// Runs the body if the key was not changed since the lookup, and undoes it if all entries were removed meanwhile.
     func promote(_ key: String, _ ticket: Ticket, _ body: () async -> Void, undo: () async -> Void) async {
         await enter(key)
         if isCurrent(key, ticket) {
@@ -72,7 +72,7 @@ final class PromotionGate: Sendable {
         state.withLock { $0.epoch == ticket.epoch && $0.places[key]?.version == ticket.versions[key] }
     }
 
-    /// Waits for the key's turn. Those before it are as fast as the layers are.
+    /// Waits until the caller may change the key. There is no time limit: the wait depends on the speed of the layers.
     private func enter(_ key: String) async {
         let turn = state.withLock { state -> Answer<Void>? in
             state.places[key, default: Place()].users += 1
