@@ -2,8 +2,8 @@ import Synchronization
 
 /// A memory cache with limits on cost, count and age.
 ///
-/// What goes first is found by CLOCK (second chance), as in Nuke since 13.0.5: a read only sets a bit, and who is in line
-/// to go is passed over once if its bit is set. Limits hold at any time: an insertion makes room before it takes it.
+/// Eviction uses CLOCK (second chance), as in Nuke since 13.0.5: a read only sets a bit, and an entry due for eviction
+/// is spared once if its bit is set. The limits hold at any time, because an insertion evicts before it adds.
 final class Cache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private struct State {
         var entries = CacheEntries<Key, Value>()
@@ -12,7 +12,7 @@ final class Cache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         var entryCostLimit = 0.1
         var ttl: Duration?
 
-        /// Evicts until so much more would fit.
+        /// Evicts until this much additional cost and count would fit.
         mutating func makeRoom(forCost cost: Int = 0, count: Int = 0, at now: Duration) {
             entries.evict(downTo: (max(0, costLimit - cost), max(0, countLimit - count)), at: now)
         }
@@ -22,8 +22,8 @@ final class Cache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private let now: @Sendable () -> Duration
 
     /// - Parameters:
-    ///   - costLimit: the most that the costs of all entries may add up to.
-    ///   - countLimit: the most entries.
+    ///   - costLimit: maximum total cost of all entries.
+    ///   - countLimit: maximum number of entries.
     init(
         costLimit: Int = .max,
         countLimit: Int = .max,
@@ -33,35 +33,35 @@ final class Cache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         now = time.now
     }
 
-    /// Enforced at once where it is lowered.
+    /// Maximum total cost. A lower value is enforced at once.
     var costLimit: Int {
         get { state.withLock { $0.costLimit } }
         set { change { $0.costLimit = newValue } }
     }
 
-    /// Enforced at once where it is lowered.
+    /// Maximum number of entries. A lower value is enforced at once.
     var countLimit: Int {
         get { state.withLock { $0.countLimit } }
         set { change { $0.countLimit = newValue } }
     }
 
-    /// An entry is kept only if it costs less than this part of `costLimit`: one large entry must not drive all others
-    /// out. 0.1 by default.
+    /// An entry is stored only if it costs less than this fraction of `costLimit`, so that one large entry cannot evict
+    /// all others. 0.1 by default.
     var entryCostLimit: Double {
         get { state.withLock { $0.entryCostLimit } }
         set { state.withLock { $0.entryCostLimit = newValue } }
     }
 
-    /// How long entries live that come without a time of their own; nil, the default, is for ever. What is there already
-    /// keeps what it came with.
+    /// Time to live of entries stored without one of their own; nil, the default, means no expiry. A change does not
+    /// affect entries that are already stored.
     var ttl: Duration? {
         get { state.withLock { $0.ttl } }
         set { state.withLock { $0.ttl = newValue } }
     }
 
-    /// Expired entries that nobody has asked for count too.
+    /// Total cost, including expired entries that no lookup has removed yet.
     var totalCost: Int { state.withLock { $0.entries.totalCost } }
-    /// Expired entries that nobody has asked for count too.
+    /// Number of entries, including expired ones that no lookup has removed yet.
     var totalCount: Int { state.withLock { $0.entries.count } }
 
     func value(for key: Key) -> Value? {
@@ -75,12 +75,12 @@ final class Cache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         return state.withLock { $0.entries.contains(key, at: now) }
     }
 
-    /// Keeps a value in the place of the one that the key has, also where the new one is too dear to be kept.
+    /// Stores a value and replaces the present one, which is removed even if the new one costs too much to be stored.
     ///
     /// - Parameters:
     ///   - cost: never negative.
-    ///   - ttl: how long it lives; that of the cache by default.
-    /// - Returns: whether it was kept.
+    ///   - ttl: time to live; that of the cache by default.
+    /// - Returns: whether the value was stored.
     @discardableResult
     func set(_ value: Value, for key: Key, cost: Int = 0, ttl: Duration? = nil) -> Bool {
         precondition(cost >= 0, "a cost is not negative")
@@ -102,13 +102,13 @@ final class Cache<Key: Hashable & Sendable, Value: Sendable>: Sendable {
 
     func removeAll() { state.withLock { $0.entries = CacheEntries() } }
 
-    /// Evicts until the costs add up to so much at the most.
+    /// Evicts until the total cost is at most `limit`.
     func trim(toCost limit: Int) {
         let now = now()
         state.withLock { $0.entries.evict(downTo: (limit, .max), at: now) }
     }
 
-    /// Evicts until there are so many entries at the most.
+    /// Evicts until there are at most `limit` entries.
     func trim(toCount limit: Int) {
         let now = now()
         state.withLock { $0.entries.evict(downTo: (.max, limit), at: now) }

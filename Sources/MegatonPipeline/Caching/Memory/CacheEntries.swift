@@ -1,5 +1,5 @@
-/// The entries of a `Cache` in the order in which they come up for eviction: a linked list over places in an array, so
-/// that each change takes constant time.
+/// The entries of a `Cache` in the order of eviction: a linked list within an array, so that each change takes constant
+/// time.
 struct CacheEntries<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private struct Entry {
         let key: Key
@@ -14,14 +14,15 @@ struct CacheEntries<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private var places: [Entry?] = []
     private var freePlaces: [Int] = []
     private var index: [Key: Int] = [:]
-    /// Next to be evicted.
+    /// The next entry to evict.
     private var first: Int?
     private var last: Int?
     private(set) var totalCost = 0
 
     var count: Int { index.count }
 
-    /// The value for a key; its entry gets a second chance. One that has expired goes.
+    /// Returns the value for a key and marks its entry as used, which gives it a second chance. An expired entry is
+    /// removed.
     mutating func use(_ key: Key, at now: Duration) -> Value? {
         guard let place = index[key], let entry = places[place] else { return nil }
         if Self.isExpired(entry, at: now) {
@@ -37,7 +38,7 @@ struct CacheEntries<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         return !Self.isExpired(entry, at: now)
     }
 
-    /// Adds an entry for a key that has none, at the end of the line.
+    /// Adds an entry for a key that has none, at the end of the list.
     mutating func insert(_ value: Value, for key: Key, cost: Int, expiry: Duration?, isUsed: Bool) {
         let entry = Entry(key: key, value: value, cost: cost, expiry: expiry, isUsed: isUsed)
         let place: Int
@@ -61,8 +62,8 @@ struct CacheEntries<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         return value
     }
 
-    /// Evicts until neither total is above its limit: the first in line goes unless it has been used since it came to the
-    /// front the last time; then it goes to the end. Each step takes an entry or a bit, so that it ends.
+    /// Evicts until neither total is above its limit. An entry at the front that was used since it was last there moves
+    /// to the end; any other is removed. Each step removes an entry or clears a bit, so the loop terminates.
     mutating func evict(downTo limit: (cost: Int, count: Int), at now: Duration) {
         while totalCost > limit.cost || count > limit.count, let place = first, let entry = places[place] {
             if entry.isUsed, !Self.isExpired(entry, at: now) {

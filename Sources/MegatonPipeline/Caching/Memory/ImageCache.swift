@@ -1,19 +1,20 @@
 internal import Foundation
 
-/// Decoded images in memory: Nuke's cache, with its limits. What was used lately survives (CLOCK, second chance).
+/// Decoded images in memory: Nuke's cache, with its limits. Recently used images survive eviction (CLOCK, second
+/// chance).
 public final class ImageCache: ImageCaching {
     private let cache: Cache<ImageCacheKey, ImageContainer>
 
-    /// 15 % of the memory that the machine or the control group has, 768 MiB at the most, as in Nuke.
+    /// 15 % of the memory available to the machine or the control group, at most 768 MiB, as in Nuke.
     public static var defaultCostLimit: Int { defaultCostLimit(of: MachineMemory.limit) }
 
     /// - Parameter memory: bytes.
     static func defaultCostLimit(of memory: Int) -> Int { min(768 << 20, memory / 100 * 15) }
 
     /// - Parameters:
-    ///   - costLimit: bytes of pixels, and of the data that containers hold.
-    ///   - countLimit: images.
-    ///   - ttl: how long each is kept; nil for as long as there is room.
+    ///   - costLimit: maximum total of pixels and attached data, bytes.
+    ///   - countLimit: maximum number of images.
+    ///   - ttl: time to live of an image; nil means no expiry.
     public init(costLimit: Int = ImageCache.defaultCostLimit, countLimit: Int = .max, ttl: Duration? = nil) {
         cache = Cache(costLimit: costLimit, countLimit: countLimit)
         cache.ttl = ttl
@@ -34,38 +35,38 @@ public final class ImageCache: ImageCaching {
         container.image.byteCount + (container.data?.count ?? 0)
     }
 
-    /// Bytes. Lowering it makes room at once.
+    /// Maximum total cost in bytes. A lower value is enforced at once.
     public var costLimit: Int {
         get { cache.costLimit }
         set { cache.costLimit = newValue }
     }
 
-    /// Images. Lowering it makes room at once.
+    /// Maximum number of images. A lower value is enforced at once.
     public var countLimit: Int {
         get { cache.countLimit }
         set { cache.countLimit = newValue }
     }
 
-    /// How long an image is kept that is stored from now on; nil for as long as there is room.
+    /// Time to live of images stored from now on; nil means no expiry.
     public var ttl: Duration? {
         get { cache.ttl }
         set { cache.ttl = newValue }
     }
 
-    /// The part of the cost limit below which a single image must be to be kept.
+    /// An image is stored only if it costs less than this fraction of `costLimit`.
     public var entryCostLimit: Double {
         get { cache.entryCostLimit }
         set { cache.entryCostLimit = newValue }
     }
 
-    /// Bytes of what is kept.
+    /// Total cost of the stored images in bytes.
     public var totalCost: Int { cache.totalCost }
     public var totalCount: Int { cache.totalCount }
 
-    /// Makes room, bytes.
+    /// Evicts until the total cost is at most `limit` bytes.
     public func trim(toCost limit: Int) { cache.trim(toCost: limit) }
 
-    /// Makes room, images.
+    /// Evicts until there are at most `limit` images.
     public func trim(toCount limit: Int) { cache.trim(toCount: limit) }
 
     public func removeAll() { cache.removeAll() }

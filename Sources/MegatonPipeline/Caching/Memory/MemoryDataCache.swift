@@ -2,16 +2,16 @@ public import Foundation
 
 /// A `DataCaching` in memory: the topmost layer of a `LayeredDataCache`, or the only cache of a short run.
 ///
-/// What goes first where room is needed is found by CLOCK (second chance).
+/// Eviction uses CLOCK (second chance).
 public final class MemoryDataCache: DataCaching {
     private let cache: Cache<String, Data>
 
     /// - Parameters:
-    ///   - costLimit: bytes of all entries, 64 MiB by default.
-    ///   - countLimit: entries.
-    ///   - ttl: how long an entry lives; nil is for ever. Worth setting where others write into a layer beneath this one:
-    ///     it does not hear of that.
-    ///   - clock: what `ttl` is measured by.
+    ///   - costLimit: maximum total size of all entries in bytes, 64 MiB by default.
+    ///   - countLimit: maximum number of entries.
+    ///   - ttl: time to live of an entry; nil means no expiry. Set it if other processes write to a layer below,
+    ///     because this cache does not learn of their changes.
+    ///   - clock: measures `ttl`.
     public init(
         costLimit: Int = 64 * 1024 * 1024,
         countLimit: Int = .max,
@@ -22,48 +22,48 @@ public final class MemoryDataCache: DataCaching {
         cache.ttl = ttl
     }
 
-    /// Bytes of all entries; enforced at once where it is lowered.
+    /// Maximum total size of all entries in bytes. A lower value is enforced at once.
     public var costLimit: Int {
         get { cache.costLimit }
         set { cache.costLimit = newValue }
     }
 
-    /// Enforced at once where it is lowered.
+    /// Maximum number of entries. A lower value is enforced at once.
     public var countLimit: Int {
         get { cache.countLimit }
         set { cache.countLimit = newValue }
     }
 
-    /// An entry is kept only if it has fewer bytes than this part of `costLimit`. 0.1 by default.
+    /// An entry is stored only if it has fewer bytes than this fraction of `costLimit`. 0.1 by default.
     public var entryCostLimit: Double {
         get { cache.entryCostLimit }
         set { cache.entryCostLimit = newValue }
     }
 
-    /// How long an entry lives that is stored from now on; nil is for ever.
+    /// Time to live of entries stored from now on; nil means no expiry.
     public var ttl: Duration? {
         get { cache.ttl }
         set { cache.ttl = newValue }
     }
 
-    /// Bytes of all entries.
+    /// Total size of all entries in bytes.
     public var totalCost: Int { cache.totalCost }
-    /// Entries.
+    /// Number of entries.
     public var totalCount: Int { cache.totalCount }
 
-    /// Evicts until the entries have so many bytes at the most.
+    /// Evicts until the total size is at most `limit` bytes.
     public func trim(toCost limit: Int) { cache.trim(toCost: limit) }
 
-    /// Evicts until there are so many entries at the most.
+    /// Evicts until there are at most `limit` entries.
     public func trim(toCount limit: Int) { cache.trim(toCount: limit) }
 
     // MARK: - DataCaching
 
-    /// `memory`.
+    /// Always `memory`.
     public var layerName: String { "memory" }
 
-    // Asynchronous, though nothing waits: where a caller may wait Swift prefers asynchronous overloads, and those would be
-    // the protocol's defaults, which look at one key after the other.
+    // These methods are `async` although they never suspend. In an asynchronous context Swift prefers `async`
+    // overloads, and would otherwise choose the protocol's defaults, which look up one key after the other.
 
     public func cachedData(for key: String) async -> Data? { cache.value(for: key) }
 
@@ -72,7 +72,7 @@ public final class MemoryDataCache: DataCaching {
     public func containsData(for key: String) async -> Bool { cache.contains(key) }
 
     public func storeData(_ data: Data, for key: String) async {
-        // A slice keeps all of what it was cut from alive, which nobody would count.
+        // A slice keeps its whole underlying buffer alive, which the cost would not include.
         cache.set(data.startIndex == 0 ? data : Data(data), for: key, cost: data.count)
     }
 
