@@ -1,21 +1,23 @@
-/// Delays that double up to a cap, each chosen at random below its bound ("full jitter"), so that clients which lost
-/// the same server do not come back together.
+/// Exponential back-off with full jitter: each delay is random below a bound that doubles up to a cap, so that clients
+/// that lost the same server do not all reconnect at once.
 public struct Backoff: Sendable {
     private let first: Duration
     private let cap: Duration
-    /// For a server that is there and busy: whoever sleeps on loses time from the moment on when it is free, and asking
-    /// costs it nothing but a reply.
+    /// Cap for a server that is reachable but busy: a longer delay loses time after the server is free again, and each
+    /// attempt costs the server only a reply.
     private static let busyCap: Duration = .milliseconds(500)
     private var failures = 0
 
-    /// The first bound and the largest one.
+    /// - Parameters:
+    ///   - first: the first bound.
+    ///   - cap: the largest bound.
     public init(first: Duration = .milliseconds(50), cap: Duration = .seconds(2)) {
         self.first = first
         self.cap = cap
     }
 
-    /// The delay before the next attempt: shorter where the error is that the server is busy (BUSY, LOADING). It has to be
-    /// given, lest it is forgotten: nil where there is none.
+    /// Returns the delay before the next attempt, which is shorter if the server is busy (BUSY, LOADING). The error has
+    /// no default value, so that no caller forgets it; pass nil if there is none.
     public mutating func next(after error: (any Error)?) -> Duration {
         let isBusy = (error as? RedisError)?.code == .busy
         let bound = min(isBusy ? min(cap, Self.busyCap) : cap, first * (1 << min(failures, 16)))
@@ -23,6 +25,6 @@ public struct Backoff: Sendable {
         return bound * Double.random(in: 0...1)
     }
 
-    /// To be called after a success.
+    /// Starts again at the first bound. Call it after a success.
     public mutating func reset() { failures = 0 }
 }

@@ -2,11 +2,11 @@ public import Logging
 public import NIOCore
 import Synchronization
 
-/// A connection that is made when it is needed and made again when it broke; commands of many tasks share it,
-/// pipelined.
+/// A connection to Redis that is opened on demand and reopened after a failure. Many tasks share it, and their commands
+/// are pipelined.
 ///
-/// Nothing is sent twice: a command whose connection broke before its reply came fails with `.connectionClosed` or
-/// `.timeout`, and only its caller knows whether it may be repeated.
+/// No command is sent twice: if the connection fails before the reply, the command fails with `.connectionClosed` or
+/// `.timeout`, and its caller decides whether it may be repeated.
 public final class RedisClient: Sendable {
     private enum State {
         case idle
@@ -18,7 +18,7 @@ public final class RedisClient: Sendable {
     private struct Shared {
         var state: State = .idle
         var backoff = Backoff()
-        /// Why the last attempt at a connection failed; nil after one that did not.
+        /// The error of the last connection attempt; nil if it succeeded.
         var failure: (any Error)?
         var isPatient: Bool
         var isHurried = false
@@ -31,11 +31,11 @@ public final class RedisClient: Sendable {
     private let shared: Mutex<Shared>
 
     /// - Parameters:
-    ///   - role: what the connection is for: `control`, `lease`, `wake`, `cache`. Shown by CLIENT LIST.
-    ///   - group: the event loops to live on. The lease's renewal has one of its own.
-    ///   - isPatient: whether a command waits, within its time-out, until a Redis that is away is there again. One that
-    ///     is not fails at once after the first failure, while the next attempt is made behind it: for what can be done
-    ///     without.
+    ///   - role: purpose of the connection: `control`, `lease`, `wake` or `cache`. Shown by CLIENT LIST.
+    ///   - group: event loops of the connection. The lease heartbeat has a group of its own.
+    ///   - isPatient: whether a command waits, within its timeout, for a Redis that is unreachable. If false, commands
+    ///     fail at once after the first failure while the client reconnects in the background; use this for optional
+    ///     work.
     public init(
         _ configuration: RedisConfiguration,
         role: String,
@@ -52,10 +52,10 @@ public final class RedisClient: Sendable {
         self.logger = logger
     }
 
-    /// Connects now, or tries again for a while if Redis is away or still loads.
+    /// Connects now, or retries for a while if Redis is unreachable or still loading.
     ///
-    /// - Parameter limit: how long it tries; zero makes one attempt. A cancelled task waits for no further attempt.
-    /// - Throws: the last attempt's error; errors that time does not cure, such as a wrong password, at once.
+    /// - Parameter limit: how long to retry; zero makes one attempt. A cancelled task makes no further attempt.
+    /// - Throws: the last attempt's error; permanent errors, such as a wrong password, are thrown at once.
     public func connect(waiting limit: Duration = .zero) async throws(RedisError) {
         let deadline = ContinuousClock.now + limit
         while true {
@@ -70,9 +70,9 @@ public final class RedisClient: Sendable {
 
     /// Sends one command.
     ///
-    /// - Parameter timeout: `configuration.commandTimeout` if nil. A blocking command needs its own: the server's
-    ///   time-out and 2 s more.
-    /// - Throws: also where the reply is an error.
+    /// - Parameter timeout: `configuration.commandTimeout` if nil. A blocking command needs a longer one: the
+    ///   server-side timeout plus 2 s.
+    /// - Throws: also if the reply is an error.
     @discardableResult
     public func send(_ command: RedisCommand, timeout: Duration? = nil) async throws(RedisError) -> RedisValue {
         let replies = try await pipeline([command], timeout: timeout)
@@ -83,7 +83,7 @@ public final class RedisClient: Sendable {
         return reply
     }
 
-    /// Sends several commands in one round trip. Error replies come back as `.error` in their place.
+    /// Sends several commands in one round trip. An error reply is returned as `.error` at the position of its command.
     public func pipeline(
         _ commands: [RedisCommand],
         timeout: Duration? = nil
@@ -101,7 +101,7 @@ public final class RedisClient: Sendable {
             drop(connection, error)
             throw error
         }
-        // A replica that took over's place, or a master that lost it: the next command must resolve the name anew.
+        // A replica took the server's place, or the master was demoted. The next command must resolve the name again.
         for case .error(let text) in replies {
             let error = RedisError(reply: text)
             if error.endsConnection { drop(connection, error) }
@@ -109,21 +109,23 @@ public final class RedisClient: Sendable {
         return replies
     }
 
-    /// From now on nobody waits for a Redis that is away, as with a client that was never patient. Who waits
-    /// between two attempts is told at once, and during one when it has ended.
-    /// For the last words of a process: what cannot be said then is not worth staying for.
+    /// Makes the client fail fast: from now on no command waits for an unreachable Redis, as with `isPatient: false`. A
+    /// command that waits between two attempts fails at once; one that waits for a running attempt fails when that
+    /// ends.
+    ///
+    /// Used at the shutdown of a process, which should not wait for Redis any longer.
     package func hurry() {
         let attempt = shared.withLock { shared -> Task<Void, Never>? in
             shared.isPatient = false
             shared.isHurried = true
-            // One that follows no failure may succeed.
+            // An attempt that follows no failure may succeed.
             guard shared.failure != nil, case .connecting(let task, _) = shared.state else { return nil }
             return task
         }
         attempt?.cancel()
     }
 
-    /// Ends the connection. Commands under way fail, later ones with `.closed`.
+    /// Closes the connection. Commands in flight fail, later ones throw `.closed`.
     public func close() {
         let connection: RedisConnection? = shared.withLock { shared in
             defer { shared.state = .closed }
@@ -141,13 +143,13 @@ public final class RedisClient: Sendable {
     // MARK: - The connection
 
     private enum Attempt {
-        /// The deadline came before the end of the attempt.
+        /// The deadline passed before the attempt ended.
         static let late = RedisError(.unreachable, "There was no connection to Redis in time; nothing was sent.")
 
         case ready(RedisConnection)
         case running(EventLoopFuture<RedisConnection>)
 
-        /// - Parameter deadline: ends the waiting, not the attempt: others wait for it too.
+        /// - Parameter deadline: limits the wait, not the attempt, which other callers share.
         func connection(before deadline: NIODeadline?) async throws(RedisError) -> RedisConnection {
             switch self {
             case .ready(let connection): return connection
@@ -169,8 +171,9 @@ public final class RedisClient: Sendable {
         }
     }
 
-    /// Tries until the deadline, each time after a longer pause: a failover, a restart (`.busy`) and a replica that is
-    /// to become the master (`.notWritable`) pass. Nothing has been sent yet, so that this is safe for any command.
+    /// Retries with growing delays until the deadline, because a failover, a restart (`.busy`) and a replica that is
+    /// about to become the master (`.notWritable`) are temporary. Nothing has been sent yet, so retrying is safe for
+    /// any command.
     private func connection(before deadline: NIODeadline) async throws(RedisError) -> RedisConnection {
         var cause: RedisError?
         while true {
@@ -191,7 +194,7 @@ public final class RedisClient: Sendable {
         }
     }
 
-    /// The connection there is, or the one attempt that all callers share.
+    /// Returns the present connection, or the single attempt that all callers share.
     private func attempt() throws(RedisError) -> Attempt {
         let attempt: Attempt? = shared.withLock { shared in
             switch shared.state {
@@ -202,10 +205,10 @@ public final class RedisClient: Sendable {
             case .closed:
                 return nil
             case .idle, .connected:
-                // A server that is busy says so in its greeting, and is asked again sooner.
+                // A busy server says so in its greeting, and is asked again sooner.
                 let delay: Duration = shared.failure.map { shared.backoff.next(after: $0) } ?? .zero
-                // Unstructured because several callers wait for it and none owns it; bounded by the delay and the
-                // connect time-out, and cancelled by `close`.
+                // Unstructured because several callers wait for the task and none owns it. It is bounded by the delay
+                // and the connect timeout, and cancelled by `close`.
                 let promise = group.next().makePromise(of: RedisConnection.self)
                 let task = promise.completeWithTask { try await self.connectOnce(after: delay) }
                 shared.state = .connecting(task, promise.futureResult)
@@ -246,7 +249,7 @@ public final class RedisClient: Sendable {
             }
             let isClosed = shared.withLock { if case .closed = $0.state { true } else { false } }
             if isClosed { throw error }
-            // By `hurry`: who waits may try again.
+            // Cancelled by `hurry`: waiting callers may retry.
             if error is CancellationError { throw RedisError(.unreachable, "Redis is away, and nobody waits for it.") }
             if isFirst { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }
             throw error
@@ -256,10 +259,10 @@ public final class RedisClient: Sendable {
     private func drop(_ connection: RedisConnection, _ error: RedisError) {
         connection.close()
         shared.withLock { shared in
-            // The last words of an old connection say nothing of the one that took its place.
+            // A late error of an old connection does not concern its replacement.
             guard case .connected(let current) = shared.state, current === connection else { return }
             shared.state = .idle
-            // One that hangs is away too.
+            // A server that hangs counts as unreachable, too.
             if shared.isHurried { shared.failure = error }
         }
     }

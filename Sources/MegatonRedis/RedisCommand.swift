@@ -2,7 +2,7 @@ public import NIOCore
 
 /// A command with its arguments, as bytes.
 public struct RedisCommand: Sendable, ExpressibleByArrayLiteral {
-    /// Name first.
+    /// The command's name, followed by its arguments.
     public var arguments: [RedisArgument]
 
     public init(_ arguments: [RedisArgument]) { self.arguments = arguments }
@@ -21,7 +21,7 @@ public enum RedisArgument: Sendable, ExpressibleByStringLiteral, ExpressibleBySt
 
     public init(integerLiteral value: Int) { self = .string(String(value)) }
 
-    /// The digits of a number.
+    /// An argument with the decimal digits of a number.
     public static func int(_ value: Int) -> RedisArgument { .string(String(value)) }
 
     var count: Int {

@@ -1,15 +1,17 @@
 extension RedisConfiguration {
-    /// Sentinels that know where a master is. They are asked at every attempt to connect.
+    /// Sentinels that know the address of a master. They are asked on every connection attempt.
     public struct Sentinel: Sendable, Equatable {
-        /// Where one sentinel listens.
+        /// The address of one sentinel.
         public struct Host: Sendable, Equatable {
-            /// The port sentinels have by default.
+            /// The default port of sentinels.
             public static let defaultPort = 26_379
 
             public var host: String
             public var port: Int
 
-            /// A name or an address (IPv6 without brackets), and a port.
+            /// - Parameters:
+            ///   - host: a name or an address, IPv6 without brackets.
+            ///   - port: the TCP port.
             public init(host: String, port: Int = Host.defaultPort) {
                 self.host = host
                 self.port = port
@@ -17,14 +19,14 @@ extension RedisConfiguration {
         }
 
         public var hosts: [Host]
-        /// What the sentinels call the master.
+        /// The name of the master, as configured in the sentinels.
         public var name: String
-        /// Of the sentinels; that of the Redis itself is in the configuration.
+        /// User name for the sentinels; the configuration has that for Redis itself.
         public var username: String?
-        /// Of the sentinels; that of the Redis itself is in the configuration.
+        /// Password for the sentinels; the configuration has that for Redis itself.
         public var password: String?
 
-        /// Sentinels of one master; they ask for no password if it is nil.
+        /// Sentinels of one master. A nil password means that they require none.
         public init(hosts: [Host], name: String, username: String? = nil, password: String? = nil) {
             self.hosts = hosts
             self.name = name
@@ -40,6 +42,6 @@ extension RedisConfiguration.Sentinel: CustomStringConvertible {
 }
 
 extension RedisConfiguration.Sentinel.Host: CustomStringConvertible {
-    /// `host:port`; an IPv6 address stands in brackets.
+    /// `host:port`, with an IPv6 address in brackets.
     public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }

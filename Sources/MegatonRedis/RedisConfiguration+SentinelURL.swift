@@ -3,16 +3,16 @@ import FoundationEssentials
 extension RedisConfiguration {
     static let sentinelScheme = "redis-sentinel://"
 
-    /// Reads `redis-sentinel://[user:password@]host[:port],…/name[?db=…&sentinel-username=…&sentinel-password=…]`.
+    /// Parses `redis-sentinel://[user:password@]host[:port],…/name[?db=…&sentinel-username=…&sentinel-password=…]`.
     ///
-    /// No message cites the URL: where a password is not percent-encoded, its parts may stand anywhere.
+    /// No message quotes the URL: if a password is not percent-encoded, its parts may appear anywhere in it.
     init(sentinelURL text: String) throws(RedisError) {
         let parts = text.dropFirst(Self.sentinelScheme.count)
         let authority = parts.prefix { !"/?#".contains($0) }
         let at = authority.lastIndex(of: "@")
         let hosts = try Self.sentinelHosts(at.map { authority[authority.index(after: $0)...] } ?? authority)
         let user = at.map { authority[...$0] } ?? ""
-        // URLComponents knows one host only. With one in the place of the many, the rest is a URL like any other.
+        // `URLComponents` supports one host only, so the list of hosts is replaced by one.
         let rest = parts[authority.endIndex...]
         guard let url = URLComponents(string: "redis://\(user)h\(rest)"), url.host == "h", url.fragment == nil else {
             throw RedisError(

@@ -1,39 +1,39 @@
 internal import FoundationEssentials
 
-/// Where a Redis is and how to speak to it.
+/// Address of a Redis server, and the options for its connections.
 public struct RedisConfiguration: Sendable, Equatable {
-    /// How the server is reached.
+    /// The address of the server.
     public enum Address: Sendable, Equatable {
         case tcp(host: String, port: Int)
         case unix(path: String)
-        /// The master of this name, wherever these sentinels say it is.
+        /// The master of this name, at the address that the sentinels report.
         case sentinel(Sentinel)
     }
 
     public var address: Address
-    /// TLS (`rediss://`), checked against the system's certificates.
+    /// Whether to use TLS (`rediss://`), with the system's certificates as trust roots.
     public var usesTLS = false
-    /// A file of certificates (PEM) to trust in the place of the system's: for a private authority.
+    /// Path of a PEM file of certificates to trust instead of the system's, e.g. of a private authority.
     public var certificateAuthority: String?
     public var username: String?
     public var password: String?
     /// The database number, 0 by default.
     public var database = 0
-    /// Whether a server that is no master is refused, with `.notWritable`: after a failover the old address may be a
-    /// replica's. True by default.
+    /// Whether a server that is not a master is refused with `.notWritable`, because after a failover the old address
+    /// may belong to a replica. True by default.
     public var requiresMaster = true
-    /// How long a connection attempt may take: asking the sentinels, connecting and greeting.
+    /// Maximum duration of a connection attempt: asking the sentinels, connecting and greeting.
     public var connectTimeout: Duration = .seconds(5)
-    /// How long a command may take, waiting for a connection included.
+    /// Maximum duration of a command, including the wait for a connection.
     public var commandTimeout: Duration = .seconds(5)
 
-    /// A configuration for an address without a password.
+    /// Creates a configuration for an address, without a password.
     public init(address: Address) { self.address = address }
 
-    /// Reads `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem]`,
+    /// Parses `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem]`,
     /// `unix://[user:password@]/path/of/socket[?db=number]` or
-    /// `redis-sentinel://[user:password@]host[:port],…/name[?db=number&sentinel-username=…&sentinel-password=…]`, where
-    /// user and password before the hosts are those of the Redis itself.
+    /// `redis-sentinel://[user:password@]host[:port],…/name[?db=number&sentinel-username=…&sentinel-password=…]`. User
+    /// and password before the hosts are those of Redis itself.
     ///
     /// - Throws: `.invalidConfiguration`, without the password in its message.
     public init(url text: String) throws(RedisError) {
@@ -84,7 +84,7 @@ public struct RedisConfiguration: Sendable, Equatable {
 }
 
 extension RedisConfiguration: CustomStringConvertible {
-    /// The URL without the user and the password, fit for logs.
+    /// The URL without user and password, safe for logs.
     public var description: String {
         let number = database == 0 ? "" : String(database)
         return switch address {

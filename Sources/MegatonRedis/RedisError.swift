@@ -1,44 +1,44 @@
-/// What went wrong between us and Redis: a code to branch on, and a sentence for people.
+/// An error of a Redis connection or command: a code to branch on, and a message for people.
 public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
-    /// The class of a failure. A struct, so that a new one breaks nobody's `switch`.
+    /// The category of an error. A struct, so that adding one breaks no `switch`.
     public struct Code: Sendable, Hashable, CustomStringConvertible {
         public let description: String
 
         private init(_ description: String) { self.description = description }
 
-        /// The URL, or an option, does not say what it should.
+        /// The URL or an option is invalid.
         public static let invalidConfiguration = Code("invalid_configuration")
-        /// Nobody answers at the address, or the socket is not there.
+        /// No server answers at the address, or the socket does not exist.
         public static let unreachable = Code("unreachable")
-        /// The connection ended while a reply was due: whether the command was executed is not known.
+        /// The connection closed before the reply: it is unknown whether the command was executed.
         public static let connectionClosed = Code("connection_closed")
-        /// No reply within the deadline; the connection has been closed: whether the command was executed is not known.
+        /// No reply within the deadline. The connection was closed, and it is unknown whether the command was executed.
         public static let timeout = Code("timeout")
         /// Bytes that are not RESP2, or a reply above the limits.
         public static let protocolError = Code("protocol_error")
-        /// NOAUTH, WRONGPASS or NOPERM, or AUTH refused: never tried again.
+        /// NOAUTH, WRONGPASS or NOPERM, or AUTH refused: never retried.
         public static let authentication = Code("authentication")
         /// OOM: `maxmemory` is reached and nothing may be evicted.
         public static let outOfMemory = Code("out_of_memory")
-        /// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: wait and try again.
+        /// LOADING, BUSY, TRYAGAIN or CLUSTERDOWN: temporary, retry later.
         public static let busy = Code("busy")
-        /// READONLY, MASTERDOWN, UNBLOCKED, NOREPLICAS or MOVED, or a ROLE that is not master: this server does not take
-        /// the write (any more).
+        /// READONLY, MASTERDOWN, UNBLOCKED, NOREPLICAS, MOVED, ASK or MISCONF, or a ROLE other than master: this server
+        /// does not accept the write, or no longer does.
         public static let notWritable = Code("not_writable")
-        /// NOSCRIPT.
+        /// NOSCRIPT: the server does not know the digest of a script.
         public static let unknownScript = Code("unknown_script")
         /// Any other error reply.
         public static let server = Code("server")
         /// The client was closed.
         public static let closed = Code("closed")
-        /// A reply of another shape than the command's contract says.
+        /// A reply whose shape differs from the command's contract.
         public static let unexpectedReply = Code("unexpected_reply")
     }
 
     public let code: Code
     public let message: String
 
-    /// An error with a sentence that says what happened, where, and what to do.
+    /// - Parameter message: a sentence that says what happened, where, and what to do.
     public init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
@@ -46,7 +46,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
 
     public var description: String { "\(message) (\(code))" }
 
-    /// Sorts an error reply by its first word.
+    /// Classifies an error reply by its first word.
     /// https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors
     public init(reply: String) {
         let prefix = reply.prefix { $0 != " " }
@@ -59,7 +59,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
             // its server became a replica.
             case "READONLY", "MASTERDOWN", "UNBLOCKED", "NOREPLICAS", "MOVED", "ASK", "MISCONF": .notWritable
             case "NOSCRIPT": .unknownScript
-            // Since Redis 7 an error inside a script keeps its own code, but older ones wrap it.
+            // Since Redis 7 an error inside a script keeps its own code; older versions wrap it.
             case "ERR" where reply.contains("-OOM "): .outOfMemory
             case "ERR" where reply.contains("-READONLY "): .notWritable
             default: .server
@@ -67,7 +67,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         self.init(code, "Redis answered: \(reply)")
     }
 
-    /// Whether the connection is of no more use: the place to re-resolve and connect anew.
+    /// Whether the connection is unusable, so that the client must resolve the address and connect again.
     var endsConnection: Bool {
         switch code {
         case .notWritable, .connectionClosed, .timeout, .protocolError: true
@@ -75,7 +75,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
         }
     }
 
-    /// Whether the same command may succeed later without anybody's doing.
+    /// Whether the same command may succeed later without intervention.
     public var isTransient: Bool {
         switch code {
         case .unreachable, .connectionClosed, .timeout, .busy, .notWritable, .outOfMemory: true

@@ -1,17 +1,17 @@
 internal import Crypto
 
-/// A Lua script that is known to the server by its digest.
+/// A Lua script that the server knows by its digest.
 ///
-/// The contract of each script (KEYS, ARGV, returns, what holds before and after) stands above its text.
+/// The contract of each script (KEYS, ARGV, return value, pre- and postconditions) is documented above its source.
 public struct RedisScript: Sendable {
-    /// For messages and logs.
+    /// Name in messages and logs.
     public let name: String
-    /// The text that is sent when the server does not know the digest.
+    /// The source, sent if the server does not know the digest.
     public let source: String
-    /// SHA-1 in hex, which is what EVALSHA asks for.
+    /// SHA-1 in hex, as EVALSHA requires.
     public let digest: String
 
-    /// A script with the name it has in messages.
+    /// - Parameter name: name in messages and logs.
     public init(name: String, source: String) {
         self.name = name
         self.source = source
@@ -20,16 +20,16 @@ public struct RedisScript: Sendable {
         }.joined()
     }
 
-    /// The command for one call.
+    /// Returns the EVALSHA command for one call.
     public func call(keys: [String], arguments: [RedisArgument]) -> RedisCommand {
         RedisCommand(["EVALSHA", .string(digest), .int(keys.count)] + keys.map { .string($0) } + arguments)
     }
 }
 
 extension RedisClient {
-    /// Runs a script in one round trip; two where the server has forgotten it (restart, failover, SCRIPT FLUSH).
+    /// Runs a script in one round trip, or in several if the server no longer has it (restart, failover, SCRIPT FLUSH).
     ///
-    /// Repeating after NOSCRIPT is safe: nothing was executed.
+    /// Repeating a call after NOSCRIPT is safe, because nothing was executed.
     @discardableResult
     public func run(
         _ script: RedisScript,
@@ -42,7 +42,8 @@ extension RedisClient {
         return replies[0]
     }
 
-    /// Runs a script several times in one round trip. Error replies come back as `.error` in their place.
+    /// Runs a script several times in one round trip. An error reply is returned as `.error` at the position of its
+    /// call.
     public func run(
         _ script: RedisScript,
         calls: [(keys: [String], arguments: [RedisArgument])],
@@ -51,8 +52,8 @@ extension RedisClient {
         try await run(script, after: [], calls: calls, timeout: timeout).calls
     }
 
-    /// Sends commands and runs a script behind them, in one round trip. Error replies come back as `.error` in their place,
-    /// and keep nothing that follows from being done.
+    /// Sends commands followed by calls of a script, in one round trip. An error reply is returned as `.error` at its
+    /// position and does not stop the commands after it.
     public func run(
         _ script: RedisScript,
         after commands: [RedisCommand],

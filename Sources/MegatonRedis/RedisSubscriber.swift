@@ -1,10 +1,10 @@
 public import Logging
 public import NIOCore
 
-/// A connection that listens to channels and is made again when it broke.
+/// A connection that subscribes to channels and is reopened after a failure.
 ///
-/// Messages published while it was down are lost: that is what Redis' pub/sub is. Whoever relies on them looks again
-/// when `onSubscribed` is called, and has a timer for the rest.
+/// Messages published while it is down are lost, because pub/sub of Redis has no delivery guarantee. A caller that
+/// relies on messages must check the state when `onSubscribed` is called, and poll at intervals besides.
 public final class RedisSubscriber: Sendable {
     private let connector: RedisConnector
     private let channels: [String]
@@ -13,8 +13,8 @@ public final class RedisSubscriber: Sendable {
     private let onMessage: @Sendable (_ channel: String, _ message: String) -> Void
 
     /// - Parameters:
-    ///   - onSubscribed: called each time all channels are being listened to.
-    ///   - onMessage: called on an event loop: it must not block.
+    ///   - onSubscribed: called each time all channels are subscribed.
+    ///   - onMessage: called on an event loop; must not block.
     public init(
         _ configuration: RedisConfiguration,
         channels: [String],
@@ -43,7 +43,7 @@ public final class RedisSubscriber: Sendable {
                 logger.debug("subscription ended", metadata: ["error": "\(error)"])
                 failure = error
             }
-            try? await Task.sleep(for: backoff.next(after: failure))  // Cancelled: the loop's condition ends it.
+            try? await Task.sleep(for: backoff.next(after: failure))  // If cancelled, the loop's condition ends it.
         }
     }
 
@@ -54,7 +54,8 @@ public final class RedisSubscriber: Sendable {
         try await withTaskCancellationHandler {
             try await connection.subscribe(to: channels) { [logger] push in
                 if case .error(let text) = push.first {
-                    // An ACL without the channels, say: better none than one that is deaf.
+                    // E.g. the ACL does not permit the channels. Close it: a connection that receives nothing would go
+                    // unnoticed.
                     logger.warning("Redis refuses the subscription", metadata: ["error": "\(text)"])
                     connection.close()
                     return

@@ -1,6 +1,6 @@
 public import NIOCore
 
-/// One reply of Redis (RESP2).
+/// One RESP2 reply of Redis.
 public enum RedisValue: Sendable, Equatable {
     case null
     case integer(Int)
@@ -12,7 +12,7 @@ public enum RedisValue: Sendable, Equatable {
     /// An error inside an array, or the reply to one command of a pipeline.
     case error(String)
 
-    /// The text of a status or of a bulk string (UTF-8, broken sequences replaced), or the digits of an integer.
+    /// The text of a status or bulk string (UTF-8, invalid sequences replaced), or the digits of an integer.
     public var string: String? {
         switch self {
         case .status(let text): text
@@ -22,7 +22,7 @@ public enum RedisValue: Sendable, Equatable {
         }
     }
 
-    /// The number, also where Redis sent its digits as a string.
+    /// The number, also if Redis sent its digits as a string.
     public var int: Int? {
         switch self {
         case .integer(let number): number
@@ -41,7 +41,7 @@ public enum RedisValue: Sendable, Equatable {
         if case .array(let elements) = self { elements } else { nil }
     }
 
-    /// The fields of a flat array of names and values, as HGETALL and CONFIG GET answer.
+    /// The fields of a flat array of names and values, as returned by HGETALL and CONFIG GET.
     public var dictionary: [String: String] {
         guard let array else { return [:] }
         var fields: [String: String] = [:]

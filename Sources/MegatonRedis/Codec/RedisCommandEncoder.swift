@@ -1,11 +1,12 @@
 import NIOCore
 
-/// Writes commands as RESP arrays of bulk strings.
+/// Encodes commands as RESP arrays of bulk strings.
 ///
-/// Small arguments are gathered in one buffer; a large one stays the buffer that it was and goes to the socket by
-/// itself (`writev`), so that image bytes are never copied.
+/// Small arguments are gathered in one buffer. A large one keeps its own buffer and is written to the socket separately
+/// (`writev`), so that image bytes are never copied.
 struct RedisCommandEncoder {
-    /// Above this an argument is not copied. Below, one copy is cheaper than one more element of the iovec.
+    /// Arguments above this size, in bytes, are not copied. Below it, a copy is cheaper than another element of the
+    /// iovec.
     static let copyLimit = 8 * 1024
 
     private(set) var parts: [ByteBuffer] = []
@@ -39,7 +40,7 @@ struct RedisCommandEncoder {
         current.writeStaticString("\r\n")
     }
 
-    /// What is to be written, in order.
+    /// Returns the buffers to write, in order.
     mutating func finish() -> [ByteBuffer] {
         if current.readableBytes > 0 { parts.append(current) }
         defer { parts = [] }

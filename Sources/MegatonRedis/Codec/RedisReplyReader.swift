@@ -1,37 +1,38 @@
 internal import CHiredis
 import NIOCore
 
-/// hiredis' reply reader with our own values behind it: bytes are copied once, from the reader's buffer into a
+/// hiredis' reply reader, which creates our own values: bytes are copied once, from the reader's buffer to a
 /// `ByteBuffer`.
 ///
-/// Not thread-safe; it lives on its connection's event loop.
+/// Not thread-safe; it is confined to its connection's event loop.
 ///
-/// What hiredis leaves open is closed here: it accepts a bulk of any announced length and buffers for ever, allocates
-/// for any announced element count, and moves its whole buffer for each KiB consumed when it is fed much at once
-/// (hiredis issue 656). Limits and small feeds answer all three.
+/// This class adds limits that hiredis lacks: hiredis accepts a bulk string of any announced length and buffers without
+/// end, allocates memory for any announced element count, and moves its whole buffer for each KiB consumed if it is fed
+/// much at once (hiredis issue 656). Limits and small feeds solve all three.
 final class RedisReplyReader {
-    /// What a reply may be at the most.
+    /// Upper limits of a reply.
     struct Limits {
-        /// Bytes of one reply, as they come over the connection.
+        /// Bytes of one reply, as received from the connection.
         var bytes = 64 * 1024 * 1024 + 64 * 1024
-        /// Elements of one reply, those of arrays within arrays included.
+        /// Elements of one reply, including those of nested arrays.
         var elements = 1_048_576
     }
 
-    /// hiredis moves what is left to the front after each KiB it consumed: 16 MB fed at once took 2.6 s, in pieces of
-    /// 64 KiB 0.1 s.
+    /// Bytes per feed. After each KiB consumed, hiredis moves the rest of its buffer to the front: 16 MB fed at once
+    /// took 2.6 s, in pieces of 64 KiB 0.1 s.
     static let feedSize = 64 * 1024
-    /// An idle reader above this is replaced: hiredis keeps the buffer of its largest reply.
+    /// An idle reader that has held more bytes is replaced, because hiredis keeps the buffer of its largest reply.
     private static let idleBufferLimit = 1024 * 1024
 
     private let limits: Limits
     private var reader: UnsafeMutablePointer<redisReader>
     private let functions: UnsafeMutablePointer<redisReplyObjectFunctions>
-    /// Elements that the reply being read may still announce. The reader's callbacks find it through `privdata`.
+    /// Elements that the current reply may still announce. The reader's callbacks find it through `privdata`.
     private let elementsLeft: UnsafeMutablePointer<Int>
-    /// Bytes of the reply being read that have come. Not what hiredis holds: it lets go of what became an element.
+    /// Bytes received of the current reply. hiredis' own count does not help: it releases bytes once they are an
+    /// element.
     private var replyBytes = 0
-    /// The most that the reader has held since it was made: an estimate of what it keeps.
+    /// The most bytes that the reader has held since its creation: an estimate of the size of its buffer.
     private var peakBytes = 0
 
     init(limits: Limits = Limits()) {
@@ -61,9 +62,9 @@ final class RedisReplyReader {
         return reader
     }
 
-    /// Takes bytes of the stream and returns the replies that became complete.
+    /// Reads bytes of the stream, and returns the replies that became complete.
     ///
-    /// - Throws: `RedisError` with `.protocolError`; the reader is dead then, and so is its connection.
+    /// - Throws: `RedisError` with `.protocolError`. The reader is unusable afterwards, and so is its connection.
     func read(_ bytes: inout ByteBuffer) throws(RedisError) -> [RedisValue] {
         var replies: [RedisValue] = []
         while bytes.readableBytes > 0 {

@@ -1,7 +1,7 @@
 internal import CHiredis
 import NIOCore
 
-/// What hiredis' reader builds: a tree of these, retained once by the reader.
+/// A node of the tree that hiredis' reader builds; the reader retains the root.
 final class ReplyNode {
     private(set) var scalar: RedisValue
     private var children: [ReplyNode] = []
@@ -15,7 +15,7 @@ final class ReplyNode {
     init(arrayOf count: Int) {
         scalar = .null
         isArray = true
-        // Not reserved beyond a page: the count is only announced, nothing of it has arrived.
+        // Reserve at most a page: the count is only announced, and no element has arrived.
         children.reserveCapacity(min(count, 512))
     }
 
@@ -23,8 +23,8 @@ final class ReplyNode {
 
     func append(_ child: ReplyNode) { children.append(child) }
 
-    /// The five callbacks. The element count is an `int` in hiredis 0.14 and a `size_t` since 1.0: `Int(count)` serves
-    /// both.
+    /// The five callbacks of the reader. The element count is an `int` in hiredis 0.14 and a `size_t` since 1.0;
+    /// `Int(count)` works for both.
     static func functions() -> redisReplyObjectFunctions {
         var functions = redisReplyObjectFunctions()
         functions.createString = { task, bytes, length in
@@ -40,9 +40,9 @@ final class ReplyNode {
         }
         functions.createArray = { task, count in
             guard let task else { return nil }
-            // What the arrays of the reply may still announce: see `RedisReplyReader`.
+            // Elements that arrays of the reply may still announce: see `RedisReplyReader`.
             guard let left = task.pointee.privdata?.assumingMemoryBound(to: Int.self) else { return nil }
-            // NULL makes the reader fail with "out of memory": nothing was allocated for what was only announced.
+            // NULL makes the reader fail with "out of memory", before anything is allocated for announced elements.
             guard Int(count) <= left.pointee else { return nil }
             left.pointee -= Int(count)
             return ReplyNode.attach(ReplyNode(arrayOf: Int(count)), to: task)
@@ -60,8 +60,8 @@ final class ReplyNode {
         return functions
     }
 
-    /// The root is handed to the reader with one retain; a child belongs to its parent, and the reader only holds its
-    /// address while the parent lives.
+    /// The reader gets the root with one retain. A child is retained by its parent; the reader only keeps its address
+    /// while the parent lives.
     private static func attach(
         _ node: ReplyNode,
         to task: UnsafePointer<redisReadTask>

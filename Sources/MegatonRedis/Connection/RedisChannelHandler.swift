@@ -1,13 +1,13 @@
 import NIOCore
 
-/// Matches replies to commands in order, closes the connection when one is overdue, and hands push messages of a
-/// subscriber to its callback.
+/// Matches replies to commands in order, closes the connection if a reply is overdue, and passes a subscriber's push
+/// messages to its callback.
 ///
-/// Lives on its channel's event loop.
+/// It is confined to its channel's event loop.
 final class RedisChannelHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 
-    /// Commands that were written together and are answered together.
+    /// Commands that are written together; their replies are delivered together.
     private struct Batch {
         var missing: Int
         var replies: [RedisValue]
@@ -21,14 +21,14 @@ final class RedisChannelHandler: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     private var failure: RedisError?
     private var isFlushScheduled = false
-    /// Set once the connection has become a subscriber's: nothing is pending from then on.
+    /// Set once the connection has become a subscriber's; no command is pending from then on.
     var onPush: (([RedisValue]) -> Void)?
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
     func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
-        // A subscriber's callback holds its connection, and the connection us.
+        // Break the retain cycle: the callback retains its connection, and the connection retains this handler.
         onPush = nil
     }
 
@@ -37,8 +37,8 @@ final class RedisChannelHandler: ChannelInboundHandler {
             promise.fail(failure ?? RedisError(.connectionClosed, "The connection to Redis is closed."))
             return
         }
-        // Pending before it is written: a flush that fails closes the channel there and then, and whoever is not pending
-        // by that time would never be told.
+        // Append before writing: a failed flush closes the channel synchronously, and then only pending batches are
+        // failed.
         if onPush == nil {
             pending.append(Batch(missing: commands.count, replies: [], deadline: deadline, promise: promise))
             scheduleOverdueCheck(context)
@@ -50,8 +50,8 @@ final class RedisChannelHandler: ChannelInboundHandler {
         if onPush != nil { promise.succeed([]) }
     }
 
-    /// Once for all that is sent in the same turn of the event loop: under load the commands of many tasks go in one system
-    /// call, and their answers come in one.
+    /// Flushes once for all commands sent in the same tick of the event loop: under load, commands of many tasks share
+    /// one system call, and so do their replies.
     private func flushSoon(_ context: ChannelHandlerContext) {
         if isFlushScheduled { return }
         isFlushScheduled = true
@@ -96,7 +96,8 @@ final class RedisChannelHandler: ChannelInboundHandler {
         fail(RedisError(.connectionClosed, "The connection to Redis failed: \(error)"), context: context)
     }
 
-    /// After a failure the stream's position is not known: the connection is never used again.
+    /// Fails all commands and closes the connection. It is never used again, because its position in the stream is
+    /// unknown.
     private func fail(_ error: RedisError, context: ChannelHandlerContext) {
         guard failure == nil else { return }
         failure = error
@@ -107,8 +108,8 @@ final class RedisChannelHandler: ChannelInboundHandler {
         for batch in batches { batch.promise.fail(error) }
     }
 
-    /// One timer for the first in line is enough: replies come in order, so whoever is overdue waits behind it or is
-    /// it. The timer is moved only for a first whose deadline is earlier, so that most commands cost none.
+    /// Schedules a check for the first batch only: replies come in order, so any overdue batch is behind it or is it.
+    /// The timer is moved only if the first batch has an earlier deadline, so that most commands need none.
     private func scheduleOverdueCheck(_ context: ChannelHandlerContext) {
         guard let first = pending.first else { return }
         if let overdueCheck {

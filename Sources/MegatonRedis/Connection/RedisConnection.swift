@@ -3,9 +3,10 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
-/// One connection, good until the first failure. `RedisConnector` makes those that are greeted and authenticated.
+/// One connection, usable until its first failure. `RedisConnector` creates connections that are greeted and
+/// authenticated.
 ///
-/// `Sendable` because its only state, the handler, is bound to the channel's event loop and touched only there.
+/// `Sendable` because its only state, the handler, is bound to the channel's event loop and accessed only there.
 final class RedisConnection: Sendable {
     private let channel: any Channel
     private let handler: NIOLoopBound<RedisChannelHandler>
@@ -17,11 +18,11 @@ final class RedisConnection: Sendable {
 
     var isActive: Bool { channel.isActive }
 
-    /// Connects; nothing has been said yet.
+    /// Connects without sending any command.
     ///
     /// - Parameters:
     ///   - tls: for TCP only.
-    ///   - timeout: of the connect, the look-up of the name included.
+    ///   - timeout: for the connection, including the lookup of the name.
     static func open(
         _ endpoint: RedisEndpoint,
         tls: NIOSSLContext?,
@@ -38,7 +39,7 @@ final class RedisConnection: Sendable {
         return RedisConnection(channel: channel, handler: handler)
     }
 
-    // Linux' numbers for options that NIO has no name for (tcp(7)): seconds, seconds, probes, milliseconds.
+    // Linux values of options for which NIO has no names (tcp(7)): seconds, seconds, probes, milliseconds.
     private static let tcp: SocketOptionLevel = 6
     private static let keepIdle: SocketOptionName = 4
     private static let keepInterval: SocketOptionName = 5
@@ -54,7 +55,7 @@ final class RedisConnection: Sendable {
         let bootstrap = ClientBootstrap(group: loop).connectTimeout(timeout).channelInitializer { channel in
             channel.eventLoop.makeCompletedFuture {
                 if let tls, case .tcp(let host, _) = endpoint {
-                    // A literal address cannot be a server name (RFC 6066 section 3); the certificate is still checked.
+                    // An address cannot be a server name (RFC 6066 section 3); the certificate is still checked.
                     let name = (try? SocketAddress(ipAddress: host, port: 0)) == nil ? host : nil
                     try channel.pipeline.syncOperations.addHandler(
                         NIOSSLClientHandler(context: tls, serverHostname: name)
@@ -67,7 +68,8 @@ final class RedisConnection: Sendable {
         case .unix(let path):
             return bootstrap.connect(unixDomainSocketPath: path)
         case .tcp(let host, let port):
-            // A dead peer is noticed within 10 s while data is in flight, and within 30 s while there is none.
+            // A dead peer is detected within 10 s while data is in flight, and within 30 s while the connection is
+            // idle.
             return
                 bootstrap
                 .channelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -80,7 +82,7 @@ final class RedisConnection: Sendable {
         }
     }
 
-    /// Writes the commands in one go and returns their replies, errors among them as values.
+    /// Writes the commands together and returns their replies; error replies are returned as values.
     func send(_ commands: [RedisCommand], deadline: NIODeadline) async throws(RedisError) -> [RedisValue] {
         let promise = channel.eventLoop.makePromise(of: [RedisValue].self)
         channel.eventLoop.execute { [handler] in
@@ -95,7 +97,7 @@ final class RedisConnection: Sendable {
         }
     }
 
-    /// Turns the connection into a subscriber's: from now on every reply goes to `onPush`, on the event loop.
+    /// Makes the connection a subscriber's: from now on every reply goes to `onPush`, on the event loop.
     func subscribe(
         to channels: [String],
         onPush: @escaping @Sendable ([RedisValue]) -> Void
@@ -105,15 +107,15 @@ final class RedisConnection: Sendable {
         _ = try await send([command], deadline: .distantFuture)
     }
 
-    /// Returns once the connection has ended.
+    /// Returns once the connection has closed.
     func waitForClose() async {
-        // Only tells that it is over; why is of no interest here, whoever used it was told.
+        // An error matters only to the callers with pending commands, which have received it.
         try? await channel.closeFuture.get()
     }
 
     func close() { channel.close(promise: nil) }
 
-    /// Why a connection could not be made, for people.
+    /// A description for people of why a connection failed.
     static func describe(_ error: any Error) -> String {
         switch error {
         case let error as NIOConnectionError:

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOSSL
 
-/// Makes connections by a configuration: asks the sentinels if it names some, connects, and greets.
+/// Opens connections for a configuration: asks the sentinels if there are any, connects, and sends the greeting.
 final class RedisConnector: Sendable {
     private let configuration: RedisConfiguration
     private let name: String
@@ -21,7 +21,7 @@ final class RedisConnector: Sendable {
         }
     }
 
-    /// One attempt: all of it within the connect time-out, names and sentinels asked anew.
+    /// Makes one attempt within the connect timeout. Names are resolved and sentinels asked again each time.
     func connect() async throws(RedisError) -> RedisConnection {
         let loop = group.next()
         let deadline = NIODeadline.now() + TimeAmount(configuration.connectTimeout)
@@ -75,10 +75,11 @@ final class RedisConnector: Sendable {
         return connection
     }
 
-    /// A server that expects TLS closes a plain connection, and one that does not waits for the rest of a command.
+    /// Adds a hint to errors that a TLS mismatch may cause: a server that expects TLS closes a plain connection, and
+    /// one that does not expect it waits for the rest of a command.
     private static func hinting(_ error: RedisError, usesTLS: Bool, _ place: String) -> RedisError {
         switch error.code {
-        // It speaks TLS, and the message says what is wrong with its certificate.
+        // The server speaks TLS, and the message explains the problem with its certificate.
         case .connectionClosed where error.message.contains("CERTIFICATE"): error
         case .timeout where usesTLS, .connectionClosed where usesTLS:
             RedisError(error.code, "\(error.message) Does \(place) speak TLS? A plain port needs redis:// in the URL.")

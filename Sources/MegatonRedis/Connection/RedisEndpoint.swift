@@ -1,4 +1,4 @@
-/// Where a connection goes, once the sentinels were asked.
+/// The address to connect to, after the sentinels were asked.
 enum RedisEndpoint: Sendable, Equatable, CustomStringConvertible {
     case tcp(host: String, port: Int)
     case unix(path: String)

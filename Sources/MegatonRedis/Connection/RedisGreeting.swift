@@ -1,4 +1,4 @@
-/// What is said first on every connection, in one round trip, and whether the answers let it be used.
+/// The first commands on every connection, sent in one round trip, and the check of their replies.
 struct RedisGreeting {
     private enum Step {
         case authenticate
@@ -32,7 +32,7 @@ struct RedisGreeting {
 
     var commands: [RedisCommand] { steps.map(\.command) }
 
-    /// - Throws: `.authentication` where trying again is in vain; `.notWritable` for a server that is no master.
+    /// - Throws: `.authentication` if a retry cannot succeed; `.notWritable` for a server that is not a master.
     func check(_ replies: [RedisValue]) throws(RedisError) {
         for ((step, _), reply) in zip(steps, replies) {
             switch (step, reply) {
@@ -46,7 +46,8 @@ struct RedisGreeting {
 
     private func checkRole(_ reply: RedisValue) throws(RedisError) {
         if case .error(let text) = reply {
-            // An ACL without ROLE, or the command renamed: what is not known is not wrong.
+            // An ACL forbids ROLE, or the command was renamed: the role is unknown, which is no reason to refuse the
+            // server.
             if text.hasPrefix("NOPERM") || text.hasPrefix("ERR unknown command") { return }
             throw RedisError(reply: text)
         }
@@ -77,12 +78,12 @@ struct RedisGreeting {
         return RedisCommand(["AUTH"] + user + [.string(password)])
     }
 
-    /// Whatever a server has against AUTH, it has again the next time; only a busy one (LOADING, BUSY) may change its
-    /// mind.
+    /// Classifies an error reply to AUTH. An unknown error counts as permanent; a busy server (LOADING, BUSY) may
+    /// accept AUTH later.
     static func authenticationError(_ text: String) -> RedisError {
         let error = RedisError(reply: text)
         guard error.code == .server else { return error }
-        // "unknown command" cites the arguments, in quotes: the password would be among them.
+        // "unknown command" quotes the arguments, which include the password.
         let harmless = text.prefix { $0 != "'" && $0 != "`" }
         return RedisError(.authentication, "Redis refused AUTH: \(harmless)")
     }

@@ -1,18 +1,18 @@
 import NIOCore
 import Synchronization
 
-/// Asks sentinels where their master is, one after the other and each time anew: an answer is good for one attempt.
+/// Asks sentinels for the address of their master, one after the other. An answer is used for one attempt only.
 ///
 /// https://redis.io/docs/latest/develop/reference/sentinel-clients/
 final class SentinelResolver: Sendable {
-    /// How long one sentinel may take at the most: to connect and to answer.
+    /// Maximum time for one sentinel to connect and to answer.
     private static let longestPatience: Duration = .seconds(1)
 
     private let sentinel: RedisConfiguration.Sentinel
     private let patience: Duration
     private let first = Mutex(0)
 
-    /// - Parameter connectTimeout: of the whole attempt; one share of it is left for the master itself.
+    /// - Parameter connectTimeout: of the whole attempt; one share of it is reserved for the master itself.
     init(_ sentinel: RedisConfiguration.Sentinel, connectTimeout: Duration) {
         self.sentinel = sentinel
         patience = min(Self.longestPatience, connectTimeout / (sentinel.hosts.count + 1))
@@ -24,9 +24,9 @@ final class SentinelResolver: Sendable {
         return Array(sentinel.hosts[start...] + sentinel.hosts[..<start])
     }
 
-    /// Asks until one of them knows the name.
+    /// Asks the sentinels in turn until one knows the name.
     ///
-    /// - Throws: `.unreachable`, with what each of them said; `.authentication` if all of them refuse the password.
+    /// - Throws: `.unreachable`, with the error of each sentinel; `.authentication` if all of them refuse the password.
     func resolve(on loop: any EventLoop) async throws(RedisError) -> RedisEndpoint {
         var refusals: [(host: RedisConfiguration.Sentinel.Host, error: RedisError)] = []
         for host in order {
@@ -49,8 +49,8 @@ final class SentinelResolver: Sendable {
         )
     }
 
-    /// Lets another sentinel be asked first the next time: where the answer led to was no master, or not there, and
-    /// who gave it may be cut off from the others.
+    /// Moves on to another sentinel for the next attempt. The reported address was unreachable or not a master's, so
+    /// that the sentinel may be cut off from the others.
     func doubtLastAnswer() {
         guard !sentinel.hosts.isEmpty else { return }
         first.withLock { $0 = ($0 + 1) % sentinel.hosts.count }
