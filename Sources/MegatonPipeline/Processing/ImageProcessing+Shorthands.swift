@@ -3,7 +3,7 @@ public import Foundation
 // `request.processors = [.resize(width: 320), .circle()]`
 
 extension ImageProcessing where Self == ImageProcessors.Resize {
-    /// Scales, and cuts where it is told to.
+    /// Scales to a size, and crops the excess if `crop` is set.
     public static func resize(
         size: CGSize,
         unit: ImageProcessingOptions.Unit = .pixels,
@@ -34,7 +34,7 @@ extension ImageProcessing where Self == ImageProcessors.Resize {
 }
 
 extension ImageProcessing where Self == ImageProcessors.Circle {
-    /// Cuts out the largest circle.
+    /// Crops to the largest circle.
     public static func circle(border: ImageProcessingOptions.Border? = nil) -> Self { Self(border: border) }
 }
 
@@ -50,12 +50,12 @@ extension ImageProcessing where Self == ImageProcessors.RoundedCorners {
 }
 
 extension ImageProcessing where Self == ImageProcessors.GaussianBlur {
-    /// Blurs.
+    /// Applies a Gaussian blur.
     public static func gaussianBlur(radius: Int = 8) -> Self { Self(radius: radius) }
 }
 
 extension ImageProcessing where Self == ImageProcessors.Anonymous {
-    /// A closure that its id stands for.
+    /// Runs a closure. The id identifies the closure in cache keys.
     public static func process(
         id: String,
         _ closure: @escaping @Sendable (PlatformImage) -> PlatformImage?
@@ -65,17 +65,17 @@ extension ImageProcessing where Self == ImageProcessors.Anonymous {
 }
 
 extension ImageProcessing where Self == ImageProcessors.Crop {
-    /// Cuts a part out, at a place or around what catches the eye.
+    /// Crops a region by gravity: at an edge or corner, or by content.
     public static func crop(size: PixelSize, gravity: Rendition.Gravity = .centre) -> Self {
         Self(size: size, gravity: gravity)
     }
 
-    /// Cuts a part out, around a point.
+    /// Crops a region around a point.
     public static func crop(size: PixelSize, focus: Rendition.FocalPoint) -> Self { Self(size: size, focus: focus) }
 }
 
 extension ImageProcessing where Self == ImageProcessors.Pad {
-    /// Puts on a larger canvas.
+    /// Places the image on a larger canvas.
     public static func pad(
         size: PixelSize,
         gravity: Rendition.Gravity = .centre,
@@ -86,14 +86,14 @@ extension ImageProcessing where Self == ImageProcessors.Pad {
 }
 
 extension ImageProcessing where Self == ImageProcessors.Rotate {
-    /// Turns clockwise.
+    /// Rotates clockwise.
     public static func rotate(degrees: Double, background: Color? = nil) -> Self {
         Self(degrees: degrees, background: background)
     }
 }
 
 extension ImageProcessing where Self == ImageProcessors.Flip {
-    /// Mirrors.
+    /// Mirrors the image.
     public static func flip(_ direction: ImageProcessors.Flip.Direction) -> Self { Self(direction) }
 }
 
@@ -105,12 +105,12 @@ extension ImageProcessing where Self == ImageProcessors.Sharpen {
 }
 
 extension ImageProcessing where Self == ImageProcessors.Flatten {
-    /// Puts on a colour.
+    /// Blends transparency into a background color.
     public static func flatten(background: Color = .white) -> Self { Self(background: background) }
 }
 
 extension ImageProcessing where Self == ImageProcessors.Watermark {
-    /// Puts a picture on it.
+    /// Draws an overlay on the image.
     public static func watermark(
         _ overlay: PlatformImage,
         id: String? = nil,
@@ -123,7 +123,7 @@ extension ImageProcessing where Self == ImageProcessors.Watermark {
 }
 
 extension ImageProcessing where Self == ImageProcessors.VipsOperation {
-    /// An operation of libvips by its name.
+    /// Runs an operation of libvips by name.
     public static func vips(
         name: String,
         arguments: [String: ImageProcessors.VipsOperation.Argument] = [:]

@@ -1,19 +1,22 @@
-/// Makes a picture of a picture: Nuke's protocol.
+/// Transforms an image: Nuke's protocol.
 ///
-/// `process` is called on a render thread, for several pictures at a time. What takes long asks its context now and
-/// then whether it must end.
+/// `process` is called on a render thread, for several images at the same time. Long-running work should poll the
+/// context's `mustEnd`.
 public protocol ImageProcessing: Sendable {
-    /// - Returns: nil where it cannot be done: `.processingFailed`.
+    /// Transforms the pixels of an image.
+    ///
+    /// - Returns: The result; nil fails the request with `.processingFailed`.
     func process(_ image: PlatformImage) -> PlatformImage?
 
-    /// For those who need to know more than the pixels, or who can say why it cannot be done.
+    /// Transforms an image with access to its container and context. Implement this one if the processor needs more
+    /// than the pixels, or if it can report the reason of a failure.
     func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer
 
-    /// Stands for everything that changes a pixel: two processors with the same identifier make the same picture, also
-    /// in caches, and in other processes.
+    /// Identifies everything that changes a pixel. Two processors with the same identifier must produce the same image,
+    /// also across processes and in caches.
     var identifier: String { get }
 
-    /// For comparing within the process; the identifier unless it is expensive.
+    /// Compares processors within this process. Equals the identifier unless that is expensive to build.
     var hashableIdentifier: AnyHashable { get }
 }
 
@@ -29,10 +32,10 @@ extension ImageProcessing {
 
     public var hashableIdentifier: AnyHashable { identifier }
 
-    /// One step on the way to a result: not begun once the time is over, and what it makes is within the limits,
-    /// whoever has written the processor. A picture that is passed on as it came was looked at before.
+    /// Runs one processor of a request. Checks the time before it, and the size of its result after it, for processors
+    /// of any author. An image that is returned unchanged was checked before.
     ///
-    /// - Throws: what the processor throws; `.outputTooLarge`, `.renderTimedOut`, `.cancelled`.
+    /// - Throws: The processor's errors; `.outputTooLarge`, `.renderTimedOut`, `.cancelled`.
     func step(on container: ImageContainer, _ context: ImageProcessingContext) throws -> ImageContainer {
         try context.checkTime()
         let result = try process(container, context: context)

@@ -1,16 +1,16 @@
-/// For whom a picture is processed, and within which limits.
+/// The request that an image is processed for, and the limits that apply.
 public struct ImageProcessingContext: Sendable {
     public var request: ImageRequest
-    /// Of the unprocessed picture.
+    /// Response with the unprocessed image.
     public var response: ImageResponse
     /// False for previews.
     public var isCompleted: Bool
-    /// How large results may be, and when the work has to end.
+    /// Limits for the size of results and for the time.
     let bounds: ProcessingBounds
 
-    /// A context of one's own: nobody cancels it, and its time begins now.
+    /// Creates a context outside of a pipeline. It is never cancelled, and its time starts now.
     ///
-    /// - Parameter limits: of the results, and of the time.
+    /// - Parameter limits: Limits for the size of results and for the time.
     public init(
         request: ImageRequest,
         response: ImageResponse,
@@ -27,14 +27,14 @@ public struct ImageProcessingContext: Sendable {
         self.bounds = bounds
     }
 
-    /// The pipeline's. A result that is over `outputSide` or `outputPixels` is refused with `.outputTooLarge`.
+    /// The pipeline's limits. A result above `outputSide` or `outputPixels` fails with `.outputTooLarge`.
     public var limits: RenderLimits { bounds.limits }
 
-    /// Whether the time is over, or nobody wants the result any more. To be asked now and then by what takes long: a
-    /// processor is not stopped from outside.
+    /// Whether the time limit has passed or the request was cancelled. Long-running processors should poll it, because
+    /// they are not interrupted from outside.
     public var mustEnd: Bool { bounds.deadline.mustEnd }
 
-    /// The same for processors that throw.
+    /// The same check, for processors that throw.
     ///
     /// - Throws: `.renderTimedOut`, `.cancelled`.
     public func checkTime() throws(ImagePipeline.Error) { try bounds.checkTime() }

@@ -1,14 +1,15 @@
-/// What processors' parameters are made of.
+/// Parameter types of the processors.
 public enum ImageProcessingOptions {
-    /// How a picture meets a size.
+    /// How an image is scaled to a size.
     public typealias ContentMode = ImageProcessors.ContentMode
 
-    /// What a length is counted in.
+    /// The unit of a length.
     ///
-    /// Nuke's default is `.points`, of which the device's screen knows how many pixels each is. A server has no screen.
+    /// Nuke's default is `.points`, converted by the scale of the device's screen. A server has no screen, so the
+    /// default is pixels.
     public enum Unit: Sendable, Hashable, CustomStringConvertible {
         case pixels
-        /// So many pixels each, the client's device pixel ratio.
+        /// Points of the client, each with the given number of pixels (its device pixel ratio).
         case points(scale: Double)
 
         public var description: String { if case .pixels = self { "pixels" } else { "points" } }
@@ -21,13 +22,13 @@ public enum ImageProcessingOptions {
         }
     }
 
-    /// A line along the inner side of a shape's edge.
+    /// A line along the inner edge of a shape.
     public struct Border: Sendable, Hashable, CustomStringConvertible {
         public let color: Color
-        /// Pixels.
+        /// Width in pixels.
         public let width: Double
 
-        /// - Parameter width: in `unit`; 0 is no line.
+        /// - Parameter width: Width in `unit`; 0 draws no line.
         public init(color: Color, width: Double = 1, unit: Unit = .pixels) {
             self.color = color
             self.width = unit.pixels(width)

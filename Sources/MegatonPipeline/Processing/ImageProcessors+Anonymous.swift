@@ -1,13 +1,13 @@
 extension ImageProcessors {
-    /// A closure as a processor.
+    /// A processor that runs a closure.
     public struct Anonymous: ImageProcessing, CustomStringConvertible {
         private let id: String
         private let closure: @Sendable (PlatformImage) -> PlatformImage?
 
         /// - Parameters:
-        ///   - id: the only thing that tells it from others, also in caches that outlive the process: to be changed
-        ///     with what the closure does.
-        ///   - closure: gives nil where it cannot be done.
+        ///   - id: Identifies the closure, also in caches that outlive the process. Change it whenever the closure's
+        ///     behavior changes.
+        ///   - closure: Returns the result, or nil if it fails.
         public init(id: String, _ closure: @escaping @Sendable (PlatformImage) -> PlatformImage?) {
             self.id = id
             self.closure = closure

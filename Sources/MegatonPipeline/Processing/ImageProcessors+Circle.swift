@@ -1,5 +1,5 @@
 extension ImageProcessors {
-    /// Cuts the largest circle out of a picture's middle. What is outside of it is transparent.
+    /// Crops the largest circle from the center of an image. Pixels outside of it become transparent.
     public struct Circle: ImageProcessing, Hashable, CustomStringConvertible {
         private let border: ImageProcessingOptions.Border?
 
@@ -11,7 +11,7 @@ extension ImageProcessors {
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? circle(image, ProcessingBounds()) }
 
-        /// - Throws: `.processingFailed` for a border that is none, `.outputTooLarge`.
+        /// - Throws: `.processingFailed` for an invalid border, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try container.map { try circle($0, context.bounds) }
         }
@@ -32,6 +32,6 @@ extension ImageProcessors {
 }
 
 extension Optional where Wrapped == ImageProcessingOptions.Border {
-    /// For identifiers.
+    /// The text for identifiers.
     var name: String { map { "\($0.color):\($0.width)" } ?? "none" }
 }

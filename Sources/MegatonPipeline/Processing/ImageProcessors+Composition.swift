@@ -1,10 +1,10 @@
 extension ImageProcessors {
-    /// Several processors as one, in their order. The first that fails ends it; what each of them makes has the limits
-    /// of results.
+    /// Runs several processors in order. The first failure ends the sequence. Each intermediate result must be within
+    /// the output limits.
     public struct Composition: ImageProcessing, Hashable, CustomStringConvertible {
         private let processors: [any ImageProcessing]
 
-        /// - Parameter processors: a composition among them counts as what it consists of.
+        /// - Parameter processors: Nested compositions are flattened.
         public init(_ processors: [any ImageProcessing]) {
             self.processors = processors.flatMap { ($0 as? Composition)?.processors ?? [$0] }
         }

@@ -1,5 +1,5 @@
 extension ImageProcessors {
-    /// Cuts a part out of a picture, without scaling it. Where the picture is smaller, that side stays as it is.
+    /// Crops an image without scaling it. A side that is shorter than the crop stays as it is.
     public struct Crop: ImageProcessing, Hashable {
         private enum Place: Hashable {
             case gravity(Rendition.Gravity)
@@ -17,16 +17,16 @@ extension ImageProcessors {
         private let place: Place
 
         /// - Parameters:
-        ///   - size: pixels.
-        ///   - gravity: which part stays: at a side or corner, or what catches the eye or has the most detail.
+        ///   - size: Size of the crop, in pixels.
+        ///   - gravity: Region to keep: at an edge or corner, or by content (the most salient, or the most detailed).
         public init(size: PixelSize, gravity: Rendition.Gravity = .centre) {
             self.size = size
             place = .gravity(gravity)
         }
 
         /// - Parameters:
-        ///   - size: pixels.
-        ///   - focus: is in the middle of what stays, as far as the picture's edges let it.
+        ///   - size: Size of the crop, in pixels.
+        ///   - focus: Center of the crop, shifted as needed to stay within the image.
         public init(size: PixelSize, focus: Rendition.FocalPoint) {
             self.size = size
             place = .focus(focus)
@@ -38,7 +38,7 @@ extension ImageProcessors {
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? cropped(image, ProcessingBounds()) }
 
-        /// - Throws: `.processingFailed` for a size or point that is none, `.outputTooLarge`.
+        /// - Throws: `.processingFailed` for an invalid size or point, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try container.map { try cropped($0, context.bounds) }
         }

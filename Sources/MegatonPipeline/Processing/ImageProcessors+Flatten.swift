@@ -1,5 +1,5 @@
 extension ImageProcessors {
-    /// Puts a picture on a colour, so that nothing of it is transparent. An opaque one stays as it is.
+    /// Blends transparency into a background color and removes alpha. An opaque image stays unchanged.
     public struct Flatten: ImageProcessing, Hashable {
         private let background: Color
 

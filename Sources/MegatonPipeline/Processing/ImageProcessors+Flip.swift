@@ -1,10 +1,10 @@
 extension ImageProcessors {
-    /// Mirrors a picture.
+    /// Mirrors an image.
     public struct Flip: ImageProcessing, Hashable {
         public enum Direction: String, Sendable, Codable, CaseIterable {
-            /// Left and right change places.
+            /// Swaps left and right.
             case horizontal
-            /// Top and bottom change places.
+            /// Swaps top and bottom.
             case vertical
         }
 

@@ -1,14 +1,13 @@
 extension ImageProcessors {
-    /// Blurs a picture. Its size stays, and what is opaque stays so: beyond the edges the pixels are those of the
-    /// edges.
+    /// Blurs an image and keeps its size. Edge pixels are extended outward, so an opaque image stays opaque.
     public struct GaussianBlur: ImageProcessing, Hashable, CustomStringConvertible {
-        /// The largest radius, in pixels: the work grows with it.
+        /// The largest radius, in pixels; the work grows with it.
         static let most = 250
 
         private let radius: Int
 
-        /// - Parameter radius: the Gaussian's standard deviation in pixels, as Nuke's three boxes approximate it. 0 and
-        ///   less leave the picture as it is; more than 250 is refused.
+        /// - Parameter radius: Standard deviation of the Gaussian, in pixels; Nuke approximates it with three boxes. 0
+        ///   and less leave the image unchanged; more than 250 is refused.
         public init(radius: Int = 8) { self.radius = max(0, radius) }
 
         public var identifier: String { ImageProcessors.identifier("gaussian_blur", ["radius": "\(radius)"]) }

@@ -1,14 +1,14 @@
 extension ImageProcessors {
-    /// Puts a picture on a larger canvas. A side that is longer than the canvas stays: nothing is cut off.
+    /// Places an image on a larger canvas. If a side exceeds the canvas, the canvas grows with it: nothing is cropped.
     public struct Pad: ImageProcessing, Hashable {
         private let size: PixelSize
         private let gravity: Rendition.Gravity
         private let background: Color?
 
         /// - Parameters:
-        ///   - size: of the canvas, pixels.
-        ///   - gravity: where on it the picture is: the middle, a side or a corner.
-        ///   - background: of what is around the picture; nil is transparent.
+        ///   - size: Size of the canvas, in pixels.
+        ///   - gravity: Position of the image: the center, an edge or a corner.
+        ///   - background: Color around the image; nil is transparent.
         public init(size: PixelSize, gravity: Rendition.Gravity = .centre, background: Color? = nil) {
             self.size = size
             self.gravity = gravity
@@ -24,7 +24,7 @@ extension ImageProcessors {
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? padded(image, ProcessingBounds()) }
 
-        /// - Throws: `.processingFailed` for a size or place that is none, `.outputTooLarge`.
+        /// - Throws: `.processingFailed` for an invalid size or gravity, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try container.map { try padded($0, context.bounds) }
         }
@@ -56,7 +56,8 @@ extension ImageProcessors {
 }
 
 extension VipsImage {
-    /// A picture that can have the colour beside it, and the colour in its bands; nil is transparent.
+    /// The image with the bands that the background color needs, and the color's value for each band; nil is
+    /// transparent.
     func ready(for background: Color?) throws(VipsError) -> (VipsImage, [Double]) {
         guard let background else {
             let picture = try withAlpha()

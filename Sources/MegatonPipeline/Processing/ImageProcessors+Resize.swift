@@ -1,12 +1,12 @@
 public import Foundation
 
 extension ImageProcessors {
-    /// Scales a picture, and cuts it where it is told to: Nuke's rules.
+    /// Scales an image and optionally crops it, by Nuke's rules.
     ///
-    /// A side may be given as very large, like Nuke's 9999, to leave it to the other; what comes out has the limits of
-    /// `RenderLimits`.
+    /// One side may be very large, like Nuke's 9999, so that the other side decides. The result must be within the
+    /// output limits of `RenderLimits`.
     public struct Resize: ImageProcessing, Hashable, CustomStringConvertible {
-        /// Pixels.
+        /// Target size, in pixels.
         private let width: Double
         private let height: Double
         private let contentMode: ContentMode
@@ -14,12 +14,11 @@ extension ImageProcessors {
         private let upscale: Bool
 
         /// - Parameters:
-        ///   - size: to be met, in `unit`.
-        ///   - contentMode: covers the size, or fits within it.
-        ///   - crop: cuts the middle out of what covers the size, so that it has the size exactly. Of a picture that is
-        ///     too small, and must not be enlarged, the largest part of the same aspect. Without effect for
-        ///     `.aspectFit`.
-        ///   - upscale: whether a smaller picture is enlarged.
+        ///   - size: Target size, in `unit`.
+        ///   - contentMode: Whether the result covers the size or fits within it.
+        ///   - crop: Whether to crop the center to exactly the target size. If the image is too small and must not be
+        ///     enlarged, the result is its largest part of the target's aspect. No effect for `.aspectFit`.
+        ///   - upscale: Whether smaller images are enlarged.
         public init(
             size: CGSize,
             unit: ImageProcessingOptions.Unit = .pixels,
@@ -34,17 +33,17 @@ extension ImageProcessors {
             self.upscale = upscale
         }
 
-        /// To a width; the aspect stays.
+        /// Scales to a width and keeps the aspect.
         public init(width: Double, unit: ImageProcessingOptions.Unit = .pixels, upscale: Bool = false) {
             self.init(pixels: unit.pixels(width), Self.open, upscale)
         }
 
-        /// To a height; the aspect stays.
+        /// Scales to a height and keeps the aspect.
         public init(height: Double, unit: ImageProcessingOptions.Unit = .pixels, upscale: Bool = false) {
             self.init(pixels: Self.open, unit.pixels(height), upscale)
         }
 
-        /// The side that the other decides of: Nuke's number.
+        /// Placeholder for the side that follows from the other one: Nuke's number.
         private static let open = 9999.0
 
         private init(pixels width: Double, _ height: Double, _ upscale: Bool) {
@@ -70,7 +69,7 @@ extension ImageProcessors {
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? resized(image, ProcessingBounds()) }
 
-        /// - Throws: `.processingFailed` for a size that is none, `.outputTooLarge`.
+        /// - Throws: `.processingFailed` for an invalid size, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try container.map { try resized($0, context.bounds) }
         }
@@ -94,7 +93,7 @@ extension ImageProcessors {
             }
         }
 
-        /// The part that stays is cut out first: a picture far from the wanted aspect would become huge on the way.
+        /// Crops before scaling: an image far from the target's aspect would become huge in between.
         private func cropped(
             _ image: PlatformImage,
             _ scale: Double,
@@ -103,7 +102,7 @@ extension ImageProcessors {
             let source = image.size
             let isScaled = scale < 1 || upscale
             let factor = isScaled ? scale : max(width / Double(source.width), height / Double(source.height))
-            // Of the source's pixels.
+            // Size of the crop in source pixels.
             let part = PixelSize(
                 width: min(source.width, max(1, Int((width / factor).rounded()))),
                 height: min(source.height, max(1, Int((height / factor).rounded())))

@@ -1,16 +1,16 @@
 extension ImageProcessors {
-    /// Turns a picture. The canvas becomes as large as the turned picture needs.
+    /// Rotates an image. The canvas grows to hold the whole rotated image.
     public struct Rotate: ImageProcessing, Hashable {
-        /// 0 to less than 360; as it came where it is no number.
+        /// 0 to less than 360; NaN if the input was not finite.
         private let degrees: Double
         private let background: Color?
 
         /// - Parameters:
-        ///   - degrees: clockwise, any number. Quarters of a turn move pixels, and lose nothing.
-        ///   - background: of the corners that become free at other angles; nil is transparent.
+        ///   - degrees: Angle in degrees, clockwise; any finite number. Multiples of 90 move pixels without loss.
+        ///   - background: Color of the corners exposed at other angles; nil is transparent.
         public init(degrees: Double, background: Color? = nil) {
             let rest = degrees.truncatingRemainder(dividingBy: 360)
-            // A tiny negative rest and 360 add up to 360.
+            // Adding 360 to a tiny negative rest rounds to 360.
             let turn = rest < 0 ? rest + 360 : rest
             self.degrees = turn == 360 || turn == 0 ? 0 : turn
             self.background = background
@@ -22,7 +22,7 @@ extension ImageProcessors {
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? rotated(image, ProcessingBounds()) }
 
-        /// - Throws: `.processingFailed` for an angle that is none, `.outputTooLarge`.
+        /// - Throws: `.processingFailed` for an angle that is not finite, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try container.map { try rotated($0, context.bounds) }
         }

@@ -1,11 +1,11 @@
 extension ImageProcessors {
-    /// Rounds a picture's corners. What is outside of them is transparent; the size stays.
+    /// Rounds the corners of an image. Pixels outside of them become transparent; the size stays.
     public struct RoundedCorners: ImageProcessing, Hashable, CustomStringConvertible {
-        /// Pixels.
+        /// Radius in pixels.
         private let radius: Double
         private let border: ImageProcessingOptions.Border?
 
-        /// - Parameter radius: in `unit`; no more than half of the shorter side counts.
+        /// - Parameter radius: Radius in `unit`, limited to half of the shorter side.
         public init(
             radius: Double,
             unit: ImageProcessingOptions.Unit = .pixels,
@@ -25,7 +25,7 @@ extension ImageProcessors {
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? rounded(image, ProcessingBounds()) }
 
-        /// - Throws: `.processingFailed` for a radius or border that is none, `.outputTooLarge`.
+        /// - Throws: `.processingFailed` for an invalid radius or border, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try container.map { try rounded($0, context.bounds) }
         }

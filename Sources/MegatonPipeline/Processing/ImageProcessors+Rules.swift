@@ -1,14 +1,14 @@
 extension ImageProcessors {
-    /// What stands for a processor in keys: its name and all its parameters in a fixed order.
+    /// Builds the identifier of a processor for keys: its name and all its parameters in a fixed order.
     ///
-    /// No two parameter lists give the same text: the names are fixed for a processor, and what may hold any character
-    /// is written with its length by `text`.
+    /// No two parameter lists give the same identifier: parameter names are fixed for each processor, and `text` adds a
+    /// length prefix to values that may contain any character.
     static func identifier(_ name: String, _ parameters: KeyValuePairs<String, String> = [:]) -> String {
         let list = parameters.map { "\($0.key)=\($0.value)" }.joined(separator: ",")
         return list.isEmpty ? "megaton/\(name)" : "megaton/\(name)?\(list)"
     }
 
-    /// A text whose end no text within it can feign: `5:hello`.
+    /// Prefixes a text with its length, so that its content cannot imitate its end: `5:hello`.
     static func text(_ value: String) -> String { "\(value.utf8.count):\(value)" }
 
     static func failure(_ what: String, _ reason: String) -> ImagePipeline.Error {
@@ -17,7 +17,7 @@ extension ImageProcessors {
 }
 
 extension Optional where Wrapped == Color {
-    /// For identifiers.
+    /// The text for identifiers.
     var name: String { map(\.description) ?? "clear" }
 }
 

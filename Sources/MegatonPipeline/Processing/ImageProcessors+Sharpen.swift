@@ -1,14 +1,14 @@
 extension ImageProcessors {
-    /// Sharpens lightness, not colours.
+    /// Sharpens lightness; colors stay.
     public struct Sharpen: ImageProcessing, Hashable {
         private let sigma: Double
         private let flat: Double
         private let jagged: Double
 
         /// - Parameters:
-        ///   - sigma: of the Gaussian that finds the edges, pixels: 0.01 to 10.
-        ///   - flat: how much what is almost flat is sharpened, 0 to 100: noise becomes visible.
-        ///   - jagged: how much edges are sharpened, 0 to 100.
+        ///   - sigma: Standard deviation of the Gaussian that detects edges, in pixels: 0.01 to 10.
+        ///   - flat: Strength in almost flat areas, 0 to 100. Makes noise visible.
+        ///   - jagged: Strength at edges, 0 to 100.
         public init(sigma: Double = 0.5, flat: Double = 0, jagged: Double = 3) {
             self.sigma = sigma
             self.flat = flat
@@ -21,7 +21,7 @@ extension ImageProcessors {
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? sharpened(image, ProcessingBounds()) }
 
-        /// - Throws: `.processingFailed` for values out of their ranges, `.outputTooLarge`.
+        /// - Throws: `.processingFailed` for values out of range, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try container.map { try sharpened($0, context.bounds) }
         }

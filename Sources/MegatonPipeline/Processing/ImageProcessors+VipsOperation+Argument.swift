@@ -1,15 +1,15 @@
 extension ImageProcessors.VipsOperation {
-    /// An argument's value: a literal will do.
+    /// The value of an argument. Can be written as a literal.
     public enum Argument: Sendable, Hashable, CustomStringConvertible {
         case int(Int)
         case double(Double)
-        /// One for all bands, or one for each.
+        /// One number for all bands, or one for each band.
         case doubles([Double])
         case bool(Bool)
-        /// One of an enumeration's names, as libvips writes them: `d90`.
+        /// A name from an enumeration, as libvips writes it, e.g. `d90`.
         case name(String)
 
-        /// For identifiers: each kind begins differently.
+        /// The text for identifiers. The prefix keeps values of different types apart.
         public var description: String {
             switch self {
             case .int(let value): "int:\(value)"

@@ -1,22 +1,22 @@
 extension ImageProcessors.VipsOperation {
-    /// What an operation may be given, and what becomes of a picture's alpha.
+    /// The arguments that an operation accepts, and its treatment of alpha.
     struct Rule {
-        /// The values that an argument may have.
+        /// Values that an argument may have.
         enum Range {
             case int(ClosedRange<Int>)
             case double(ClosedRange<Double>)
-            /// Each; at most one for each band.
+            /// A range for each element of a list of 1 to 4 numbers.
             case doubles(ClosedRange<Double>)
             case bool
             case names(Set<String>)
         }
 
         enum Alpha {
-            /// The operation sees the other bands, and alpha is put back.
+            /// The operation runs without alpha, which is added back afterwards.
             case stays
-            /// It is moved with the other bands.
+            /// Alpha is moved with the other bands.
             case moves
-            /// Neighbours are mixed, so that transparent ones must not count.
+            /// The operation mixes neighboring pixels, so it runs on premultiplied samples.
             case blends
         }
 
@@ -26,7 +26,7 @@ extension ImageProcessors.VipsOperation {
         var optional: [String: Range] = [:]
         var alpha = Alpha.stays
 
-        /// With whole numbers made fractions where those are wanted.
+        /// Checks the arguments, and converts integers to fractions if an argument takes fractions.
         func checked(_ arguments: [String: Argument]) -> Result<[String: Argument], Complaint> {
             var checked: [String: Argument] = [:]
             for (name, value) in arguments.sorted(by: { $0.key < $1.key }) {
@@ -50,7 +50,7 @@ extension ImageProcessors.VipsOperation {
 }
 
 extension ImageProcessors.VipsOperation.Rule.Range: CustomStringConvertible {
-    /// The value as the operation wants it, or nil where it is not within the range. NaN is in none.
+    /// The value as the operation expects it; nil if it is out of range. NaN is always out of range.
     func fitting(_ value: ImageProcessors.VipsOperation.Argument) -> ImageProcessors.VipsOperation.Argument? {
         switch (self, value) {
         case (.int(let range), .int(let number)): range.contains(number) ? value : nil
@@ -78,7 +78,8 @@ extension ImageProcessors.VipsOperation.Rule.Range: CustomStringConvertible {
 }
 
 extension ImageProcessors.VipsOperation.Rule {
-    /// Nothing here has an argument that is a text, bytes, a file or a second picture, and nothing multiplies pixels.
+    /// The allowed operations. None has a text, bytes, a file or a second image as an argument, and none enlarges the
+    /// image.
     static let all: [String: Self] = {
         let window = Range.int(1...64)
         let band = Range.int(0...3)

@@ -1,22 +1,22 @@
 extension ImageProcessors {
-    /// An operation of libvips by its name, in the place of Nuke's Core Image filters.
+    /// Runs an operation of libvips by name. Replaces Nuke's Core Image filters.
     ///
-    /// Only operations that make one picture of one, and not a larger one, can be named: `VipsOperation.names`. Those
-    /// that run programs, open files or draw text are out of reach. Arguments have ranges of our own, checked before
-    /// libvips sees them. Alpha stays as it is unless the operation moves pixels.
+    /// `VipsOperation.names` lists the allowed operations: those that turn one image into another one that is not
+    /// larger. Operations that run programs, open files or draw text are excluded. Arguments are checked against ranges
+    /// of our own before libvips sees them. Alpha stays as it is unless the operation moves pixels.
     public struct VipsOperation: ImageProcessing, Hashable {
         private let name: String
         private let arguments: [String: Argument]
 
         /// - Parameters:
-        ///   - name: libvips' own: `invert`, `gaussblur`, `linear`.
-        ///   - arguments: by libvips' own names, with hyphens: `min-ampl`.
+        ///   - name: libvips' name of the operation, e.g. `invert`, `gaussblur`, `linear`.
+        ///   - arguments: Arguments by libvips' names, with hyphens, e.g. `min-ampl`.
         public init(name: String, arguments: [String: Argument] = [:]) {
             self.name = name
             self.arguments = arguments
         }
 
-        /// What can be named.
+        /// Names of the allowed operations.
         public static var names: Set<String> { Set(Rule.all.keys) }
 
         public var identifier: String {
@@ -31,7 +31,7 @@ extension ImageProcessors {
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? operated(image, ProcessingBounds()) }
 
-        /// - Throws: `.processingFailed` for what is not allowed or what libvips refuses, `.outputTooLarge`,
+        /// - Throws: `.processingFailed` if an argument is not allowed or libvips fails, `.outputTooLarge`,
         ///   `.renderTimedOut`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try container.map { try operated($0, context.bounds) }

@@ -1,7 +1,7 @@
 internal import Crypto
 
 extension ImageProcessors {
-    /// Puts a picture on another.
+    /// Draws an overlay on an image.
     public struct Watermark: ImageProcessing, Hashable {
         private let overlay: PlatformImage
         private let id: String
@@ -10,11 +10,11 @@ extension ImageProcessors {
         private let tile: Bool
 
         /// - Parameters:
-        ///   - overlay: is made smaller where it is larger than the picture.
-        ///   - id: stands for the overlay in keys; nil is a checksum of its pixels.
-        ///   - gravity: where it lies: the middle, a side or a corner.
+        ///   - overlay: The overlay; scaled down if it is larger than the image.
+        ///   - id: Identifies the overlay in cache keys; nil uses a checksum of its pixels.
+        ///   - gravity: Position of the overlay: the center, an edge or a corner.
         ///   - opacity: 0 to 1.
-        ///   - tile: whether it is repeated all over the picture, from the left top.
+        ///   - tile: Whether the overlay is repeated across the whole image, from the top left.
         public init(
             overlay: PlatformImage,
             id: String? = nil,
@@ -41,7 +41,7 @@ extension ImageProcessors {
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? marked(image, ProcessingBounds()) }
 
-        /// - Throws: `.processingFailed` for a place or an opacity that is none, `.outputTooLarge`.
+        /// - Throws: `.processingFailed` for an invalid gravity or opacity, `.outputTooLarge`.
         public func process(_ container: ImageContainer, context: ImageProcessingContext) throws -> ImageContainer {
             try container.map { try marked($0, context.bounds) }
         }
@@ -77,7 +77,7 @@ extension ImageProcessors {
                     tile
                     ? try base.covered(by: mark.tiled(image.size), at: 0, 0)
                     : try base.covered(by: mark, at: left, top)
-                // What was opaque is still, and has no channel that says so.
+                // An opaque image stays without an alpha channel.
                 return image.hasAlpha ? result : try result.opaque()
             }
         }

@@ -1,11 +1,11 @@
-/// The processors that come with the pipeline. Beside what each of them says they throw `.renderTimedOut` and
-/// `.cancelled`, where their context tells them to end.
+/// The built-in processors. In addition to their documented errors, all throw `.renderTimedOut` and `.cancelled` when
+/// their context's deadline passes or the request is cancelled.
 public enum ImageProcessors {
-    /// How a picture meets a size.
+    /// How an image is scaled to a size.
     public enum ContentMode: String, Sendable, Codable, CaseIterable, CustomStringConvertible {
-        /// As small as covers it.
+        /// Scales to the smallest size that covers the target.
         case aspectFill
-        /// As large as fits within it.
+        /// Scales to the largest size that fits within the target.
         case aspectFit
 
         public var description: String { ".\(rawValue)" }

@@ -1,9 +1,9 @@
-/// How far a processor may go: how large its results may be, and when it has to end.
+/// Limits of a processor: the size of its results and its deadline.
 struct ProcessingBounds: Sendable {
     let limits: RenderLimits
     let deadline: RenderDeadline
 
-    /// By itself the defaults, for a processor that is called without a pipeline. The time begins now.
+    /// Limits for a processor that is called without a pipeline. The time starts now.
     init(_ limits: RenderLimits = RenderLimits()) {
         self.init(limits, RenderDeadline(.now + limits.time))
     }
@@ -13,7 +13,9 @@ struct ProcessingBounds: Sendable {
         self.deadline = deadline
     }
 
-    /// - Parameter what: would give that size, pixels.
+    /// Checks the size of a result, in pixels.
+    ///
+    /// - Parameter what: Name of the operation, for messages.
     /// - Throws: `.outputTooLarge`.
     func checkOutput(_ width: Double, _ height: Double, _ what: String) throws(ImagePipeline.Error) {
         if max(width, height) <= Double(limits.outputSide) && width * height <= Double(limits.outputPixels) { return }

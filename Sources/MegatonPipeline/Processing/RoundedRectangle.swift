@@ -1,14 +1,14 @@
-/// A rectangle with round corners, as far as each pixel lies within it.
+/// A rectangle with round corners, rasterized to a coverage mask.
 ///
-/// Drawn here and not from SVG, whose loader is off, and before libvips 8.16 has shapes of its own.
+/// Drawn here because the SVG loader is disabled by default, and libvips has no such shapes before 8.16.
 struct RoundedRectangle {
     let size: PixelSize
-    /// No more than half of the shorter side counts.
+    /// Corner radius, limited to half of the shorter side.
     var radius: Double
-    /// How far within the edges it begins, on all sides.
+    /// Distance from the edges, on all sides.
     var inset = 0.0
 
-    /// 0 to 255 for each pixel, in rows from the top.
+    /// The coverage of each pixel, 0 to 255, in rows from the top.
     func coverage() -> [UInt8] {
         let (width, height) = (Double(size.width), Double(size.height))
         let half = (width: max(0, width / 2 - inset), height: max(0, height / 2 - inset))
@@ -18,7 +18,7 @@ struct RoundedRectangle {
         let round = min(max(0, min(radius, width / 2, height / 2) - inset), half.width, half.height)
         for row in 0..<(size.height + 1) / 2 {
             for column in 0..<(size.width + 1) / 2 {
-                // From the middle; the four corners are the same.
+                // Distance from the center; all four quadrants are the same.
                 let x = width / 2 - Double(column) - 0.5
                 let y = height / 2 - Double(row) - 0.5
                 let value = Self.coverage(x, y, half.width, half.height, round)
@@ -32,7 +32,7 @@ struct RoundedRectangle {
         return mask
     }
 
-    /// Half a pixel on either side of the edge goes from all to nothing.
+    /// Coverage falls from full to none within half a pixel on either side of the edge.
     private static func coverage(
         _ x: Double,
         _ y: Double,
@@ -46,9 +46,9 @@ struct RoundedRectangle {
         return UInt8((min(max(0.5 - distance, 0), 1) * 255).rounded())
     }
 
-    /// Cuts the shape out of a picture of its size.
+    /// Crops the shape from an image of its size.
     ///
-    /// - Parameter prepare: makes that picture.
+    /// - Parameter prepare: Converts the input to the shape's size.
     func cut(
         _ what: String,
         _ image: PlatformImage,
@@ -67,7 +67,7 @@ struct RoundedRectangle {
         }
     }
 
-    /// The border is all that is not within a smaller one of these; what is outside of this one is cut off later.
+    /// Draws the border: the area outside of a smaller inset shape. The caller cuts off the part outside of this shape.
     private func framed(
         _ picture: VipsImage,
         _ border: ImageProcessingOptions.Border
