@@ -1,7 +1,7 @@
 internal import Foundation
 
 extension Set<AssetType> {
-    /// What the bytes are, if it is one of these kinds and this process has its codec switched on.
+    /// Detects the type of the bytes. It must be in this set, and its codec must be enabled in this process.
     ///
     /// - Throws: `.dataIsEmpty`, `.unsupportedFormat`.
     func sniff(

@@ -1,14 +1,15 @@
 import Synchronization
 
-/// Which decoder gets which bytes: the one that was registered last and wants them; the pipeline's own if none does.
+/// Chooses the decoder for an image: the last registered one that accepts it, or the default decoder.
 ///
-/// Each pipeline has its own, unlike Nuke's, which is the program's.
+/// Unlike in Nuke, each pipeline has its own registry.
 public final class ImageDecoderRegistry: Sendable {
-    /// Makes a decoder for a picture, or nil if it wants no part of it. Asked once for each picture, on any thread; for
-    /// an unfinished one as its bytes double, until there is a decoder, which then decodes the whole one too.
+    /// Creates a decoder for an image, or returns nil to decline it. Called once for each image, on any thread. For a
+    /// partially downloaded image it is called again each time the bytes double, until it returns a decoder; that
+    /// decoder also decodes the complete image.
     public typealias Factory = @Sendable (ImageDecodingContext) -> (any ImageDecoding)?
 
-    /// Stands for one registration.
+    /// Identifies one registration.
     public struct RegistrationToken: Sendable, Hashable {
         fileprivate let id: Int
     }
@@ -16,17 +17,17 @@ public final class ImageDecoderRegistry: Sendable {
     private struct State {
         var lastID = 0
         var factories: [(id: Int, make: Factory)] = []
-        /// Asked last.
+        /// The factory that is called if all others decline.
         var fallback: Factory?
     }
 
     private let state: Mutex<State>
 
-    /// A registry whose last decoder is `ImageDecoders.Default`.
+    /// A registry with `ImageDecoders.Default` as its fallback.
     ///
     /// - Parameters:
-    ///   - limits: of the default decoder.
-    ///   - types: what the default decoder decodes.
+    ///   - limits: Limits of the default decoder.
+    ///   - types: Types that the default decoder decodes.
     public convenience init(limits: RenderLimits = RenderLimits(), types: Set<AssetType> = AssetType.supported) {
         self.init { context in
             ImageDecoders.Default(
@@ -38,12 +39,12 @@ public final class ImageDecoderRegistry: Sendable {
         }
     }
 
-    /// - Parameter fallback: asked last.
+    /// - Parameter fallback: The factory that is called if all others decline.
     public init(fallback: @escaping Factory) { state = Mutex(State(fallback: fallback)) }
 
-    /// Puts a decoder before all others.
+    /// Registers a decoder ahead of all others.
     ///
-    /// - Returns: what `unregister` takes; the registration stays where it is not used.
+    /// - Returns: A token for `unregister`; the registration is permanent if it is discarded.
     @discardableResult
     public func register(_ make: @escaping Factory) -> RegistrationToken {
         state.withLock { state in
@@ -53,12 +54,13 @@ public final class ImageDecoderRegistry: Sendable {
         }
     }
 
-    /// Takes a registration back. Nothing happens the second time.
+    /// Removes a registration. Does nothing if it was removed before.
     public func unregister(_ token: RegistrationToken) {
         state.withLock { $0.factories.removeAll { $0.id == token.id } }
     }
 
-    /// Takes all registrations back, the default decoder's too, as in Nuke: nothing is decoded until one is registered.
+    /// Removes all registrations including the default decoder, as in Nuke: nothing is decoded until a decoder is
+    /// registered.
     public func clear() {
         state.withLock { state in
             state.factories = []
@@ -66,9 +68,9 @@ public final class ImageDecoderRegistry: Sendable {
         }
     }
 
-    /// The decoder for a picture; nil if nobody wants it.
+    /// The decoder for an image; nil if all factories decline it.
     public func decoder(for context: ImageDecodingContext) -> (any ImageDecoding)? {
-        // Asked without the lock: a closure may take its time, or register something.
+        // Factories run outside of the lock: they may be slow, or register decoders.
         let (factories, fallback) = state.withLock { ($0.factories, $0.fallback) }
         for factory in factories.reversed() {
             if let decoder = factory.make(context) { return decoder }

@@ -2,14 +2,16 @@ public import Foundation
 import Synchronization
 
 extension ImageDecoders {
-    /// Decodes what the pipeline reads: upright, 8 bits a channel, in sRGB or grey, the first frame of several.
+    /// Decodes the formats that the pipeline supports: upright, 8 bits for each channel, sRGB or gray, the first frame
+    /// only.
     ///
-    /// Its limits are checked by the header, before a pixel is decoded. Of a request with a thumbnail the formats that
-    /// can are read at a fraction of their size. Of GIFs and animations the container keeps the bytes.
+    /// Limits are checked by the header, before any pixel is decoded. If the request asks for a thumbnail, formats that
+    /// support it are decoded at a fraction of their size. For GIFs and animations the container keeps the original
+    /// bytes.
     ///
-    /// One for each picture: it knows how much of an unfinished one it has shown.
+    /// Use one decoder for each image: it tracks the previews it has delivered.
     public final class Default: ImageDecoding {
-        /// In a container's `userInfo`: how many scans a preview of a progressive JPEG has, an `Int`.
+        /// Key in a container's `userInfo`: the number of scans in a preview of a progressive JPEG, an `Int`.
         public static let scanNumberKey = "megaton/scan-number"
 
         private let limits: RenderLimits
@@ -21,8 +23,8 @@ extension ImageDecoders {
         private let shown = Mutex(0)
 
         /// - Parameters:
-        ///   - types: what is decoded, told from the bytes.
-        ///   - thumbnail: decodes a smaller picture.
+        ///   - types: Types that are decoded, detected from the bytes.
+        ///   - thumbnail: Decodes a smaller image.
         ///   - previewPolicy: nil is `PreviewPolicy.default(for:)`.
         public init(
             limits: RenderLimits = RenderLimits(),
@@ -36,12 +38,13 @@ extension ImageDecoders {
             self.previewPolicy = previewPolicy
         }
 
-        /// - Throws: `ImagePipeline.Error`: `.unsupportedFormat`, `.corruptImage`, a limit's code, `.renderTimedOut`.
+        /// - Throws: `ImagePipeline.Error`: `.unsupportedFormat`, `.corruptImage`, the code of a limit,
+        ///   `.renderTimedOut`.
         public func decode(_ data: Data) throws -> ImageContainer {
             try decode(data, plan(data), RenderDeadline(.now + limits.time))
         }
 
-        /// What is to be decoded, from the header, within the limits.
+        /// Plans the decoding from the header, within the limits.
         func plan(_ data: Data) throws(ImagePipeline.Error) -> RenderPlan {
             RenderPlan(decoding: try limits.probe(data, types.sniff(data), engine), as: thumbnail)
         }
@@ -67,13 +70,13 @@ extension ImageDecoders {
             }
         }
 
-        /// Decodes a preview where there is memory for it, and nothing otherwise.
+        /// Runs the decoding of a preview if memory is available; returns nil otherwise.
         typealias Admission = (
             _ cost: RenderCost,
             _ decode: () throws(ImagePipeline.Error) -> PlatformImage
         ) throws(ImagePipeline.Error) -> PlatformImage?
 
-        /// - Parameter admit: is told what it would cost.
+        /// - Parameter admit: Receives the preview's cost and decides whether to decode it.
         func preview(of data: Data, _ deadline: RenderDeadline, _ admit: Admission) -> ImageContainer? {
             guard AssetType(data) == .jpeg, types.contains(.jpeg) else { return nil }
             return switch previewPolicy ?? .default(for: data) {
@@ -90,7 +93,7 @@ extension ImageDecoders {
         ) -> ImageContainer? {
             let scans = JPEGScans(data)
             guard scans.count > 0 else { return nil }
-            // The last scan is the one that is coming. Another preview of the same scans would show nothing new.
+            // The last scan is still arriving. A second preview of the same scans would show nothing new.
             let isNew = shown.withLock { shown in
                 let seen = scans.isProgressive ? scans.count - 1 : data.count
                 defer { shown = max(shown, seen) }
@@ -118,7 +121,7 @@ extension ImageDecoders {
             return ImageContainer(image: image, type: .jpeg, isPreview: true)
         }
 
-        /// Nil where it cannot be shown: a preview that fails is no failure of its picture.
+        /// Returns nil on failure: a failed preview does not fail the image.
         private func preview(
             _ data: Data,
             as thumbnail: ImageRequest.ThumbnailOptions?,

@@ -1,23 +1,23 @@
 public import Foundation
 
 extension ImageDecoders {
-    /// Decodes nothing: a picture of one transparent pixel, and the bytes as they came. For what is only passed on.
+    /// Decodes nothing: returns one transparent pixel and the original bytes. For images that are passed through.
     public struct Empty: ImageDecoding {
         private let assetType: AssetType?
         private let isProgressive: Bool
 
         /// - Parameters:
-        ///   - assetType: what the container says it is; what the bytes say if nil.
-        ///   - isProgressive: whether unfinished bytes are passed on too, as previews.
+        ///   - assetType: The container's type; nil detects it from the bytes.
+        ///   - isProgressive: Whether partially downloaded bytes are passed on as previews.
         public init(assetType: AssetType? = nil, isProgressive: Bool = false) {
             self.assetType = assetType
             self.isProgressive = isProgressive
         }
 
-        /// It takes no time.
+        /// Always false: decoding takes no time.
         public var isAsynchronous: Bool { false }
 
-        /// - Throws: `.renderFailed` where libvips cannot be used.
+        /// - Throws: `.renderFailed` if libvips cannot be used.
         public func decode(_ data: Data) throws -> ImageContainer {
             try VipsRuntime.start()
             guard let container = container(data, isPreview: false) else {

@@ -1,2 +1,2 @@
-/// The decoders that come with the pipeline.
+/// The built-in decoders.
 public enum ImageDecoders {}

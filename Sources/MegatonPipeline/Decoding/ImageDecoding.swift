@@ -1,15 +1,18 @@
 public import Foundation
 
-/// Makes a picture of bytes: Nuke's protocol. Called on a render thread.
+/// Decodes bytes to an image: Nuke's protocol. Called on a render thread.
 public protocol ImageDecoding: Sendable {
-    /// Whether it takes a render thread; one that does next to nothing need not wait for one.
+    /// Whether decoding takes a render thread; false for decoders that take almost no time.
     var isAsynchronous: Bool { get }
 
-    /// - Throws: what is wrong with the bytes; an error of another type than the pipeline's becomes `.corruptImage`.
+    /// - Throws: An error that describes the problem with the bytes. Errors other than `ImagePipeline.Error` are
+    ///   reported as `.corruptImage`.
     func decode(_ data: Data) throws -> ImageContainer
 
-    /// A preview of what has come so far, or nil: not yet, or never. One at a time; `decode` may be called before the
-    /// last one has ended.
+    /// Decodes a preview of the bytes received so far. Called for one preview at a time; `decode` may be called before
+    /// the last preview has finished.
+    ///
+    /// - Returns: nil if no preview is possible, now or ever.
     func decodePartiallyDownloadedData(_ data: Data) -> ImageContainer?
 }
 

@@ -1,15 +1,15 @@
 public import Foundation
 public import FoundationNetworking
 
-/// What a decoder is chosen by.
+/// The facts by which a decoder is chosen.
 public struct ImageDecodingContext: Sendable {
     public var request: ImageRequest
-    /// All bytes, or those that have come so far.
+    /// All bytes, or those received so far.
     public var data: Data
     public var isCompleted: Bool
     public var urlResponse: URLResponse?
     public var cacheType: ImageResponse.CacheType?
-    /// What is shown before all bytes have come; nil is `ImagePipeline.PreviewPolicy.default(for:)`.
+    /// Policy for previews before all bytes have arrived; nil is `ImagePipeline.PreviewPolicy.default(for:)`.
     public var previewPolicy: ImagePipeline.PreviewPolicy?
 
     public init(

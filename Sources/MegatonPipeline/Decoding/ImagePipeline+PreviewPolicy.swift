@@ -1,17 +1,17 @@
 public import Foundation
 
 extension ImagePipeline {
-    /// What is shown of a picture before all of it has come: Nuke's policies.
+    /// The previews of an image that is still downloading: Nuke's policies.
     public enum PreviewPolicy: String, Sendable, CaseIterable {
-        /// What there is so far, after each scan of a progressive JPEG; of others the rows that have come.
+        /// A preview after each scan of a progressive JPEG; for baseline JPEGs, the rows received so far.
         case incremental
-        /// The small picture that cameras put into EXIF, once.
+        /// The small image that cameras embed in EXIF, once.
         case thumbnail
         case disabled
 
-        /// Incremental for progressive JPEG, whose first scans show all of the picture; else disabled.
+        /// Incremental for progressive JPEGs, whose first scans show the whole image; disabled otherwise.
         ///
-        /// Nuke also shows the first frame of a GIF: here it would be the whole picture, early.
+        /// Nuke also previews the first frame of a GIF; here that would be the whole image.
         public static func `default`(for data: Data) -> PreviewPolicy {
             JPEGScans(data).isProgressive ? .incremental : .disabled
         }
