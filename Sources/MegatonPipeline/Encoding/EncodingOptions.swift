@@ -1,4 +1,4 @@
-/// How pixels become bytes.
+/// Encoder settings of a format.
 struct EncodingOptions: Sendable, Hashable {
     var format: Rendition.Format
     var quality = 80
@@ -9,7 +9,7 @@ struct EncodingOptions: Sendable, Hashable {
     var keepMetadata = Rendition.KeptMetadata.none
     var profile = Rendition.ColorProfile.srgb
 
-    /// What is not at its default, each with its name. Format and quality stand elsewhere.
+    /// Fields that differ from their defaults, by name. Keys contain format and quality separately.
     var identity: [String] {
         var fields: [String] = []
         if progressive { fields.append("progressive") }
@@ -21,11 +21,11 @@ struct EncodingOptions: Sendable, Hashable {
         return fields
     }
 
-    /// Says what is wrong with the values, or nil.
+    /// A message about the first invalid value, or nil.
     var complaint: String? { problem?.description }
 
-    /// The first field whose value cannot be used, or nil. An option that the format does not have is refused: it would be
-    /// silently without effect.
+    /// The first field with an invalid value, or nil. An option that the format does not support is invalid, because it
+    /// would silently have no effect.
     var problem: FieldProblem? {
         func isFor(_ field: String, _ formats: String) -> FieldProblem {
             FieldProblem(field, "is for \(formats), not \(format.rawValue)")

@@ -1,22 +1,22 @@
 public import Foundation
 
 extension ImageEncoders {
-    /// JPEG of what is opaque, PNG of what is not, and of a GIF that nobody has changed its own bytes, with all frames.
+    /// Encodes opaque images as JPEG and others as PNG. An unprocessed GIF keeps its original bytes, with all frames.
     ///
-    /// Nuke gives a GIF's own bytes also for what a processor has made of it.
+    /// Nuke keeps a GIF's original bytes even if a processor has changed the image.
     public struct Default: ImageEncoding, Hashable {
         private let quality: Int
 
-        /// - Parameter quality: of JPEG, 1 to 100.
+        /// - Parameter quality: JPEG quality, 1 to 100.
         public init(quality: Int = 80) { self.quality = quality }
 
-        /// Everything that changes a byte, to be part of a key.
+        /// Identifies everything that changes a byte; part of cache keys.
         public var identifier: String { "megaton/encoder?default,quality=\(quality)" }
 
         public func encode(_ image: PlatformImage) -> Data? { encoder(for: image).encode(image) }
 
         public func encode(_ container: ImageContainer, context: ImageEncodingContext) -> Data? {
-            try? encoded(container, context: context)  // Nuke's nil has no place for a reason; `encoded` tells it.
+            try? encoded(container, context: context)  // Nuke's nil cannot carry a reason; `encoded` throws it.
         }
 
         /// - Throws: `.encodingFailed`, `.renderTimedOut`.

@@ -1,7 +1,7 @@
 public import Foundation
 
 extension ImageEncoders {
-    /// Writes one format, with its options.
+    /// Encodes one format with its options.
     public struct Vips: ImageEncoding, Hashable {
         private let options: EncodingOptions
         private let background: Color
@@ -10,10 +10,10 @@ extension ImageEncoders {
         /// - Parameters:
         ///   - quality: 1 to 100; PNG and GIF ignore it.
         ///   - progressive: JPEG with several scans, or interlaced PNG.
-        ///   - effort: one of `Rendition.Format.efforts`; nil is the format's default.
+        ///   - effort: A value from `Rendition.Format.efforts`; nil is the format's default.
         ///   - lossless: WebP and JPEG XL without loss.
-        ///   - background: behind transparent pixels, in formats that have none.
-        ///   - time: how long an encoder may take.
+        ///   - background: Color behind transparent pixels, for formats without transparency.
+        ///   - time: Time limit of the encoder.
         public init(
             format: Rendition.Format,
             quality: Int = 80,
@@ -34,10 +34,10 @@ extension ImageEncoders {
             self.time = time
         }
 
-        /// What is wrong with the options, or nil: `encode` gives nothing where there is something.
+        /// A message about the first invalid option, or nil. `encode` returns nil if there is one.
         public var complaint: String? { options.complaint }
 
-        /// Everything that changes a byte, to be part of a key.
+        /// Identifies everything that changes a byte; part of cache keys.
         public var identifier: String {
             let format = options.format
             var fields = ["format=\(format.rawValue)"]
@@ -47,7 +47,7 @@ extension ImageEncoders {
         }
 
         public func encode(_ image: PlatformImage) -> Data? {
-            try? encoded(image)  // Nuke's nil has no place for a reason; `encoded(_:context:)` tells it.
+            try? encoded(image)  // Nuke's nil cannot carry a reason; `encoded(_:context:)` throws it.
         }
 
         /// - Throws: `.encodingFailed`, `.renderTimedOut`.

@@ -1,2 +1,2 @@
-/// The encoders that come with the pipeline.
+/// The built-in encoders.
 public enum ImageEncoders {}

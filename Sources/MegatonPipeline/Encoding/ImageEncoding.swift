@@ -1,14 +1,14 @@
 public import Foundation
 
-/// Makes bytes of a picture: Nuke's protocol. Called on a render thread.
+/// Encodes an image to bytes: Nuke's protocol. Called on a render thread.
 public protocol ImageEncoding: Sendable {
-    /// Nil or no bytes: nothing is kept.
+    /// Encodes the pixels of an image. If the result is nil or empty, nothing is stored.
     func encode(_ image: PlatformImage) -> Data?
 
-    /// For those who need to know more than the pixels.
+    /// Encodes an image with access to its container and context.
     func encode(_ container: ImageContainer, context: ImageEncodingContext) -> Data?
 
-    /// For those who can say why it cannot be done: the pipeline calls this one.
+    /// Encodes an image and may throw the reason of a failure. The pipeline calls this method.
     func encoded(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data?
 }
 

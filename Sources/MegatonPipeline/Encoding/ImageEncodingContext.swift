@@ -1,6 +1,6 @@
 public import FoundationNetworking
 
-/// For whom a picture is encoded.
+/// The request and response that an image is encoded for.
 public struct ImageEncodingContext: Sendable {
     public var request: ImageRequest
     public var image: PlatformImage
