@@ -1,16 +1,16 @@
 public import Foundation
 
 extension ImagePipeline {
-    /// The caches of this pipeline, for looking, keeping and removing by hand.
+    /// Direct access to the caches of this pipeline: lookup, storage and removal.
     public var cache: Cache { Cache(pipeline: self) }
 
-    /// Nuke's access to the caches. It heeds a request's options. What needs a data cache waits for it.
+    /// Nuke's access to the caches. The options of a request apply. Methods that need a data cache are `async`.
     ///
-    /// Names of `file:` images have the size and the time of modification of the file in them. What is `async` looks at
-    /// the file. What is not must not touch a disk: it has the file as this pipeline saw it last, and finds nothing of a
-    /// file that it has not seen, or not among the last 65,536.
+    /// Cache keys of `file:` images contain the file's size and modification time. `async` methods read them from the
+    /// file. Synchronous methods must not access a disk: they use the values that this pipeline read last, and find
+    /// nothing for a file that is not among the last 65,536 it has read.
     public struct Cache: Sendable {
-        /// Which of them.
+        /// Selection of caches.
         public struct Caches: OptionSet, Sendable {
             public let rawValue: Int
 
@@ -25,7 +25,7 @@ extension ImagePipeline {
 
         // MARK: Memory
 
-        /// A decoded image in memory; a preview where that is all there is yet.
+        /// Decoded image in memory; a preview if nothing more has been decoded yet.
         public subscript(request: ImageRequest) -> ImageContainer? {
             get { pipeline.cachedInMemory(request) }
             nonmutating set {
@@ -42,17 +42,17 @@ extension ImagePipeline {
 
         // MARK: Images
 
-        /// An image of memory, or decoded from what a data cache has of it.
+        /// Image from memory, or decoded from its data cache entry.
         public func cachedImage(for request: ImageRequest, caches: Caches = .all) async -> ImageContainer? {
             let request = await revised(request)
             if caches.contains(.memory), let container = self[request] { return container }
             guard caches.contains(.disk), let data = await cachedData(for: request) else { return nil }
-            // What is kept of a thumbnail is the thumbnail.
+            // The entry of a thumbnail is the thumbnail itself.
             var plain = request
             plain.thumbnail = nil
             let context = ImageDecodingContext(request: plain, data: data, cacheType: .disk)
             guard let decoder = pipeline.decoder(for: context) else { return nil }
-            // One that cannot be decoded is none.
+            // An entry that cannot be decoded counts as missing.
             return try? await pipeline.decode(context, by: decoder)
         }
 
@@ -62,7 +62,7 @@ extension ImagePipeline {
             return caches.contains(.disk) ? await containsData(for: request) : false
         }
 
-        /// Keeps an image; a preview in memory only, and only where the configuration says so.
+        /// Stores an image; a preview in memory only, and only if the configuration allows that.
         public func storeCachedImage(
             _ image: ImageContainer,
             for request: ImageRequest,
@@ -85,7 +85,7 @@ extension ImagePipeline {
             if caches.contains(.disk) { await removeCachedData(for: request) }
         }
 
-        /// Empties the pipeline's own caches. Those of a delegate, and a cluster's, are not its to empty.
+        /// Empties the pipeline's own caches, but not those of a delegate or a cluster.
         public func removeAll(caches: Caches = .all) async {
             if caches.contains(.memory) { pipeline.configuration.imageCache?.removeAll() }
             if caches.contains(.disk) { await pipeline.configuration.dataCache?.removeAll() }
@@ -93,7 +93,7 @@ extension ImagePipeline {
 
         // MARK: Data
 
-        /// The bytes of a request's image. Of one without processors, those of the original.
+        /// Bytes of a request's image; without processors, those of the original.
         public func cachedData(for request: ImageRequest) async -> Data? {
             if request.options.contains(.disableDiskCacheReads) { return nil }
             let request = await revised(request)
@@ -122,13 +122,13 @@ extension ImagePipeline {
             do throws(Error) {
                 return try await pipeline.revised(request)
             } catch {
-                // Gone, say: what is known of it are the names that it had.
+                // The file may have been deleted: use the keys of its last known revision.
                 return pipeline.lastSeen(request)
             }
         }
 
-        /// The request's own name, and where nothing is done to the original the one that it shares with requests of other
-        /// header fields.
+        /// The request's own key and, if the original is unchanged, the key that it shares with requests that have
+        /// other header fields.
         private func keys(_ request: ImageRequest) -> [CacheKey] {
             let shared = request.changesOriginal ? nil : CacheKey.sharedOriginal(of: pipeline.named(request))
             return [pipeline.dataCacheKey(for: request), shared].compactMap { $0 }
@@ -140,8 +140,8 @@ extension ImagePipeline {
             pipeline.imageCacheKey(for: request)
         }
 
-        /// The name of a request's bytes in the data caches, whichever call has stored them: `storeCachedData`, `storeCachedImage`
-        /// or a load. The article Caching says what is stored under its `description`.
+        /// Key of a request's bytes in the data caches, the same for `storeCachedData`, `storeCachedImage` and loads.
+        /// The article Caching describes the data stored under its `description`.
         public func makeDataCacheKey(for request: ImageRequest) -> CacheKey { pipeline.dataCacheKey(for: request) }
     }
 }

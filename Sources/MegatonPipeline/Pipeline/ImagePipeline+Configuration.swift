@@ -2,114 +2,120 @@ public import Foundation
 public import Logging
 
 extension ImagePipeline {
-    /// What a pipeline is made of, and its limits.
+    /// Components and limits of a pipeline.
     public struct Configuration: Sendable {
         // MARK: Dependencies
 
-        /// Fetches `http:` and `https:`.
+        /// Loader for `http:` and `https:` URLs.
         public var dataLoader: any DataLoading
-        /// When which origin may be asked; always by default.
+        /// Host limits: decides when an origin may be asked; always by default.
         public var originGate: any OriginGating = OpenGate()
-        /// Who makes what, and where those who share the work keep it: a cluster's lock, say. Nil, as by default, is nobody
-        /// but the pipeline itself.
+        /// Single-flight coordination between processes, such as a cluster's lock, with the cache in which they share
+        /// results. Nil, the default, coordinates within this pipeline only.
         public var flights: (any FlightCoordinating)? {
             didSet { coordinate() }
         }
-        /// Where bytes are kept: memory, a disk, layers of them. Nil keeps none.
+        /// Cache of bytes: memory, a disk, or layers of them. Nil stores none.
         ///
-        /// With `flights` it stands before their shared cache, whichever is set first: see ``LayeredFlights``.
+        /// With `flights`, it is a near cache in front of their shared cache, whichever is set first: see
+        /// ``LayeredFlights``.
         public var dataCache: (any DataCaching)? {
             didSet { coordinate() }
         }
-        /// Where there are `flights` too: how long what `dataCache` has is served before their shared cache is asked again.
-        /// What is no longer fresh never is, nor what others tell that they have deleted.
+        /// Time to live of entries in `dataCache` before the shared cache of `flights` is asked again; without
+        /// `flights` it has no effect. Entries past their lifetime, and entries that another process is known to have
+        /// deleted, are never served unasked.
         public var dataCacheTrust: Duration = .seconds(60) {
             didSet { coordinate() }
         }
-        /// What `flights` and `dataCache` are together.
+        /// Combination of `flights` and `dataCache`.
         private(set) var coordinator: any FlightCoordinating = LocalFlights()
-        /// Where the beginnings of interrupted downloads are kept: where another worker finds them, if it is shared. `dataCache`
-        /// if it is not set; nowhere if that is not set either.
+        /// Cache for the beginnings of interrupted downloads. If it is shared, another worker can resume them.
+        /// `dataCache` by default; without either, none are stored.
         public var resumableDataCache: (any DataCaching)? {
             didSet { coordinate() }
         }
-        /// Which local files may be read; none by default.
+        /// Local files that may be read; none by default.
         public var fileAccess = FileAccess(roots: [])
         public var logger = Logger(label: "megaton.pipeline")
-        /// Told what the refreshing of stale renditions of a source has cost: it happens behind the answers, so that no
-        /// request's metrics have it.
+        /// Called with the cost of each background revalidation of a source, which no request's metrics include.
         public var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
 
-        /// How many requests a second each host is sent; no limit by default. A cluster's hosts are its gate's part.
+        /// Requests per second to each host; unlimited by default. In a cluster, `originGate` limits hosts.
         public var rateLimiter: RateLimiter?
-        /// Decoded images, of this pipeline alone unless it is shared; nil, as by default, keeps none: renditions need none.
+        /// Cache of decoded images, used by this pipeline alone unless it is shared. Nil, the default, stores none:
+        /// renditions do not need it.
         public var imageCache: (any ImageCaching)?
-        /// Which decoder takes which bytes; nil takes none. A registry's, with the limits and types of this configuration, if
-        /// it is not set.
+        /// Selects the decoder for given bytes; returns nil if none accepts them. By default a registry with the limits
+        /// and types of this configuration.
         public var makeImageDecoder: (@Sendable (ImageDecodingContext) -> (any ImageDecoding)?)?
-        /// What all decoding and rendering together may take at a time; the process's by default.
+        /// Memory that all decoding and rendering may use at a time; the budget of the process by default.
         public var memoryBudget = MemoryBudget.process
-        /// Which encoder makes the bytes of an image that is to be kept: JPEG or, with alpha, PNG.
+        /// Selects the encoder for an image that is stored in a data cache; by default JPEG or, with alpha, PNG.
         public var makeImageEncoder: @Sendable (ImageEncodingContext) -> any ImageEncoding = { _ in
             ImageEncoders.Default()
         }
 
         // MARK: Options
 
-        /// Which URLs may be fetched.
+        /// Rules for URLs that may be fetched.
         public var urlPolicy = URLPolicy()
         public var renderLimits = RenderLimits()
-        /// What is decoded, by its content.
+        /// Formats that are decoded, recognized by content.
         public var types = AssetType.supported
-        /// Bytes of a source.
+        /// Maximum size of a source in bytes.
         public var maximumDataSize = 64 * 1024 * 1024
-        /// Bytes: larger bodies of downloads, and larger local files, are in temporary files without a name until they are
-        /// rendered, and no longer in this process's memory. 4 MiB by default.
+        /// Maximum size in bytes of a body in memory, 4 MiB by default. Larger downloads and local files are in unnamed
+        /// temporary files until they are rendered.
         public var maximumBodyInMemory = 4 * 1024 * 1024
-        /// The directory of these files: `TMPDIR` if it is not set, else `/var/tmp` or `/tmp`. Where no file can be made
-        /// there, bodies are held in memory, and the log says so once.
+        /// Directory of these files; by default `TMPDIR`, else `/var/tmp` or `/tmp`. If no file can be created there,
+        /// bodies are held in memory, which is logged once.
         public var temporaryDirectory: URL?
-        /// Sources fetched at a time.
+        /// Maximum number of sources fetched at a time.
         public var fetchConcurrency = 32
-        /// Sources rendered at a time: threads. The number of processors by default.
+        /// Maximum number of sources rendered at a time, and number of render threads. The number of processors by
+        /// default.
         public var renderConcurrency = max(1, ProcessInfo.processInfo.activeProcessorCount)
-        /// What makes renditions. Images are decoded by libvips.
+        /// Engine that makes renditions. Image tasks decode with libvips in any case.
         public var renderEngine = RenderEngineChoice.auto
-        /// Sources whose stale renditions are refreshed behind the answers at a time; what is beyond that is left to the
-        /// next one who asks.
+        /// Maximum number of background tasks, which revalidate stale entries and store images after the response was
+        /// returned. Work beyond that is dropped and left to a later request.
         public var refreshConcurrency = 16
-        /// Whether what several want at the same time is done once.
+        /// Whether concurrent requests for the same work share it.
         public var isTaskCoalescingEnabled = true
-        /// Whether interrupted downloads go on where they were cut off (RFC 9110 section 14), where the origin says that it can.
+        /// Whether interrupted downloads are resumed (RFC 9110 section 14), if the origin supports it.
         public var isResumableDataEnabled = true {
             didSet { coordinate() }
         }
-        /// How often the beginning of a download that takes long is kept while it comes, in case that the process is killed.
+        /// Interval at which the beginning of a long download is stored while it is under way, in case the process is
+        /// killed.
         public var resumableDataInterval: Duration = .seconds(5)
-        /// Whether tasks are sent previews while a download is under way. Off, as on a server hardly anybody looks on.
+        /// Whether tasks receive previews during a download. Off by default, as a server rarely displays them.
         public var isProgressiveDecodingEnabled = false
-        /// From one preview of a download to the next, at the least.
+        /// Minimum time between two previews of a download.
         public var progressiveDecodingInterval: Duration = .milliseconds(500)
-        /// Whether the last preview is in memory until the picture takes its place. No data cache ever has one.
+        /// Whether the last preview is in memory until the image replaces it. Data caches never store previews.
         public var isStoringPreviewsInMemoryCache = true
-        /// Which results are kept.
+        /// Results that are stored in the data caches.
         public var dataCachePolicy = DataCachePolicy.storeAll {
             didSet { coordinate() }
         }
-        /// How long a request waits for what somebody else is making.
+        /// Maximum time that a request waits for another request's work.
         public var waitBudget: Duration = .seconds(30)
-        /// How long a rendition made from a local file is kept; those of fetched sources follow the origin's headers.
+        /// Lifetime of cache entries that have no header fields of an origin: of local files, `data:` URLs, closures,
+        /// and images stored directly. Results of fetched sources follow the origin's header fields.
         public var localLifetime: Duration = .seconds(30 * 24 * 3600)
 
-        /// How long a response is fresh that names no lifetime and has no `Last-Modified`. With one it is fresh for a tenth
-        /// of the time since then, and for at most seven times as long as this (RFC 9111 section 4.2.2). After that its
-        /// validator is used. Zero asks the origin each time. That is decided when a response is stored or confirmed: an
-        /// entry of before stays fresh for as long as it was given then.
+        /// Lifetime of a response that states none and has no `Last-Modified`. With `Last-Modified`, it is fresh for a
+        /// tenth of the time since then, at most seven times this value (RFC 9111 section 4.2.2). Afterwards it is
+        /// revalidated. Zero asks the origin each time.
+        ///
+        /// The lifetime is decided when a response is stored or confirmed: a change does not affect existing entries.
         public var heuristicLifetime: Duration = .seconds(HTTPFreshness.defaultLifetime)
 
         public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
 
-        /// Whether the beginnings of interrupted downloads are in `dataCache`.
+        /// Whether the beginnings of interrupted downloads are stored in `dataCache`.
         private var keepsPartialsInDataCache: Bool {
             isResumableDataEnabled && dataCachePolicy != .storeNothing && resumableDataCache == nil
         }
@@ -124,15 +130,15 @@ extension ImagePipeline {
         }
     }
 
-    /// What is kept in the data caches: Nuke's four policies, and nothing. Originals of `file:` and `data:` sources never
-    /// are.
+    /// Results that are stored in the data caches: Nuke's four policies, and none. Originals of `file:` and `data:`
+    /// sources are never stored.
     public enum DataCachePolicy: String, Sendable, CaseIterable {
-        /// What was asked for: what is made of an original, or the original where nothing is.
+        /// The requested result: the processed image, or the original if it is unchanged.
         case automatic
         case storeOriginalData = "original"
-        /// What is made of originals only.
+        /// Images made from originals only.
         case storeEncodedImages = "encoded"
-        /// Originals and what is made of them, so that a later request for another size finds the original.
+        /// Originals and the images made from them, so that a later request for another size finds the original.
         case storeAll = "all"
         case storeNothing = "none"
 

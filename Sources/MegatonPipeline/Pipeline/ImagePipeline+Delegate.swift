@@ -3,31 +3,35 @@ public import FoundationNetworking
 internal import Logging
 
 extension ImagePipeline {
-    /// What may differ from request to request, and who is told of tasks: Nuke's delegate. Everything has a default.
+    /// Per-request configuration and task events of a pipeline: Nuke's delegate. Every method has a default.
     ///
-    /// Its methods are called on any thread, for several requests at a time, and must not block.
+    /// Methods are called on any thread, for several requests at a time, and must not block.
     public protocol Delegate: AnyObject, Sendable {
         // MARK: Configuration
 
         func imageDecoder(for context: ImageDecodingContext, pipeline: ImagePipeline) -> (any ImageDecoding)?
         func imageEncoder(for context: ImageEncodingContext, pipeline: ImagePipeline) -> any ImageEncoding
         func dataLoader(for request: ImageRequest, pipeline: ImagePipeline) -> any DataLoading
-        /// What is shown of a picture before all of it has come. Asked with what has come so far, and while it says
-        /// `.disabled` again when that has doubled.
+        /// Preview policy for an image whose download is under way. Called with the bytes received so far; after
+        /// `.disabled`, called again when their number has doubled.
         func previewPolicy(for context: ImageDecodingContext, pipeline: ImagePipeline) -> PreviewPolicy
-        /// Nil keeps no decoded picture of this request.
+        /// Memory cache for the request's decoded image; nil stores none.
         func imageCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any ImageCaching)?
-        /// Where the bytes of this request are kept, and looked for; nil keeps none. `pipeline.usualDataCache` by default.
+        /// Cache for the request's bytes, for lookup and storage; nil stores none. `pipeline.usualDataCache` by
+        /// default.
         ///
-        /// The answer also takes the place of the configuration's `flights`, a cluster's with its lock too: what is kept
-        /// here is made for each process by itself. Who shares the work of another request shares its cache.
+        /// Any other cache also replaces the configuration's `flights`, including a cluster's lock: each process then
+        /// makes the results on its own. Requests that are coalesced share one cache.
         func dataCache(for request: ImageRequest, pipeline: ImagePipeline) -> (any DataCaching)?
 
         // MARK: Loading
 
-        /// The last look at a request before the loader has it: the place for a token, which is in no key. Conditions of
-        /// a revalidation are in it. It holds one of the places for fetches, is called once for all who want the same at
-        /// the same time, and not for closures and for what is local. What it throws is `.dataLoadingFailed`.
+        /// Last change to a request before the loader sends it, e.g. to add a token, which is not part of any cache
+        /// key.
+        ///
+        /// The request already has the conditions of a revalidation. The call occupies a fetch slot. It is made once
+        /// for all requests that share the download, and not for closures and local sources. An error that it throws is
+        /// reported as `.dataLoadingFailed`.
         func willLoadData(
             for request: ImageRequest,
             urlRequest: URLRequest,
@@ -36,23 +40,26 @@ extension ImagePipeline {
 
         // MARK: Caching
 
-        /// The name in memory and in the data caches; nil for the pipeline's own. Of a request without processors and
-        /// thumbnail it names the original too, in the place of its `imageID`: requests of one name, method, credential
-        /// scope and header fields are one download.
-        func cacheKey(for request: ImageRequest, pipeline: ImagePipeline) -> String?
-        /// What is kept in the data caches in the place of these bytes; nil keeps nothing. Asked once for what has come or
-        /// was encoded, not for renditions, nor again where an origin confirms what is kept. Whoever waits for the same
-        /// bytes elsewhere goes on waiting meanwhile: after `waitBudget` nothing is kept.
+        /// Cache key for memory and data caches; nil for the pipeline's own.
         ///
-        /// - Parameter image: of which the bytes were encoded; nil for an original.
+        /// For a request without processors and thumbnail the key also identifies the original, in place of `imageID`:
+        /// requests with the same key, method, credential scope and header fields share one download.
+        func cacheKey(for request: ImageRequest, pipeline: ImagePipeline) -> String?
+        /// Bytes to store in the data caches in place of `data`; nil stores nothing.
+        ///
+        /// Called once for bytes that were fetched or encoded. Not called for renditions, nor when an origin confirms a
+        /// stored entry. Requests elsewhere that wait for the same bytes wait for this call too: after `waitBudget`
+        /// nothing is stored.
+        ///
+        /// - Parameter image: image that was encoded into the bytes; nil for an original.
         func willCache(
             data: Data,
             image: ImageContainer?,
             for request: ImageRequest,
             pipeline: ImagePipeline
         ) async -> Data?
-        /// Nuke 12's form of the method above, whose default passes the question on to this one. A delegate has one of the
-        /// two. Only the first answer counts.
+        /// Nuke 12's form of the method above, whose default calls this one. Implement one of the two. Only the first
+        /// call of `completion` counts.
         func willCache(
             data: Data,
             image: ImageContainer?,
@@ -65,27 +72,27 @@ extension ImagePipeline {
 
         /// Whether ``decompress(response:request:pipeline:)`` is called; true by default.
         func shouldDecompress(response: ImageResponse, for request: ImageRequest, pipeline: ImagePipeline) -> Bool
-        /// The last say about an image that was decoded, before it is processed, stored or returned: on a render thread,
-        /// not for previews and renditions. Pixels are in memory by then, so that the default returns the response as it
-        /// is. Of the result only the container counts.
+        /// Last change to a decoded image before it is processed, stored or returned. Called on a render thread, and
+        /// not for previews and renditions. The pixels are in memory by then, so the default returns the response
+        /// unchanged. Only the container of the result is used.
         func decompress(response: ImageResponse, request: ImageRequest, pipeline: ImagePipeline) -> ImageResponse
 
         // MARK: Events
 
-        /// Called before the task is handed out, by whoever asked for it.
+        /// Called before the task is returned, on the thread that requested it.
         func imageTaskCreated(_ task: ImageTask, pipeline: ImagePipeline)
-        /// All events, in their order.
+        /// Called with all events of a task, in order.
         func imageTask(_ task: ImageTask, didReceiveEvent event: ImageTask.Event, pipeline: ImagePipeline)
     }
 }
 
 extension ImagePipeline {
-    /// Looks at what a request asks for, with what the delegate has to say about loading it.
+    /// Resolves the source of a request, with the delegate's hooks for loading it.
     func source(of request: ImageRequest) async throws(Error) -> Source {
         var source = try await originals.source(of: request)
         guard let delegate else { return source }
         source.flights = flights(for: request)
-        // Weak, as a refresh behind an answer holds its source and must not hold the pipeline.
+        // Weak: a background revalidation retains its source and must not retain the pipeline.
         source.hooks = LoadHooks(
             dataLoader: { [weak self, configuration] in
                 self.map { delegate.dataLoader(for: request, pipeline: $0) } ?? configuration.dataLoader
@@ -95,7 +102,7 @@ extension ImagePipeline {
                 return try await delegate.willLoadData(for: request, urlRequest: urlRequest, pipeline: self)
             },
             willCache: { [weak self] data in
-                // A pipeline that is gone has nobody to say what may be kept.
+                // Without the pipeline, the delegate cannot decide: nothing is stored.
                 guard let self else { return nil }
                 return await willCache(data, nil, request, delegate)
             }
@@ -105,7 +112,7 @@ extension ImagePipeline {
 }
 
 extension ImagePipeline {
-    /// An image that was decoded, as the delegate wants it to be.
+    /// The decoded response after the delegate's `decompress`.
     func decompressed(_ response: ImageResponse) async throws(Error) -> ImageResponse {
         guard let delegate else { return response }
         let request = response.request
@@ -122,7 +129,8 @@ extension ImagePipeline {
         }
     }
 
-    /// What a delegate lets be kept; nothing where it takes longer than those who want the same would wait.
+    /// Bytes that the delegate allows to be stored; nil if it takes longer than `waitBudget`, the limit for requests
+    /// that wait for the same bytes.
     func willCache(
         _ data: Data,
         _ image: ImageContainer?,
@@ -143,11 +151,11 @@ extension ImagePipeline {
 }
 
 extension ImagePipeline {
-    /// For a delegate's `dataCache(for:pipeline:)`: whatever the configuration has, its `flights` included. Only a name,
-    /// which keeps nothing by itself.
+    /// Value for a delegate's `dataCache(for:pipeline:)` that selects the caches of the configuration, including its
+    /// `flights`. A placeholder that stores nothing itself.
     public var usualDataCache: any DataCaching { UsualDataCache() }
 
-    /// Where a request's bytes are kept, and who makes them.
+    /// Coordinator of a request's flights, with the cache of its bytes.
     func flights(for request: ImageRequest) -> any FlightCoordinating {
         guard let delegate else { return configuration.coordinator }
         let cache = delegate.dataCache(for: request, pipeline: self)

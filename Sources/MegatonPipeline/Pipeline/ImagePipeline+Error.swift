@@ -1,19 +1,20 @@
 package import Foundation
 
 extension ImagePipeline {
-    /// Why an image could not be had. Crosses processes, hence a struct with a code.
+    /// A failed request. A struct with a code, as errors are sent between processes.
     public struct Error: Swift.Error, Sendable, Hashable, Codable, CustomStringConvertible {
-        /// A stable name, fit for tables and metric labels.
+        /// Stable name of the failure, suited for tables and metric labels.
         public var code: Code
-        /// What happened, to what, and what can be done. At most ``maximumMessage`` characters, and of URLs neither a
-        /// user or a password nor a query, also where a loader or a closure of somebody else has put them there.
+        /// Description of the failure: what happened, to which source, and what can be done. At most ``maximumMessage``
+        /// characters. User, password and query are removed from URLs, also in texts of custom loaders and closures.
         public var message: String {
             didSet { message = Self.presentable(message) }
         }
         /// Whether the same request may succeed later.
         public var isRetryable: Bool
-        /// Seconds before which a retry is of no use (Retry-After, or a remembered failure). As the next two, not negative
-        /// and a century at the most, whatever it is set to; not a number is nil.
+        /// Seconds before which a retry is pointless (Retry-After, or a remembered failure).
+        ///
+        /// Like the next two, clamped to 0 through 100 years; not a number becomes nil.
         public var retryAfter: Double? {
             didSet { retryAfter = Self.bounded(retryAfter) }
         }
@@ -27,21 +28,21 @@ extension ImagePipeline {
         }
         /// Limits that the origin's answer sets on remembering the failure; nil if it sets none.
         public var reuse: Reuse?
-        /// What was allowed as it was met; nil if that does not matter, or is not known.
+        /// Limits in force when the request failed; nil if they do not matter or are not known.
         package var allowance: Allowance?
-        /// The origin's status, where there was one.
+        /// HTTP status of the origin's response; nil if there was none.
         public var status: Int?
-        /// What was asked for, without user, password and query, which may hold secrets. Nil of what has no URL.
+        /// URL of the request, without user, password and query, which may hold secrets; nil if there is none.
         public var url: String?
-        /// Where it went wrong; nil where that was between the stages, as in a wait for somebody else's work.
+        /// Stage that failed; nil for failures between stages, e.g. in a wait for another request's work.
         public var stage: Stage?
-        /// The media type that the origin gave, now or when the bytes went to a cache.
+        /// Media type that the origin declared, in this response or in the one that was cached.
         public var contentType: String?
-        /// The first bytes of what came, as text without queries or as hex: of bytes that are no good, of error pages, and
-        /// of bodies that broke off.
+        /// First bytes of the response, as text without queries or as hex: of corrupt images, of error pages, and of
+        /// truncated bodies.
         public var excerpt: String?
-        /// The error of a loader, closure, decoder, processor or encoder of one's own that led to this one. It does not
-        /// cross processes: it is not encoded.
+        /// Error of a custom loader, closure, decoder, processor or encoder that caused this one. It is not encoded, so
+        /// it does not cross processes.
         public var underlying: (any Swift.Error)?
 
         public init(
@@ -67,21 +68,21 @@ extension ImagePipeline {
 
         public func hash(into hasher: inout Hasher) { hasher.combine(code) }
 
-        /// Characters of a message: an origin may have a say in it (its header fields, a place that it redirects to).
+        /// Maximum length of a message in characters. An origin can contribute to it (header fields, redirect targets).
         public static let maximumMessage = 4096
 
         private static func presentable(_ message: String) -> String {
-            // In this order: half a URL would not be known as one.
+            // Redact before truncating: half a URL would not be recognized.
             String(Redaction.text(message).prefix(maximumMessage))
         }
 
-        /// Seconds that JSON can hold and a `Duration` can count, also if a loader of somebody else says infinity: who cannot
-        /// encode an error cannot end its flight.
+        /// Clamps seconds to values that JSON can encode and a `Duration` can represent. A custom loader may report
+        /// infinity, and a process that cannot encode an error cannot end its flight.
         static func bounded(_ seconds: Double?) -> Double? {
             seconds.flatMap { $0.isNaN ? nil : min(max(0, $0), 100 * 365 * 24 * 3600) }
         }
 
-        /// A URL for ``url``.
+        /// Formats a URL for ``url``.
         package static func withoutQuery(_ url: URL) -> String { String(url.redacted.prefix { $0 != "?" }) }
 
         public var description: String { "\(code.rawValue): \(message)" }
@@ -103,69 +104,69 @@ extension ImagePipeline {
 
         /// The classes of failure.
         public enum Code: String, Sendable, Codable, CaseIterable {
-            /// The URL is none, or of a scheme that is not allowed.
+            /// The URL is malformed, or its scheme is not allowed.
             case invalidURL = "invalid_url"
             /// A rule forbids the address, port, host or path.
             case forbidden = "forbidden"
-            /// A credential is asked for by a name that is not known here, or is not for the URL.
+            /// The named credential is not configured in this process, or is not valid for the URL.
             case credentialMissing = "no_credential"
             /// 404 or 410, or no such file.
             case notFound = "not_found"
             /// 401 or 403, or no permission to read.
             case accessDenied = "access_denied"
-            /// Another answer that is no success.
+            /// Any other unsuccessful HTTP status.
             case httpStatus = "http_status"
-            /// The name has no address, or nobody answers there.
+            /// The host name has no address, or no server accepts the connection.
             case unreachable = "unreachable"
             case tls = "tls"
-            /// No answer within the whole time.
+            /// No complete response within the timeout.
             case timedOut = "timed_out"
             case connectTimedOut = "connect_timed_out"
-            /// Fewer bytes a second than must come.
+            /// The transfer was slower than the required bytes per second.
             case tooSlow = "too_slow"
-            /// Fewer or more bytes than announced, or a connection that broke.
+            /// Fewer or more bytes than announced, or a broken connection.
             case incompleteBody = "incomplete_body"
-            /// The answer is not HTTP: a garbled status line, a header line without an end.
+            /// The response is not HTTP: a garbled status line, a header line without an end.
             case badResponse = "bad_response"
             case tooManyRedirects = "too_many_redirects"
             case dataIsEmpty = "empty"
             case dataTooLarge = "too_large"
-            /// Of an answer, or of a picture.
+            /// Too large a header, of a response or of an image.
             case headerTooLarge = "header_too_large"
-            /// A loader failed in a way of its own.
+            /// A loader failed with an error of its own.
             case dataLoadingFailed = "loading_failed"
-            /// The request may not ask an origin, and no cache has it.
+            /// The request must not ask an origin, and no cache has the image.
             case dataMissingInCache = "not_in_cache"
-            /// The bytes are of no kind that is switched on.
+            /// The format of the bytes is not enabled.
             case unsupportedFormat = "unsupported_format"
             /// The decoder refused the bytes.
             case corruptImage = "corrupt_image"
-            /// Over the limit on pixels: told from the header, nothing was decoded. So are the next three.
+            /// More pixels than the limit. Detected in the header before anything is decoded, as are the next three.
             case imageTooLarge = "image_too_large"
             case sideTooLong = "side_too_long"
             case tooManyBands = "too_many_bands"
             case tooManyFrames = "too_many_frames"
-            /// What was asked for is over the limit, or became so on the way.
+            /// The requested output exceeds a limit, or grew beyond it during processing.
             case outputTooLarge = "output_too_large"
-            /// More memory than a process may use for one picture.
+            /// The image needs more memory than the process may use for one image.
             case tooCostly = "too_costly"
             case renderTimedOut = "render_timed_out"
             case renderFailed = "render_failed"
-            /// No decoder wants the bytes.
+            /// No decoder accepts the bytes.
             case decoderNotRegistered = "decoder_not_registered"
             case processingFailed = "processing_failed"
             case encodingFailed = "encoding_failed"
-            /// The pipeline has been ended.
+            /// The pipeline was invalidated.
             case pipelineInvalidated = "pipeline_invalidated"
             /// The result could not be written.
             case outputFailed = "output_failed"
-            /// A file is in the result's place that it must not replace.
+            /// A file exists at the output path and must not be replaced.
             case outputExists = "output_exists"
             /// The disk, or the quota on it, has no room for the result.
             case diskFull = "disk_full"
-            /// The host must not be asked now: its limits are used up, or it wanted to be left alone.
+            /// The host must not be asked now: its limits are used up, or it asked for a delay.
             case throttled = "throttled"
-            /// The wait for somebody else's work took too long.
+            /// The wait for another request's work took too long.
             case waitTimedOut = "wait_timed_out"
             case cancelled = "cancelled"
 
@@ -182,8 +183,8 @@ extension ImagePipeline {
 }
 
 extension ImagePipeline.Error: CustomReflectable {
-    /// Of `underlying` only the type: what a loader or closure has thrown may hold a URL with its query, and a dump of this
-    /// error is to have no secrets.
+    /// Shows only the type of `underlying`: the error of a loader or closure may contain a URL with its query, and a
+    /// dump of this error must not reveal secrets.
     public var customMirror: Mirror {
         Mirror(
             self,
@@ -203,15 +204,16 @@ extension ImagePipeline.Error {
     public static let dataMissingInCache = Self(.dataMissingInCache, "The image is in no cache.")
     public static let dataIsEmpty = Self(.dataIsEmpty, "There were no bytes.")
     public static let pipelineInvalidated = Self(.pipelineInvalidated, "The pipeline has been ended.")
-    /// Of a request without a URL.
+    /// The request has no URL.
     public static let imageRequestMissing = Self(.invalidURL, "The request has no URL to load bytes from.")
     public static let dataDownloadExceededMaximumSize = Self(.dataTooLarge, "The body is larger than the limit.")
 }
 
 extension ImagePipeline.Error {
-    /// Whether the origin could not be reached or is broken: a cache may then serve what is stale, where the origin allows
-    /// that. RFC 5861 section 4 names 500, 502, 503 and 504; a cache that gets no answer would itself say 502 or 504, and
-    /// what is near an origin has more numbers for the same.
+    /// Whether the origin is unreachable or broken. A cache may then serve a stale entry if the origin allows it.
+    ///
+    /// RFC 5861 section 4 names 500, 502, 503 and 504. A cache that receives no response would itself report 502 or
+    /// 504, and proxies near an origin have further 5xx statuses for the same.
     public var isOriginFailure: Bool {
         switch code {
         case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .badResponse: true
@@ -220,7 +222,7 @@ extension ImagePipeline.Error {
         }
     }
 
-    /// Whether this is the origin's last word on the source, so that what was kept of an earlier answer no longer holds
+    /// Whether this is the origin's definitive answer about the source, which invalidates an earlier cached response
     /// (RFC 9111 section 4.3.3).
     public var supersedesEntry: Bool {
         switch code {
@@ -228,7 +230,7 @@ extension ImagePipeline.Error {
             .imageTooLarge, .sideTooLong, .tooManyBands, .tooManyFrames:
             true
         case .httpStatus: !isRetryable
-        // Of a picture. Too many header fields of one answer say nothing of the source.
+        // True for an image's header. Too large a header of one response says nothing about the source.
         case .headerTooLarge: stage != .load
         default: false
         }

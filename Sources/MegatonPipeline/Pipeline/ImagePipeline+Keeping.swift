@@ -1,15 +1,15 @@
 internal import Foundation
 internal import Logging
 
-// What a finished image leaves in the caches: its pixels in memory, and, by the policy, its bytes in a data cache.
+// Storage of finished images: pixels in memory and, depending on the policy, encoded bytes in a data cache.
 extension ImagePipeline {
-    /// What is in memory for a request, if it may be used.
+    /// Image in memory for a request, if the request may read it.
     func cachedInMemory(_ request: ImageRequest) -> ImageContainer? {
         if request.options.contains(.disableMemoryCacheReads) { return nil }
         return imageCache(for: request)?[imageCacheKey(for: request)]
     }
 
-    /// What is in memory and good enough for a request that is being loaded: its directives count too.
+    /// Image in memory that also satisfies the cache directives of a request.
     func answerInMemory(_ request: ImageRequest) -> ImageContainer? {
         guard let container = cachedInMemory(request) else { return nil }
         return request.cachePolicy.isContent(with: container, at: Date()) ? container : nil
@@ -24,8 +24,8 @@ extension ImagePipeline {
             ?? ImageCacheKey(request: named(lastSeen(request)))
     }
 
-    /// The name of an image's bytes in the data caches: the original's if nothing is done to it, so that bytes and images
-    /// of a request have one name, as in Nuke.
+    /// Key of an image's bytes in the data caches: the original's key if that is unchanged, so that bytes and images of
+    /// a request have one key, as in Nuke.
     func dataCacheKey(for request: ImageRequest) -> CacheKey {
         if request.changesOriginal, let key = delegate?.cacheKey(for: request, pipeline: self) {
             return CacheKey(.image, [key])
@@ -33,10 +33,10 @@ extension ImagePipeline {
         return .image(of: named(lastSeen(request)))
     }
 
-    /// Keeps an image that somebody asked for, once for all who have the same one; what was only a step on the way is
-    /// not kept.
+    /// Stores a requested image, once for all tasks with the same one. Intermediate results are not stored.
     ///
-    /// - Parameter metrics: of the one who asked; told what is not kept for want of a place.
+    /// - Parameter metrics: of the requesting task; counts images that were not stored because of too many background
+    ///   tasks.
     func keep(_ response: ImageResponse, _ metrics: PipelineMetrics) {
         let request = response.request
         guard let keeper = response.keeper, keeper.isFirst() else { return }
@@ -46,8 +46,8 @@ extension ImagePipeline {
         if keepsEncoded(response) { encode(response, metrics) }
     }
 
-    /// Nuke's table. What a data cache had is not encoded once more, nor is what is made of an encoded image: each time
-    /// would cost quality. What is made of a kept original is kept (Nuke makes it anew each time).
+    /// Nuke's table. Images from a data cache, and images made from encoded ones, are not encoded again, as that would
+    /// cost quality each time. Images made from a stored original are stored, while Nuke makes them again each time.
     private func keepsEncoded(_ response: ImageResponse) -> Bool {
         let request = response.request
         guard !response.isPreview, !request.options.contains(.disableDiskCacheWrites), request.cachePolicy.mayKeep
@@ -62,7 +62,7 @@ extension ImagePipeline {
         }
     }
 
-    /// Behind the answer, and only so many at a time.
+    /// Encodes and stores an image in the background, within the limit on background tasks.
     private func encode(_ response: ImageResponse, _ metrics: PipelineMetrics) {
         let key = dataCacheKey(for: response.request)
         let start = refreshes.start([key]) { [self] _ in
@@ -80,10 +80,10 @@ extension ImagePipeline {
         return delegate.imageEncoder(for: context, pipeline: self)
     }
 
-    /// An image's bytes, made on a render thread.
+    /// Encodes an image on a render thread.
     ///
-    /// - Throws: what the encoder throws, as `.encodingFailed` where it is no error of the pipeline; also where it gives
-    ///   nothing.
+    /// - Throws: the encoder's error, as `.encodingFailed` unless it is one of the pipeline; `.encodingFailed` too if
+    ///   the encoder returns no bytes.
     private func encode(_ container: ImageContainer, _ context: ImageEncodingContext) async throws(Error) -> Data {
         let (request, encoder) = (context.request, encoder(for: context))
         do throws(Error) {

@@ -1,25 +1,25 @@
 internal import Foundation
 internal import Logging
 
-// How an image comes about:
+// How an image is loaded:
 //
-//   memory ─ all data caches in one look: the image, or what its first processors have made ─ the original
-//                                                              │                                  │ decode
-//                                                              └──── the next processor ◄─────────┘
+//   memory cache ─ one lookup in the data caches: the image, or an intermediate result ─ the original
+//                                                                        │                   │ decode
+//                                                                        └─ next processor ◄─┘
 //
-// Each step is work of its own in the graph, so that requests which share a step do it once.
+// Each step is a work item of its own in the task graph, so that requests with common steps run these once.
 extension ImagePipeline {
     typealias LoadContext = WorkContext<ImageResponse>
 
     // MARK: - Tasks
 
-    /// Does a task's work, and keeps what it brings.
+    /// Loads the image of a task and stores the result in the caches.
     func load(_ task: ImageTask) {
         let request = named(task.request)
         let metrics = task.recorder
         let key = OriginalLoadKey(request)
         let claims = [
-            // By `automatic` the original is kept where somebody wants nothing but that.
+            // With the policy `automatic`, one task that wants the unprocessed original is enough to have it stored.
             originals.demand.claim(key, if: configuration.dataCachePolicy.keepsOriginal(of: request)),
             originals.previews.claim(key, if: configuration.isProgressiveDecodingEnabled),
         ]
@@ -57,14 +57,15 @@ extension ImagePipeline {
         )
     }
 
-    /// - Parameter found: what the data caches had of this image and of what comes before it; nil if nobody has looked.
+    /// - Parameter found: cache entries of the image and its intermediate results; nil if they were not looked up yet.
     private func job(
         for request: ImageRequest,
         _ found: CacheLook?,
         _ metrics: TaskRecorder
     ) -> WorkJob<ImageResponse> {
         .starting { [self] context in
-            // What it is called is known once somebody has looked at the file, which a plain call must not do.
+            // The key of a file contains its revision. Reading that blocks, which must not happen in this synchronous
+            // call.
             let isLookedAt = found != nil || !request.isFile
             if isLookedAt, let response = inMemory(request, context) { return context.finish(response) }
             context.run { [self] context throws(Error) in
@@ -76,7 +77,7 @@ extension ImagePipeline {
         }
     }
 
-    /// The answer that is in memory; a preview is shown, and is not the answer.
+    /// Returns the image from memory. A preview is sent to the subscribers instead, and nil is returned.
     private func inMemory(_ request: ImageRequest, _ context: LoadContext) -> ImageResponse? {
         guard let container = answerInMemory(request) else { return nil }
         let response = ImageResponse(container: container, request: request, cacheType: .memory)
@@ -100,7 +101,7 @@ extension ImagePipeline {
             var rest = request
             rest.processors.removeLast()
             let gate = PreviewGate<ImageResponse>()
-            defer { gate.end() }  // Where there will be no picture, a preview that is being made is for nobody.
+            defer { gate.end() }  // After a failure, cancels a preview under way.
             let input = try await context.value(
                 of: images,
                 key: ImageLoadKey(rest),
@@ -112,7 +113,7 @@ extension ImagePipeline {
         return try await fetch(request, found, metrics, context)
     }
 
-    /// An image that a data cache had. One whose bytes cannot be decoded is none.
+    /// The image from its data cache entry; nil if there is none, or if its bytes cannot be decoded.
     private func cached(
         _ request: ImageRequest,
         _ found: CacheLook,
@@ -121,15 +122,15 @@ extension ImagePipeline {
     ) async throws(Error) -> ImageResponse? {
         let key = dataCacheKey(for: request)
         guard let entry = found.entries[key], entry.metadata.matches(request: request.sentFields) else { return nil }
-        // The entry is the image itself: it must not be scaled down once more.
+        // The entry is the finished image: a thumbnail must not be scaled down a second time.
         var plain = request
         plain.thumbnail = nil
         return try await decode(entry, key, as: plain, request, metrics, context)
     }
 
-    /// What a data cache had, decoded; nil, and forgotten, where its bytes are no good.
+    /// Decodes a data cache entry. If its bytes cannot be decoded, discards the entry and returns nil.
     ///
-    /// - Parameter decoded: what the bytes are of, and whether they are to be scaled down.
+    /// - Parameter decoded: the request that the bytes belong to; its thumbnail decides whether they are scaled down.
     private func decode(
         _ entry: CachedData,
         _ key: CacheKey,
@@ -186,9 +187,9 @@ extension ImagePipeline {
         ).toKeep()
     }
 
-    /// Does one step on a render thread, within the limits for results and the time.
+    /// Applies a processor on a render thread, within the render limits for size and time.
     ///
-    /// - Parameter cancellation: ends it too, beside the calling task's.
+    /// - Parameter cancellation: cancels the step, as cancellation of the calling task does.
     func apply(
         _ processor: any ImageProcessing,
         to input: ImageResponse,
@@ -232,17 +233,18 @@ extension ImagePipeline {
             return ImageResponse(container: try await container(id, make, metrics), request: request).toKeep()
         }
         let own = CacheKey.original(of: request)
-        // If its bytes were no good, it is forgotten by now.
+        // An entry that could not be decoded has been discarded by now, so the lookup result is outdated.
         let look = found.entries[own] == nil ? found.original : nil
         for case let key? in [own, CacheKey.sharedOriginal(of: request)] {
-            // Without changes the original is the image, and has been tried already.
+            // Without processors and thumbnail the request's own original is the image itself, tried in `cached`
+            // already.
             guard let entry = found.entries[key], request.changesOriginal || key != own,
                 entry.metadata.matches(request: request.sentFields)
             else { continue }
             if let kept = try await decode(entry, key, as: request, request, metrics, context) { return kept }
         }
         let previews = PreviewDecoding()
-        defer { previews.gate.end() }  // As above.
+        defer { previews.gate.end() }  // After a failure, cancels a preview under way.
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
             try await self.original(for: request, metrics.counts, context, look) { [self] partial in
                 preview(of: partial, request, previews, context)
@@ -290,13 +292,14 @@ extension ImagePipeline {
         }
     }
 
-    /// The bytes, from whichever cache or origin has them.
+    /// Loads the bytes of a request from a cache or its origin.
     ///
     /// - Parameters:
-    ///   - context: work that needs them; the tasks behind it say whether they are kept. Progress goes to it.
-    ///   - look: at the caches, a moment ago.
-    ///   - wantsAnswer: as of `OriginalWish`.
-    ///   - onPartial: is told what has come so far, now and then, where some task wants previews.
+    ///   - context: work item that needs the bytes and receives the progress. The tasks behind it decide whether the
+    ///     original is stored; without a context, the request does.
+    ///   - look: result of a recent cache lookup.
+    ///   - wantsAnswer: see `OriginalWish`.
+    ///   - onPartial: called at intervals with the bytes received so far, while a task wants previews.
     func original(
         for request: ImageRequest,
         _ metrics: PipelineMetrics,
@@ -319,27 +322,27 @@ extension ImagePipeline {
 extension ImageRequest {
     var isFile: Bool { url?.scheme?.lowercased() == "file" }
 
-    /// Whether its bytes are at hand: they are never kept as originals.
+    /// Whether the bytes are local (`file:` or `data:`). They are never cached as originals.
     var isLocal: Bool { ["file", "data"].contains(url?.scheme?.lowercased()) }
 
-    /// Whether its image is made of the original, by processors or a thumbnail, and is not the original itself.
+    /// Whether processors or a thumbnail are applied to the original.
     var changesOriginal: Bool { !processors.isEmpty || thumbnail != nil }
 
-    /// Whether it has an original at all: an image that a closure makes has none.
+    /// Whether the request has an original. An image that a closure makes has none.
     var hasBytes: Bool { if case .image = resource { false } else { true } }
 
-    /// Whether a cache may have its original.
+    /// Whether a cache may hold the original.
     var hasOriginal: Bool {
         hasBytes && !isLocal
     }
 }
 
 extension ImageResponse {
-    /// The same for another request that it answers.
+    /// The same response for another request that it answers.
     func `for`(_ request: ImageRequest) -> ImageResponse {
         var response = self
         response.request = request
-        // Of which revision of a file it is, whatever the other one was told.
+        // The revision of the file that was loaded counts, not the one that the other request was given.
         response.request.revision = self.request.revision
         response.request.originalName = request.originalName
         return response

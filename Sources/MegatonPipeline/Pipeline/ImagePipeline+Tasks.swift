@@ -4,10 +4,10 @@ public import FoundationNetworking
 extension ImagePipeline {
     // MARK: - Images
 
-    /// Begins to load an image at once.
+    /// Starts to load an image immediately.
     public func imageTask(with url: URL) -> ImageTask { imageTask(with: ImageRequest(url: url)) }
 
-    /// Begins to load an image at once.
+    /// Starts to load an image immediately.
     public func imageTask(with request: ImageRequest) -> ImageTask {
         let task = tasks.make(request) { [weak self] task, event in
             guard let self else { return }
@@ -21,7 +21,7 @@ extension ImagePipeline {
             task.finish(.failure(error))
             return task
         }
-        // A delegate may have thought better of it.
+        // The delegate may have cancelled the task.
         if task.status.result != nil { return task }
         task.start()
         load(task)
@@ -30,27 +30,27 @@ extension ImagePipeline {
 
     /// Loads an image and waits for it. Cancelling the Swift task cancels the load.
     ///
-    /// - Returns: nothing but pixels, as of a request.
+    /// - Returns: only pixels, as for a request.
     public func image(for url: URL) async throws(Error) -> PlatformImage {
         try await image(for: ImageRequest(url: url))
     }
 
     /// Loads an image and waits for it. Cancelling the Swift task cancels the load.
     ///
-    /// - Returns: nothing but pixels, whatever the original has beside them: they are upright, and in sRGB or grey, as its
-    ///   profile has been applied and is gone like EXIF and all other metadata. ``Rendition/keepMetadata`` and
-    ///   ``Rendition/profile`` keep some of it; `data(for:)` has the bytes as they came.
+    /// - Returns: only pixels: upright, in sRGB or gray. The color profile has been applied and then removed, as have
+    ///   EXIF and all other metadata. ``Rendition/keepMetadata`` and ``Rendition/profile`` keep some of it;
+    ///   `data(for:)` returns the original bytes.
     public func image(for request: ImageRequest) async throws(Error) -> PlatformImage {
         try await imageTask(with: request).image
     }
 
     // MARK: - Data
 
-    /// The bytes of what a request's processors make, if a data cache has them, else the original's. Nothing is decoded.
+    /// Bytes of the processed image if a data cache has them, else those of the original. Nothing is decoded.
     ///
-    /// - Returns: of an original that a cache had, the response is the stored one: with `Age`, and after a revalidation with
-    ///   the status and the header fields that the origin has confirmed. It is nil of what processors made, and of what no
-    ///   origin has answered.
+    /// - Returns: the bytes and the origin's response. For an original from a cache it is the stored response, with
+    ///   `Age` and, after a revalidation, with the status and header fields that the origin confirmed. It is nil for
+    ///   processed images, and for bytes that no origin has sent.
     public func data(for request: ImageRequest) async throws(Error) -> (data: Data, response: URLResponse?) {
         try await whileOpen(for: request) { [self] () async throws(Error) in
             let request = named(try await revised(request))
@@ -78,22 +78,22 @@ extension ImagePipeline {
         throw Error(.pipelineInvalidated, "\(request) came when the pipeline had been ended.").about(request)
     }
 
-    /// Does what a call is for, until its caller is cancelled or the pipeline is ended.
+    /// Runs the body of a call until its caller is cancelled or the pipeline is invalidated.
     ///
-    /// - Throws: what the body throws, which is `.cancelled` in both cases; `.pipelineInvalidated` where the pipeline has
-    ///   been ended before.
+    /// - Throws: the body's error, which is `.cancelled` in both cases; `.pipelineInvalidated` if the pipeline was
+    ///   invalidated before the call.
     func whileOpen<Value: Sendable>(
         for request: ImageRequest,
         _ body: @escaping @Sendable () async throws(Error) -> Value
     ) async throws(Error) -> Value {
         try checkIsOpen(for: request)
-        // Unstructured, as `invalidate` must be able to end it too. Its caller waits for it below, and cancels it with
-        // himself.
+        // Unstructured, so that `invalidate` can cancel it too. The caller waits for it below and passes on its own
+        // cancellation.
         let task = Task { () async -> Result<Value, Error> in
             do throws(Error) { return .success(try await body()) } catch { return .failure(error.about(request)) }
         }
         let number = tasks.addCall { task.cancel() }
-        // Ended since it was looked at.
+        // The pipeline was invalidated after the check.
         if number == nil { task.cancel() }
         defer { if let number { tasks.removeCall(number) } }
         return try await withTaskCancellationHandler {
@@ -103,8 +103,8 @@ extension ImagePipeline {
         }.get()
     }
 
-    /// Cancels all that is under way: image tasks, calls for bytes and renditions, prefetches; each ends with
-    /// `.cancelled`. Whatever is asked for later fails with `.pipelineInvalidated`. Once is enough.
+    /// Cancels all work under way: image tasks, calls for bytes and renditions, prefetches. Each fails with
+    /// `.cancelled`. Later requests fail with `.pipelineInvalidated`. Further calls have no effect.
     public func invalidate() {
         for cancel in tasks.close() { cancel() }
         refreshes.stop()

@@ -1,12 +1,12 @@
-/// Fetches a source once, decodes it once, and makes all renditions that are asked for; what several requests want at
-/// the same time is done once.
+/// Fetches a source once, decodes it once, and makes all requested renditions of it. Concurrent requests for the same
+/// work are coalesced.
 ///
 /// ```
 /// renditions(_:for:) ──► coalesce in the process ──► begin: hit | stale | wait | lead
 ///                                                              │ later      │
 ///                           original ◄── coalesce ── begin ◄───┴────────────┤
 ///                              │ fetch slots                                │
-///                              └──► render slots: one decode ───────────────┴──► finish: keep, wake those who wait
+///                              └──► render slots: one decode ───────────────┴──► finish: store, wake the waiters
 /// ```
 public final class ImagePipeline: Sendable {
     public let configuration: Configuration
@@ -15,20 +15,21 @@ public final class ImagePipeline: Sendable {
     let originals: OriginalLoader
     private let maker: RenditionMaker
     let refreshes: Refreshes
-    /// The steps of images, by what they make.
+    /// Work items for the steps of image loads, by their result.
     let images: WorkPool<ImageLoadKey, ImageResponse>
-    /// What waits for a render thread, in the order of its priority.
+    /// Queue for render threads, ordered by priority.
     let renders: TaskQueue
     let tasks = ImageTasks()
     let makeImageDecoder: @Sendable (ImageDecodingContext) -> (any ImageDecoding)?
     let groups: RenditionGroups
     let fileRevisions = FileRevisions()
 
-    /// Each round either settles a key or waits for somebody; a request that is still not served after so many looks
-    /// is not going to be.
+    /// Maximum number of rounds for a request. Each round settles a key or waits for another flight, so a request that
+    /// is still open after this many will not be settled.
     static let roundLimit = 64
 
-    /// Where libvips cannot be used, each request says so.
+    /// Creates a pipeline. If libvips cannot be loaded, this succeeds, and each request that needs it fails with that
+    /// reason.
     public init(configuration: Configuration = Configuration(), delegate: (any Delegate)? = nil) {
         configuration.logWeakenings()
         self.configuration = configuration
@@ -55,7 +56,7 @@ public final class ImagePipeline: Sendable {
         maker = RenditionMaker(configuration, originals, renderer, renders, refreshes)
     }
 
-    /// A pipeline whose configuration is changed in a closure: `ImagePipeline { $0.dataLoader = … }`.
+    /// Creates a pipeline whose configuration is changed in a closure: `ImagePipeline { $0.dataLoader = … }`.
     public convenience init(delegate: (any Delegate)? = nil, _ configure: (inout Configuration) -> Void) {
         var configuration = Configuration()
         configure(&configuration)
@@ -64,19 +65,19 @@ public final class ImagePipeline: Sendable {
 
     deinit { refreshes.stop() }
 
-    /// How long the longest of the renders under way has been running; nil if none is.
+    /// Running time of the longest render under way; nil if there is none.
     public var longestRunningRender: Duration? { renderer.longestRunning }
 
-    /// Makes the renditions of a source, or finds them.
+    /// Returns the renditions of a source, from the caches or newly made.
     ///
-    /// They are made of the original. Heeded of the request is where that comes from and what it is called, its priority
-    /// and what it says of caches; of the delegate its data loader, `willLoadData` and its data cache. Its processors and
-    /// its thumbnail are not applied, and decoders, encoders, memory caches and keys of a configuration or a delegate are
-    /// not asked for.
+    /// Renditions are made from the original. The request determines the source, its cache key, the priority and the
+    /// use of caches. Of the delegate, the data loader, the data cache, `willLoadData`, and for the original `cacheKey`
+    /// and `willCache` apply. Not used are the request's processors and thumbnail, and decoders, encoders and memory
+    /// caches of the configuration and the delegate.
     ///
-    /// - Returns: one response for each rendition, in their order.
-    /// - Throws: the first thing that went wrong; nothing is thrown for a single rendition alone, as all of them come
-    ///   from one decode. `.invalidURL` for a picture that a closure makes, which has no original.
+    /// - Returns: one response for each rendition, in the same order.
+    /// - Throws: the first error. All renditions are made in one decode, so none is returned if one fails.
+    ///   `.invalidURL` for an image that a closure makes, which has no original.
     public func renditions(
         _ renditions: [Rendition],
         for request: ImageRequest,
@@ -137,9 +138,9 @@ public final class ImagePipeline: Sendable {
 }
 
 extension ImagePipeline {
-    /// Fetches a source into the cache and makes nothing of it: Nuke's prefetching, on its own.
+    /// Fetches a source into the cache without decoding it, as Nuke's prefetching does.
     ///
-    /// - Throws: what went wrong with the fetch.
+    /// - Throws: the error of the fetch.
     public func prefetch(_ request: ImageRequest, metrics: PipelineMetrics = PipelineMetrics()) async throws(Error) {
         try await whileOpen(for: request) { [self] () async throws(Error) in
             let original = try await original(for: named(request), metrics)

@@ -1,7 +1,7 @@
 internal import Foundation
 import Synchronization
 
-/// Puts what was fetched into the caches: at once where somebody wants it by then, and later where one comes who does.
+/// Stores a fetched original in the caches: at once if a request wants that by then, else as soon as one does.
 final class OriginalKeeping: Sendable {
     private struct State {
         var isKept: Bool
@@ -9,25 +9,26 @@ final class OriginalKeeping: Sendable {
     }
 
     private let flights: any FlightCoordinating
-    /// Where the entry goes: its own key if nothing else is said.
+    /// Keys under which the entry is stored.
     private let places: [CacheKey]
     private let isShared: Bool
     private let lead: FlightLead?
-    /// Nil where the bytes must not be kept.
+    /// Nil if the bytes must not be stored.
     private let entry: CachedData?
     private let willCache: (@Sendable (Data) async -> Data?)?
     private let copies: CopyGate?
     private let state: Mutex<State>
 
-    /// Ends the flight at once, whoever is cancelled meanwhile: others wait for it.
+    /// Ends the flight at once, regardless of cancellation, as other processes wait for it.
     ///
     /// - Parameters:
-    ///   - lead: nil where no flight was begun, as the caches were not to be asked.
-    ///   - shared: where the entry goes in the place of `key`; nil if it goes there.
-    ///   - isReplacing: whether the first of `shared` has an entry, which must not outlive this answer.
-    ///   - isWanted: whether somebody wants the entry kept.
-    ///   - willCache: what is kept in the place of the bytes; nil for these.
-    ///   - copies: admits what is stored; nil admits all.
+    ///   - lead: nil if no flight was started, as the caches were not to be asked.
+    ///   - shared: keys under which the entry is stored in place of `key`; nil stores it under `key`.
+    ///   - isReplacing: whether the first of `shared` has an entry, which must not outlive this response.
+    ///   - isWanted: whether a request wants the entry stored.
+    ///   - willCache: returns the bytes to store in place of the original's, nil to store none; nil stores the
+    ///     original's.
+    ///   - copies: admits entries on their way to the cache; nil admits all.
     init(
         _ flights: any FlightCoordinating,
         _ key: CacheKey,
@@ -48,8 +49,8 @@ final class OriginalKeeping: Sendable {
         self.lead = lead
         self.entry = entry
         let kept = isWanted ? entry : nil
-        // Unstructured, as it belongs to all who want these bytes. It ends by itself, within the
-        // cache's own time-outs and the limit that `willCache` has.
+        // Unstructured, as it belongs to all requests for these bytes. Bounded by the cache's own timeouts and the time
+        // limit of `willCache`.
         let task = Task {
             let kept = await kept?.replaced(willCache)
             let isDone = await copies.perform(kept) {
@@ -58,9 +59,9 @@ final class OriginalKeeping: Sendable {
                     if isReplacing { for place in places { await flights.discard(place) } }
                 } else if let kept {
                     for place in places { await flights.keep(kept, for: place) }
-                    // The entry is elsewhere: those who wait look there first.
+                    // The entry is under a shared key, which waiters look up first.
                     guard let lead else { return }
-                    // Neither they nor a later request must meet an earlier failure there.
+                    // Neither waiters nor later requests may find an earlier failure there.
                     await flights.remember(nil, for: lead.key)
                     await flights.fail([lead], error: .init(.cancelled, "The entry is under a shared key."))
                 }
@@ -70,13 +71,13 @@ final class OriginalKeeping: Sendable {
         state = Mutex(State(isKept: kept != nil, task: task))
     }
 
-    /// Keeps the entry, if nobody has wanted that before.
+    /// Stores the entry, unless it is stored already.
     func keep() {
         guard let entry else { return }
         state.withLock { state in
             if state.isKept { return }
             state.isKept = true
-            // Unstructured, as the one before, which it follows: that may forget what was there.
+            // Unstructured, like the previous task. Runs after it, as that one may discard the old entry.
             state.task = Task { [flights, places, isShared, lead, willCache, copies, before = state.task] in
                 await before.value
                 guard let entry = await entry.replaced(willCache) else { return }
@@ -93,12 +94,12 @@ final class OriginalKeeping: Sendable {
         }
     }
 
-    /// Returns when everything that was wanted so far is kept.
+    /// Returns when everything requested so far is stored.
     func ended() async { await state.withLock { $0.task }.value }
 }
 
 extension CopyGate? {
-    /// Does what stores an entry, if it is not too many bytes at once.
+    /// Runs work that stores an entry, as soon as there is memory for the copies.
     @discardableResult
     fileprivate func perform(_ entry: CachedData?, _ work: () async -> Void) async -> Bool {
         if let self, let entry { return await self.perform(entry.data, work) }
@@ -108,7 +109,7 @@ extension CopyGate? {
 }
 
 extension CachedData {
-    /// The entry with what is to be kept in the place of its bytes.
+    /// The entry with the bytes that `willCache` returns.
     fileprivate func replaced(_ willCache: (@Sendable (Data) async -> Data?)?) async -> CachedData? {
         guard let willCache else { return self }
         guard let other = await willCache(data) else { return nil }

@@ -1,10 +1,11 @@
 internal import Foundation
 internal import FoundationNetworking
 
-// A request's own condition or range, answered with what is stored and fresh (RFC 9111 section 4.3.2, RFC 9110 sections
-// 13 and 14). What cannot be answered so is for the origin: several ranges, a range beyond the end, `If-Match`.
+// Answers a request's own condition or range from a stored, fresh entry (RFC 9111 section 4.3.2, RFC 9110 sections 13
+// and 14). The origin gets the requests that cannot be answered here: several ranges, a range beyond the end,
+// `If-Match`.
 extension OriginalLoader {
-    /// - Returns: nil if the origin is to be asked.
+    /// - Returns: nil if the origin must be asked.
     func storedAnswer(_ source: Source, _ wish: OriginalWish, _ metrics: PipelineMetrics) async -> Original? {
         guard wish.wantsAnswer, case .remote(let request) = source.place, (request.httpMethod ?? "GET") == "GET",
             !source.request.options.contains(.disableDiskCacheReads), let url = request.url,
@@ -30,7 +31,7 @@ extension OriginalLoader {
 }
 
 extension Source {
-    /// The same without its own condition and range.
+    /// The same source without its own condition and range.
     fileprivate func withoutConditions(_ request: URLRequest) -> Source {
         var urlRequest = request
         for name in URLRequest.exclusiveFields { urlRequest.setValue(nil, forHTTPHeaderField: name) }
@@ -51,7 +52,7 @@ extension Source {
 }
 
 extension CachedData {
-    /// The answer to a condition or a range.
+    /// The response to a conditional request or a range request.
     ///
     /// - Returns: nil for a range that only the origin can answer.
     fileprivate func answer(to request: URLRequest, _ url: URL) -> (data: Data, response: HTTPURLResponse)? {
@@ -65,7 +66,7 @@ extension CachedData {
         guard let value = request.value(forHTTPHeaderField: "Range"), isRangeWanted(request) else {
             return (data, whole)
         }
-        // Another unit, or what is no range: as if it were not there (RFC 9110 section 14.2).
+        // Another range unit, or no valid range: the field is ignored (RFC 9110 section 14.2).
         guard value.lowercased().hasPrefix("bytes=") else { return (data, whole) }
         guard let range = Self.range(value.dropFirst("bytes=".count), of: data.count) else { return nil }
         let part = data.dropFirst(range.lowerBound).prefix(range.count)
@@ -79,7 +80,7 @@ extension CachedData {
         )
     }
 
-    /// Whether 304 is the answer. `If-Modified-Since` counts only without `If-None-Match`.
+    /// Whether the response is 304. `If-Modified-Since` counts only without `If-None-Match`.
     private func isUnchanged(_ request: URLRequest) -> Bool {
         if let tags = request.value(forHTTPHeaderField: "If-None-Match") {
             func opaque(_ tag: Substring) -> Substring { tag.hasPrefix("W/") ? tag.dropFirst(2) : tag }
@@ -94,16 +95,16 @@ extension CachedData {
         return own <= date
     }
 
-    /// Whether `If-Range`, if there is one, is about these bytes (RFC 9110 section 13.1.5): to the letter.
+    /// Whether `If-Range` is absent or names exactly these bytes, by strong comparison (RFC 9110 section 13.1.5).
     private func isRangeWanted(_ request: URLRequest) -> Bool {
         guard let validator = request.value(forHTTPHeaderField: "If-Range") else { return true }
         if validator.hasPrefix("\"") { return validator == metadata.etag }
         return !validator.hasPrefix("W/") && validator == metadata.lastModified
     }
 
-    /// One range of bytes: `0-99`, `100-` or `-5`.
+    /// Parses one range of bytes: `0-99`, `100-` or `-5`.
     ///
-    /// - Returns: nil for several, for what is none, and for one that begins beyond the end.
+    /// - Returns: nil for several ranges, for an invalid one, and for one that begins beyond the end.
     private static func range(_ text: Substring, of count: Int) -> Range<Int>? {
         let ends = HTTPFieldList.trimmed(text).split(separator: "-", omittingEmptySubsequences: false)
         guard ends.count == 2 else { return nil }
@@ -114,7 +115,7 @@ extension CachedData {
         guard let first = ContentRange.number(ends[0]), first < count else { return nil }
         if ends[1].isEmpty { return first..<count }
         guard let last = ContentRange.number(ends[1]), last >= first else { return nil }
-        // Not `last + 1`: the caller may have named the largest number that there is.
+        // Not `last + 1`, which overflows if the caller named the largest integer.
         return first..<min(last, count - 1) + 1
     }
 }

@@ -1,17 +1,17 @@
 internal import Foundation
 internal import FoundationNetworking
 
-// Downloads that go on where an earlier one was cut off, here or in another process that shares the cache:
+// Downloads that resume where an earlier one was interrupted, here or in another process that shares the cache:
 //
-//   find what is kept ─ add Range and If-Range ─ willLoadData ─ gate ─ load ─┬─ 206: the rest ──► whole: forget it
-//                                 ▲                                          ├─ 200: all of it ─► whole: forget it
+//   look up a partial ─ add Range and If-Range ─ willLoadData ─ gate ─ load ─┬─ 206: the rest ──► complete: remove it
+//                                 ▲                                          ├─ 200: all of it ─► complete: remove it
 //                                 └──────── once, without a range ◄── 416 ───┤
-//                                                                            └─ cut off: keep what has come
+//                                                                            └─ interrupted: store the partial
 extension OriginalLoader {
-    /// - Parameter hidden: what the request showed beyond what its key tells.
+    /// - Parameter hidden: unkeyed header fields of the request.
     typealias Loaded = (data: Data, response: URLResponse?, hidden: HiddenFields)
 
-    /// What keeps the beginning of this download; nil where nothing is to be kept of it.
+    /// Stores the beginning of this download; nil if it must not be stored.
     func keeping(of request: URLRequest, _ load: Load) -> PartialKeeping? {
         guard configuration.isResumableDataEnabled, configuration.dataCachePolicy != .storeNothing,
             let cache = configuration.resumableDataCache ?? configuration.dataCache,
@@ -27,18 +27,18 @@ extension OriginalLoader {
         )
     }
 
-    /// What an earlier download has left. Who asks whether something else has changed asks for no part.
+    /// Beginning of an interrupted download. A conditional request is never sent for a range.
     func partial(for request: URLRequest, _ keeping: PartialKeeping?, _ load: Load) async -> ResumableData? {
         guard load.wish.readsCaches, !request.isConditional else { return nil }
         guard let found = await keeping?.find() else { return nil }
         let spool = spool
         if found.data.count <= spool.threshold { return found }
-        // On a file thread, as writing blocks. Cancelled: the fetch that follows ends by itself.
+        // Writing blocks, hence the file thread. If this is cancelled, the fetch that follows ends by itself.
         let spooled = try? await onFileThread { () throws(Error) in found.spooled(spool) }
         return spooled ?? found
     }
 
-    /// Loads all, or the rest, in which case the answer is as one to all would have been.
+    /// Downloads the whole body, or the rest of it. Either way the result is that of a complete download.
     func download(
         _ request: URLRequest,
         resuming partial: ResumableData?,
@@ -48,7 +48,7 @@ extension OriginalLoader {
         let limits = ResumableData.Limits(most: limit)
         var download = ResumableDownload(request, resuming: partial, limits: limits, spool: spool)
         let sent = try await prepared(download.request, load)
-        // RFC 9111 section 3.5: what the delegate has just added counts too.
+        // RFC 9111 section 3.5: header fields that the delegate has just added count too.
         download.hidden = HiddenFields(sent: sent, known: download.request, scope: load.source.request.credentialScope)
         switch try await ask(download, as: sent, keeping, load) {
         case .done(let data, let response):
@@ -56,7 +56,7 @@ extension OriginalLoader {
             return (data, response, download.hidden)
         case .again:
             await keeping?.end(nil)
-            // Without anything to resume it does not come to this again.
+            // Without a partial download the outcome is never `.again`, so this recurses once at most.
             return try await self.download(request, resuming: nil, keeping, load)
         case .failed(let error, let kept):
             await keeping?.end(kept)
@@ -64,7 +64,7 @@ extension OriginalLoader {
         }
     }
 
-    /// Asks the origin if the gate lets us, and tells the gate how it went.
+    /// Sends a request when the gate admits it, and reports the outcome to the gate.
     private func ask(
         _ download: ResumableDownload,
         as request: URLRequest,
@@ -86,7 +86,7 @@ extension OriginalLoader {
         return outcome
     }
 
-    /// Whether no origin was asked, as a rule of our own forbids the address or the source.
+    /// Whether no origin was asked, because a local rule forbids the address or the source.
     private func isRefused(_ outcome: ResumableDownload.Outcome, _ load: Load) -> Bool {
         guard case .failed(let error, _) = outcome, error.status == nil,
             [.forbidden, .credentialMissing, .invalidURL].contains(error.code)
@@ -114,7 +114,7 @@ extension OriginalLoader {
         )
     }
 
-    /// The request as the delegate wants it to be sent.
+    /// The request after the delegate's `willLoadData`.
     private func prepared(_ request: URLRequest, _ load: Load) async throws(Error) -> URLRequest {
         let source = load.source
         guard let hooks = source.hooks else { return request }
@@ -126,7 +126,8 @@ extension OriginalLoader {
         } catch {
             throw Error(.dataLoadingFailed, "willLoadData for \(source): \(error)", stage: .load, underlying: error)
         }
-        // Asked of the work too: it ends at once where the last one leaves, and its tasks hear of that in turn.
+        // The work item is checked too: it ends as soon as its last subscriber leaves, its tasks are cancelled after
+        // that.
         if Task.isCancelled || !load.context.isOpen {
             throw Error(.cancelled, "The request for \(source) was cancelled.", stage: .load)
         }

@@ -2,17 +2,18 @@ internal import Foundation
 internal import FoundationNetworking
 
 extension OriginalLoader {
-    /// Asks the origin, about a stale entry if there is one. A failure ends the flight; what came ends it once stored.
+    /// Asks the origin, conditionally if there is a stale entry. A failure ends the flight; a success ends it once the
+    /// response is stored.
     ///
     /// - Parameters:
-    ///   - lead: nil where the caches were not asked, or had what the request did not want: no flight was begun.
-    ///   - refused: what a cache had and the request did not take unasked.
+    ///   - lead: nil if no flight was started: the caches were not asked, or had an entry that the request refused.
+    ///   - refused: cached entry that the request does not accept without asking the origin.
     func fetch(
         _ lead: FlightLead?,
         refusing refused: CachedData? = nil,
         _ load: Load
     ) async -> Result<Original, Error> {
-        // RFC 9111 section 4.3.1: only what could have been the answer is asked about.
+        // RFC 9111 section 4.3.1: only an entry that matches the request is revalidated.
         let entry = lead?.stale ?? refused
         var load = load
         if load.source.sharedKey == nil { load.generation = load.generation ?? entry?.metadata.generation }
@@ -28,7 +29,7 @@ extension OriginalLoader {
                 load.metrics.update { $0.bytesIn += exchange.data.count }
                 if request.isUnsafe { await invalidate(after: exchange.response, load.source) }
                 let original = try received(exchange, known, lead, load)
-                // A flight ends with that; who asked without one has to say that the failure is over.
+                // The end of a flight clears a remembered failure; a fetch without a flight must do so itself.
                 if lead == nil, load.source.isKept, !load.source.cachePolicy.isExclusive {
                     await load.source.flights.remember(nil, for: load.source.key)
                 }
@@ -36,7 +37,7 @@ extension OriginalLoader {
             case .file, .inline: throw Error(.dataLoadingFailed, "\(load.source) is no matter of an origin.")
             }
         } catch {
-            // Remembered, so that the origin is left alone for a moment; those who wait get the stale entry too.
+            // The failure is remembered to spare the origin. Waiters may get the stale entry too.
             let told = error.about(load.source.request, at: .load).asked(with: load.source.sentFields)
                 .met(under: configuration)
             if let lead {
@@ -44,7 +45,8 @@ extension OriginalLoader {
             } else if load.wish.keeps, load.source.isKept, load.source.cachePolicy.mayKeep {
                 await load.source.flights.remember(told, for: load.source.key)
             }
-            // The origin's last word, though nobody leads.
+            // The origin's answer is definitive: the refused entry must go, although there may be no flight that ends
+            // it.
             if refused != nil, error.supersedesEntry {
                 await load.source.flights.discard(load.shared?.place ?? load.source.key)
             }
@@ -52,7 +54,7 @@ extension OriginalLoader {
         }
     }
 
-    /// The failure of an origin that asked not to be asked again yet. A flight has met it already if there is one.
+    /// Remembered failure of an origin that asked for a delay (Retry-After). With a flight, `begin` has checked that.
     private func bindingFailure(_ load: Load) async -> Error? {
         guard case .remote = load.source.place, !load.source.cachePolicy.isExclusive,
             let error = await load.source.flights.bindingFailure(for: load.source.key),
@@ -61,7 +63,7 @@ extension OriginalLoader {
         return error
     }
 
-    /// The stale entry in the place of a failure, if the origin and the request allow that.
+    /// The stale entry instead of a failure, if the origin and the request allow that.
     private func failure(_ error: Error, _ known: CachedData?, _ load: Load) -> Result<Original, Error> {
         guard let cached = known, cached.mayServe(after: error),
             !load.source.cachePolicy.refuses(cached, at: Date())
@@ -71,7 +73,7 @@ extension OriginalLoader {
 
     // MARK: - Closures
 
-    /// - Throws: `.dataIsEmpty`, `.dataTooLarge`, or what the closure throws, as `.dataLoadingFailed`.
+    /// - Throws: `.dataIsEmpty`, `.dataTooLarge`, or the closure's error as `.dataLoadingFailed`.
     private func bytes(_ fetch: @escaping @Sendable () async throws -> Data, _ load: Load) async throws(Error) -> Data {
         let source = load.source
         guard load.wish.waitsForPlace else { return try await bytes(of: source, fetch) }
@@ -98,7 +100,7 @@ extension OriginalLoader {
 
     // MARK: - Exchanges
 
-    /// What was sent when, and what came.
+    /// A request, the time at which it was sent, and the response.
     private struct Exchange {
         let request: URLRequest
         let hidden: HiddenFields
@@ -107,7 +109,7 @@ extension OriginalLoader {
         let response: URLResponse?
     }
 
-    /// Asks about what is known; and once more without that where the answer is that something else has not changed.
+    /// Revalidates a known entry. If a 304 refers to another entry, repeats the request without a condition.
     private func exchange(
         _ request: URLRequest,
         _ known: CachedData?,
@@ -123,9 +125,10 @@ extension OriginalLoader {
 
     private func exchange(_ request: URLRequest, _ lead: FlightLead?, _ load: Load) async throws(Error) -> Exchange {
         let keeping = self.keeping(of: request, load)
-        // Most have none, and who gave the lead may know: a look costs a round trip before each fetch.
+        // Few originals have a partial download, and the lead may say so: a lookup before each fetch costs a round
+        // trip.
         let partial = lead?.hasPartial == false ? nil : await self.partial(for: request, keeping, load)
-        // Before a place is taken, which those for other hosts can use meanwhile.
+        // Before a fetch slot is acquired: fetches from other hosts can use it meanwhile.
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
         return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
             let requested = Date()
@@ -143,7 +146,7 @@ extension OriginalLoader {
         let (request, requested, response) = (exchange.request, exchange.requested, exchange.response)
         let http = response as? HTTPURLResponse
         let (url, headers) = (request.url?.redacted ?? "", http?.lowercasedHeaders ?? [:])
-        // By which fields it varies is told by those that the next one can be compared with.
+        // `Vary` is recorded with the request's keyed header fields, as later requests are compared by these.
         let (asked, hidden) = (request.allHTTPHeaderFields ?? [:], exchange.hidden)
         let policy = load.source.cachePolicy
         let mayKeep = policy.mayKeep && !hidden.isExclusive && hidden.areIrrelevant(to: headers)
@@ -172,19 +175,20 @@ extension OriginalLoader {
                 heuristic: heuristic,
                 requested: requested
             )
-            // A 304 is for the cache; the caller gets what it confirms (RFC 9111 section 4.3.3).
+            // A 304 is for the cache; the caller gets the response that it confirms (RFC 9111 section 4.3.3).
             let answer = (http?.url ?? request.url).flatMap {
                 stale.metadata.response(for: $0, updatedBy: headers, length: stale.data.count)
             }
             return original(stale.data, confirming: stale, mayKeep ? metadata : nil, answer ?? response, lead, load)
-        // A condition of the caller's own, a part that nobody asked for, or a loader that makes no error of a status.
+        // The caller's own condition, a partial response to no range request, or a loader that does not throw for a
+        // status.
         case (let status, _):
             throw HTTPStatusError.error(status: status, headers: headers, url: url).with(http, exchange.data)
                 .asked(with: asked, hidden)
         }
     }
 
-    /// What the origin has given or confirmed.
+    /// The original that the origin has sent or confirmed.
     private func original(
         _ data: Data,
         confirming stale: CachedData? = nil,
@@ -205,7 +209,7 @@ extension OriginalLoader {
             shared: places(of: metadata, load),
             isReplacing: load.shared?.entry != nil,
             isWanted: demand.contains(OriginalLoadKey(load.source)),
-            // What is kept already was looked at when it came.
+            // The delegate was asked about confirmed bytes when they were first stored.
             willCache: stale == nil ? load.source.hooks?.willCache : nil,
             copies: copies
         )

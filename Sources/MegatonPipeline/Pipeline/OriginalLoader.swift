@@ -2,7 +2,7 @@ internal import Foundation
 internal import FoundationNetworking
 internal import Logging
 
-/// Has the bytes of sources: from files, from the caches or from their origins, each original once at a time.
+/// Loads the bytes of sources from files, caches or origins. Concurrent loads of one original are coalesced.
 final class OriginalLoader: Sendable {
     typealias Error = ImagePipeline.Error
 
@@ -11,17 +11,17 @@ final class OriginalLoader: Sendable {
     let fetches: TaskQueue
     private let pool: WorkPool<OriginalLoadKey, Original>
     private let refreshes: Refreshes
-    /// What is to be kept.
+    /// Originals that a waiting request wants stored.
     let demand = OriginalDemand()
-    /// What previews are wanted of.
+    /// Originals of which a waiting request wants previews.
     let previews = OriginalDemand()
-    /// Loads that ended a short time ago.
+    /// Loads that ended recently.
     let ends = RecentEnds()
 
-    /// Threads that read local files.
+    /// Number of threads that read local files.
     private static let fileThreads = 4
 
-    /// - Parameter refreshes: what stale entries are refreshed by that were served.
+    /// - Parameter refreshes: revalidates stale entries in the background after they were served.
     init(_ configuration: ImagePipeline.Configuration, _ refreshes: Refreshes) {
         self.configuration = configuration
         self.refreshes = refreshes
@@ -32,15 +32,15 @@ final class OriginalLoader: Sendable {
 
     deinit { files.stop() }
 
-    /// Who waits for a fetch.
+    /// Number of callers that wait for a fetch.
     var subscriberCount: Int { pool.subscriberCount }
 
-    /// The bytes of a source.
+    /// Loads the bytes of a source.
     ///
     /// - Parameters:
-    ///   - look: at the caches, a moment ago.
-    ///   - parent: work that needs them: it is told the progress, and gives its priority in place of the wish's.
-    ///   - onPartial: is told of unfinished ones while somebody wants previews of them, and there is a parent.
+    ///   - look: result of a recent cache lookup.
+    ///   - parent: work item that needs the bytes. It receives the progress, and its priority replaces the wish's.
+    ///   - onPartial: called with unfinished originals while a request wants previews of them; never without a parent.
     func original(
         _ source: Source,
         _ wish: OriginalWish,
@@ -52,7 +52,7 @@ final class OriginalLoader: Sendable {
         do throws(Error) {
             return try await found(source, wish, metrics, look, parent, onPartial)
         } catch {
-            // Whoever has failed: a loader of somebody else knows nothing of stages, and a limit nothing of URLs.
+            // Custom loaders know nothing of stages, and limits know nothing of URLs: both are added here.
             throw error.about(source.request, at: .load)
         }
     }
@@ -85,9 +85,9 @@ final class OriginalLoader: Sendable {
 
     var localMetadata: CachedData.Metadata { CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds) }
     var limit: Int { configuration.maximumDataSize }
-    /// Admits copies of large bodies on their way to a cache.
+    /// Admits copies of large bodies on their way to a cache, within the memory budget.
     var copies: CopyGate { CopyGate(configuration.memoryBudget, threshold: configuration.maximumBodyInMemory) }
-    /// Where bodies are while they come.
+    /// Storage for bodies during a download: memory up to the threshold, then a temporary file.
     var spool: BodySpool {
         BodySpool(
             threshold: max(0, configuration.maximumBodyInMemory),
@@ -97,7 +97,7 @@ final class OriginalLoader: Sendable {
         )
     }
 
-    /// What a cache has.
+    /// The original from a cache, for a request that must not ask the origin.
     private func kept(
         _ source: Source,
         _ wish: OriginalWish,
@@ -136,11 +136,12 @@ final class OriginalLoader: Sendable {
         defer { claim?.end() }
         var outcome = await outcome(key, source, wish, metrics, look, parent, onPartial)
         if !wish.readsCaches, case .success(let found) = outcome.result, found.isFromCache {
-            // What was joined had only been looking yet, and has found something.
+            // The load that was joined had started with a cache lookup and found an entry. This request bypasses
+            // caches.
             key.isReload = true
             outcome = await self.outcome(key, source, wish, metrics, nil, parent, onPartial)
         } else if !wish.wantsAnswer, outcome.wasCoalesced, case .success(let found) = outcome.result, found.isStale {
-            // The flight that was joined accepted a stale entry, which this caller may be here to refresh.
+            // The load that was joined accepted a stale entry, which this caller may have to revalidate.
             key.isRefresh = true
             outcome = await self.outcome(key, source, wish, metrics, nil, parent, onPartial)
         }
@@ -175,16 +176,16 @@ final class OriginalLoader: Sendable {
         return await parent.outcome(of: pool, key: key, job: job, onPartial: onPartial)
     }
 
-    /// A fetch under way, on the account of whoever started it.
+    /// A load under way. Its cost is recorded for the request that started it.
     struct Load: Sendable {
         let source: Source
         let wish: OriginalWish
         let metrics: PipelineMetrics
         let look: OriginalLook?
         let context: WorkContext<Original>
-        /// The entry that was found beneath the source's `sharedKey`.
+        /// Result of the lookup at the source's `sharedKey`.
         var shared: Shared?
-        /// If the source's own key is what others share: the generation of the entry that was found there.
+        /// Generation of the entry found at the source's own key, if that is the shared key.
         var generation: String?
     }
 
@@ -198,13 +199,14 @@ final class OriginalLoader: Sendable {
             load.shared = await shared(source)
             if let answer = answer(load.shared, load) { return .success(answer) }
             let decision = await decision(load, after: awaited)
-            // What has been waited for is newer than the request.
+            // An entry that this request waited for is newer than the request, so its cache directives do not apply.
             if awaited.isEmpty, let answer = await steered(decision, load) { return answer }
             switch decision {
-            // Chosen by what this request sends otherwise: not for it, and not for the next of its kind either.
+            // The entry varies by header fields that this request sends with other values: it does not match this
+            // request, nor the next one like it.
             case .hit(let cached) where !cached.metadata.matches(request: sent),
                 .stale(let cached, nil) where !cached.metadata.matches(request: sent):
-                // Its variants are still good: this one takes its place.
+                // The other variants are still valid: the new entry takes over the generation.
                 if source.sharedKey == nil { load.generation = cached.metadata.generation }
                 await source.flights.discard(source.key)
             case .hit(let cached): return .success(hit(cached, metrics))
@@ -213,7 +215,7 @@ final class OriginalLoader: Sendable {
                 await source.flights.fail([lead], error: Error(.cancelled, "It is refreshed behind the answer."))
                 refresh(load)
                 return .success(stale(cached, metrics))
-            // The asker may be here to refresh what was made of the stale one: it wants to know.
+            // A caller that needs an image may be revalidating renditions of the stale entry, so the origin is asked.
             case .stale(_, let lead?), .lead(let lead): return await fetch(lead, refusing: load.shared?.entry, load)
             case .failed(let error):
                 let isAnswer = error.matches(request: sent, under: configuration)
@@ -233,7 +235,8 @@ final class OriginalLoader: Sendable {
         return .failure(Error(.waitTimedOut, "\(source) was being fetched elsewhere, again and again."))
     }
 
-    /// Of the look that the asker has had, unless a load of the same original has ended since.
+    /// The decision from the caller's cache lookup, unless a load of the same original has ended since; else the
+    /// coordinator's decision.
     private func decision(_ load: Load, after awaited: [FlightWait]) async -> FlightDecision? {
         let source = load.source
         if awaited.isEmpty, let look = load.look, let flights = source.flights as? LocalFlights,
@@ -253,12 +256,12 @@ final class OriginalLoader: Sendable {
             && !load.source.cachePolicy.refuses(cached, at: Date())
     }
 
-    /// Asks the origin about a stale entry that was served (RFC 5861 section 3).
+    /// Revalidates a stale entry in the background after it was served (RFC 5861 section 3).
     func refresh(_ load: Load) {
         let source = load.source
         var wish = load.wish
         wish.wantsAnswer = false
-        // It is in the cache already.
+        // The entry is in the cache already, so only the request's option decides.
         wish.keeps = !source.request.options.contains(.disableDiskCacheWrites)
         let start = refreshes.start([source.key]) { [self, wish] _ in
             let metrics = PipelineMetrics()

@@ -2,19 +2,20 @@ internal import Foundation
 internal import FoundationNetworking
 internal import Logging
 
-/// Settles renditions that nobody else in this process works on: finds them, waits for them or makes them.
+/// Settles renditions that no other task of this process makes: finds them in the caches, waits for another process, or
+/// makes them.
 ///
-/// Apart from the pipeline, as what is refreshed behind its answers must not keep it alive.
+/// Separate from the pipeline, as background revalidation must not keep the pipeline alive.
 final class RenditionMaker: Sendable {
     typealias Error = ImagePipeline.Error
     typealias Settled = [CacheKey: Result<RenditionResponse, Error>]
 
-    /// Of what renditions are made, how, and on whose account.
+    /// Source, options and metrics of one request for renditions.
     struct Order: Sendable {
         let source: Source
         let wish: RenditionWish
         let metrics: PipelineMetrics
-        /// Work that needs them, and gives its priority to what is done for it; nil where nobody waits.
+        /// Work item that needs the renditions and determines their priority; nil for background revalidation.
         let context: WorkContext<Settled>?
     }
 
@@ -24,7 +25,7 @@ final class RenditionMaker: Sendable {
     private let renders: TaskQueue
     private let refreshes: Refreshes
 
-    /// - Parameter renders: what waits for the renderer's threads.
+    /// - Parameter renders: queue for the renderer's threads.
     init(
         _ configuration: ImagePipeline.Configuration,
         _ originals: OriginalLoader,
@@ -75,7 +76,7 @@ final class RenditionMaker: Sendable {
 
     // MARK: - Leading
 
-    /// Makes what has been served stale, behind the answer.
+    /// Makes renditions that were served stale again, in the background.
     private func refresh(_ behind: [Led], _ order: Order) async {
         if behind.isEmpty { return }
         let start = refreshes.start(behind.map { $0.lead.key }) { [self] keys in
@@ -95,7 +96,7 @@ final class RenditionMaker: Sendable {
         await order.source.flights.fail(dropped, error: Error(.cancelled, "Too much is being refreshed already."))
     }
 
-    /// Makes renditions, and ends the flights of those that have one whatever happens.
+    /// Makes renditions, and ends their flights in every case.
     private func make(_ led: [Led], _ order: Order) async -> Settled {
         let source = order.source
         do throws(Error) {
@@ -109,11 +110,12 @@ final class RenditionMaker: Sendable {
                 }
             } catch {
                 await original.isStored()
-                // Cut off without a length that would have told, perhaps: the next one is to ask the origin.
+                // Possibly a truncated body without a declared length: discard it, so that the next request asks the
+                // origin.
                 if error.code == .corruptImage { await order.source.flights.discard(source.key) }
                 throw error
             }
-            // It went to the cache while we rendered: whoever waits for it is woken by the end of that.
+            // The original was being stored during the render. Its flight, and any wait for it, ends when that is done.
             await original.isStored()
             note(images, order)
             let old = led.filter { original.isSource(of: $0.lead.stale) }
@@ -123,7 +125,8 @@ final class RenditionMaker: Sendable {
         }
     }
 
-    /// The bytes of the origin. An image that was encoded under the same name is no source of renditions.
+    /// The original from a cache or the origin. If the cache entry of that name is an encoded image, the origin is
+    /// asked, as renditions must not be made from re-encoded images.
     private func original(_ wish: OriginalWish, _ order: Order) async throws(Error) -> Original {
         let found = try await originals.original(order.source, wish, order.metrics, for: order.context)
         guard found.metadata?.isOfEncodedImage == true else { return found }
@@ -132,7 +135,8 @@ final class RenditionMaker: Sendable {
         return try await originals.original(order.source, anew, order.metrics, for: order.context)
     }
 
-    /// Counts who made what. A picture that planes could not decode was decoded twice, which is told once for each.
+    /// Counts renditions by engine. Images that planes could not decode were decoded twice, which is logged once a
+    /// source.
     private func note(_ images: [EncodedImage], _ order: Order) {
         order.metrics.update { $0.addRenders(images) }
         let left = images.count { $0.maker == .libvipsForPlanes }
@@ -155,7 +159,7 @@ final class RenditionMaker: Sendable {
                 settled[lead.key] = .failure(error)
             }
             if !led.isFlight, order.wish.keeps { await order.source.flights.remember(error, for: lead.key) }
-            // The origin's last word, though nobody leads.
+            // The origin's answer is definitive: the stale entry must go, although this is no flight that would end it.
             if !led.isFlight, stale != nil, error.supersedesEntry { await order.source.flights.discard(lead.key) }
         }
         return settled
@@ -185,7 +189,7 @@ final class RenditionMaker: Sendable {
         }
     }
 
-    /// Keeps what was made, and prolongs what need not be made again as its original is still the same.
+    /// Stores new renditions, and prolongs the lifetime of those whose original is unchanged.
     private func finish(
         _ made: [(Led, EncodedImage)],
         _ old: [Led],

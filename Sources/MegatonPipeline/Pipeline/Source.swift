@@ -1,7 +1,7 @@
 internal import Foundation
 internal import FoundationNetworking
 
-/// A request whose source has been looked at: where its bytes are, and what they are called.
+/// A request whose source has been resolved: where its bytes come from, and their cache key.
 struct Source: Sendable, CustomStringConvertible {
     /// Where the bytes come from.
     enum Place: Sendable {
@@ -12,17 +12,18 @@ struct Source: Sendable, CustomStringConvertible {
     }
 
     let place: Place
-    /// Of the original.
+    /// Key of the original.
     let key: CacheKey
-    /// Of an original that others may share whose header fields differ: see `CacheKey.sharedOriginal`. Nil if that is
-    /// `key`.
+    /// Key of an original that requests with other header fields may share: see `CacheKey.sharedOriginal`. Nil if it
+    /// equals `key`.
     let sharedKey: CacheKey?
-    /// For messages.
+    /// Text for messages.
     let description: String
     let request: ImageRequest
-    /// Where it is kept: the configuration's, unless a delegate has another cache for it.
+    /// Coordinator with the cache of the bytes: the configuration's, unless a delegate has another cache for the
+    /// request.
     var flights: any FlightCoordinating
-    /// What a delegate has to say about the load; nil without one.
+    /// The delegate's hooks for the load; nil without a delegate.
     var hooks: LoadHooks?
 
     init(
@@ -40,17 +41,17 @@ struct Source: Sendable, CustomStringConvertible {
         if case .remote = place { sharedKey = .sharedOriginal(of: request) } else { sharedKey = nil }
     }
 
-    /// Header fields of the request to the origin.
+    /// Header fields that are sent to the origin.
     var sentFields: [String: String] {
         if case .remote(let request) = place { request.allHTTPHeaderFields ?? [:] } else { [:] }
     }
 
-    /// What the request wants of caches.
+    /// Cache directives of the request.
     var cachePolicy: RequestCachePolicy {
         if case .remote(let request) = place { RequestCachePolicy(request) } else { .silent }
     }
 
-    /// Whether it may be in a cache: what is at hand anyway is not put there.
+    /// Whether the bytes may be cached. Local bytes are not.
     var isKept: Bool {
         switch place {
         case .remote, .closure: true
@@ -85,12 +86,12 @@ extension RenditionResponse {
         )
     }
 
-    /// The same picture for somebody who did not make it.
+    /// The same rendition for a request that did not make it.
     func fromCache() -> RenditionResponse {
         with(rendition, .cache)
     }
 
-    /// The same picture under the name that it was asked for by.
+    /// The same response for the rendition as it was requested.
     func named(_ rendition: Rendition) -> RenditionResponse {
         with(rendition, source)
     }
@@ -109,7 +110,7 @@ extension RenditionResponse {
 }
 
 extension HTTPURLResponse {
-    /// Header fields by their name in lower case.
+    /// Header fields by lower-case name.
     var lowercasedHeaders: [String: String] {
         var headers: [String: String] = [:]
         for (name, value) in allHeaderFields {
@@ -118,19 +119,19 @@ extension HTTPURLResponse {
         return headers
     }
 
-    /// The body's encoding, cut off where it is longer than any; nil of a body that has none.
+    /// Content encoding of the body, truncated to 64 characters; nil if there is none.
     var bodyEncoding: String? {
         let codings = HTTPFieldList.elements(lowercasedHeaders["content-encoding"] ?? "")
             .filter { $0.lowercased() != "identity" }
         return codings.isEmpty ? nil : String(codings.joined(separator: ", ").prefix(64))
     }
 
-    /// What the origin calls the body; cut off where it is longer than any media type.
+    /// Media type that the origin declared, truncated to the length of the longest valid type.
     var mediaType: String? { lowercasedHeaders["content-type"].map { String($0.prefix(HTTPStatusError.maximumType)) } }
 }
 
 extension Array where Element: Hashable {
-    /// Each element once, in the order of its first place.
+    /// The elements without duplicates, in the order of their first occurrence.
     func uniqued() -> [Element] {
         var seen: Set<Element> = []
         return filter { seen.insert($0).inserted }
