@@ -1,30 +1,30 @@
 internal import Foundation
 
-/// One look at the data caches for everything that a load can use, so that no later step has to look again.
+/// Result of one lookup in the data caches for everything that a load can use, so that no later step looks again.
 struct CacheLook: Sendable {
-    /// Entries that are good enough for the request.
+    /// Entries that the request accepts without asking the origin.
     var entries: [CacheKey: CachedData] = [:]
-    /// Nil if the original's flights have to be asked.
+    /// Nil if the original's coordinator must be asked.
     var original: OriginalLook?
 }
 
-/// The state of an original in a local cache, as it was a moment ago.
+/// State of an original in a local cache at the time of a lookup.
 struct OriginalLook: Sendable {
-    /// Fresh or stale.
+    /// Entry of the original, fresh or stale.
     let entry: CachedData?
-    /// Whether the cache has the beginning of an interrupted download; nil if it was not asked.
+    /// Whether the cache has the beginning of an interrupted download; nil if it was not looked up.
     let hasPartial: Bool?
-    /// Loads of the original that ended later may have changed the cache.
+    /// Mark of the lookup. Loads of the original that ended after it may have changed the cache.
     let mark: Int
 }
 
 extension ImagePipeline {
     /// Looks up the image, the results of its first processors, the original and the beginning of its download.
     ///
-    /// - Parameter steps: whether results of the first processors are of use.
+    /// - Parameter steps: whether to look up results of the first processors too.
     func lookUp(_ request: ImageRequest, steps: Bool = true) async -> CacheLook {
         let policy = request.cachePolicy
-        // A result cannot be asked about at the origin: that is done with the original.
+        // A processed image cannot be revalidated at the origin: that is done with the original.
         if request.options.contains(.disableDiskCacheReads) || !policy.takesUnasked { return CacheLook() }
         var keys: [CacheKey] = []
         var part = request
@@ -57,7 +57,7 @@ extension ImagePipeline {
         return found
     }
 
-    /// The request with the delegate's name for its original, if it has one.
+    /// The request with the delegate's key for its original, if there is one.
     func named(_ request: ImageRequest) -> ImageRequest {
         var named = request
         named.originalName = delegate.flatMap { delegate in

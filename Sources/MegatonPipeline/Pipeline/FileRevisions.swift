@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// What local files looked like when somebody looked last.
+/// Revisions of local files, as last read by the pipeline.
 final class FileRevisions: Sendable {
     private let revisions = Cache<String, String>(countLimit: 65536)
 

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Sees to it that a picture is kept once, however many have asked for it.
+/// Ensures that an image is stored once, however many tasks have requested it.
 final class ImageKeeper: Sendable {
     private let state = Mutex(false)
 
-    /// True for the first one who asks.
+    /// True on the first call.
     func isFirst() -> Bool {
         state.withLock { wasAsked in
             defer { wasAsked = true }
@@ -14,7 +14,7 @@ final class ImageKeeper: Sendable {
 }
 
 extension ImageResponse {
-    /// The same, to be kept by those who asked for it.
+    /// The same response, to be stored once for the tasks that requested it.
     func toKeep() -> ImageResponse {
         var response = self
         response.keeper = ImageKeeper()

@@ -1,17 +1,17 @@
 internal import Foundation
 
-/// What makes two image requests the same work.
+/// Identity of an image request: requests with equal keys are coalesced.
 struct ImageLoadKey: Hashable, Sendable {
-    /// Of what is fetched.
+    /// Key of the fetched original.
     let original: CacheKey
-    /// Who wants it fresh must not get what another one was content with.
+    /// A request for a fresh image must not get one that another request accepted.
     let cachePolicy: RequestCachePolicy
-    /// Who retries must not get the failure that another one was content with.
+    /// A retry must not get a failure that another request accepted.
     let maximumFailureAge: Duration?
     let options: UInt16
     let thumbnail: ImageRequest.ThumbnailOptions?
     let processors: [String]
-    /// Unique for a request that shares its answer with no other; nil for all others.
+    /// Unique for a request whose response is not shared with any other; nil for all others.
     private let exclusive: UUID?
 
     init(_ request: ImageRequest) {

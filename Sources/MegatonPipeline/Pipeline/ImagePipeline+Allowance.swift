@@ -1,15 +1,16 @@
 internal import Foundation
 
 extension ImagePipeline.Error {
-    /// Limits and rules that a failure was met under. It is no answer to those who allow more.
+    /// Limits and rules in force when a request failed. The failure does not answer requests of pipelines that allow
+    /// more.
     package struct Allowance: Sendable, Hashable, Codable {
-        /// By their names; larger ones allow more.
+        /// Limits by name; a larger value allows more.
         package var limits: [String: Double] = [:]
-        /// Names of the types that are decoded; nil if these do not decide.
+        /// Names of the formats that are decoded; nil if they do not matter for the failure.
         package var types: Set<String>?
 
-        /// Whether nothing is allowed here that is not allowed there. A limit that one of both does not know decides
-        /// nothing: a loader of somebody else names none, and another version may have others.
+        /// Whether `other` allows everything that is allowed here. A limit that only one of them has is ignored: custom
+        /// loaders declare none, and other versions may have others.
         func isWithin(_ other: Self) -> Bool {
             let isTypeKnown =
                 if let types, let known = other.types { types.isSubset(of: known) } else { true }
@@ -18,18 +19,18 @@ extension ImagePipeline.Error {
         }
     }
 
-    /// The same with what was allowed as it was met, unless it says so itself.
+    /// The same error with the limits in force, unless it has them already.
     func met(under configuration: ImagePipeline.Configuration) -> Self {
         var error = self
         error.allowance = error.allowance ?? configuration.allowance(deciding: code)
         return error
     }
 
-    /// Whether it may be the answer to a request that sends these header fields, in a pipeline that may allow more than
-    /// the one that has met it.
+    /// Whether it can answer a request that sends these header fields, in a pipeline that may allow more than the one
+    /// that failed.
     ///
-    /// Failures of earlier versions do not say what was allowed, and answer all. So do those with a Retry-After, as the
-    /// origin is not to be asked again whatever is allowed.
+    /// Failures stored by earlier versions have no allowance and answer every request. So do failures with a
+    /// Retry-After, as the origin must not be asked again whatever is allowed.
     func matches(request fields: [String: String], under configuration: ImagePipeline.Configuration) -> Bool {
         guard matches(request: fields) else { return false }
         if requestedDelay ?? 0 > 0 { return true }
@@ -39,11 +40,11 @@ extension ImagePipeline.Error {
 }
 
 extension ImagePipeline.Configuration {
-    /// All limits and rules that decide whether a request fails in this way, and not in another one or not at all.
+    /// All limits and rules that decide whether a request fails with this code.
     ///
-    /// Without a default case: whoever adds a code has to say what decides it.
+    /// The switch has no default case, so that each new code needs a decision here.
     ///
-    /// - Returns: nil if there is none: what an origin has said or not, and what is fixed or in the entry's key.
+    /// - Returns: nil if there are none: the origin, fixed limits, or values in the entry's key decide.
     func allowance(deciding code: ImagePipeline.Error.Code) -> ImagePipeline.Error.Allowance? {
         let loader = (dataLoader as? any LoadLimitDeclaring)?.loadLimits
         var allowance = ImagePipeline.Error.Allowance()
@@ -53,7 +54,7 @@ extension ImagePipeline.Configuration {
         case .connectTimedOut: allowance.limits["connectTimeout"] = loader?.connectTimeout.inSeconds
         case .tooSlow:
             allowance.limits["lowSpeedTime"] = loader?.lowSpeedTime.inSeconds
-            // Fewer bytes a second allow more.
+            // A smaller number of bytes per second allows more.
             allowance.limits["lowSpeedLimit"] = loader.map { -Double($0.lowSpeedLimit) }
         case .tooManyRedirects: allowance.limits["maximumRedirects"] = loader.map { Double($0.maximumRedirects) }
         case .dataTooLarge:
@@ -64,14 +65,15 @@ extension ImagePipeline.Configuration {
         case .tooManyBands: allowance.limits["bands"] = Double(renderLimits.bands)
         case .tooManyFrames: allowance.limits["frames"] = Double(renderLimits.frames)
         case .renderTimedOut: allowance.limits["time"] = renderLimits.time.inSeconds
-        // More credentials may open more. Which they are is nothing to write down: they are counted.
+        // More credentials may give access to more. Only their number is stored, as it need not be known which they
+        // are.
         case .notFound, .accessDenied, .httpStatus:
             allowance.limits["credentials"] = loader.map { Double($0.credentials.credentials.count) }
-        // The origin's doing, or damage.
+        // The origin or damaged bytes decide.
         case .unreachable, .tls, .incompleteBody, .badResponse, .dataIsEmpty, .corruptImage: return nil
-        // Its limits are fixed.
+        // The limits are fixed.
         case .headerTooLarge: return nil
-        // The asker's own matter, which no cluster remembers.
+        // Failures of the requesting process, which a cluster does not remember.
         case .invalidURL, .forbidden, .credentialMissing, .dataLoadingFailed, .dataMissingInCache, .outputTooLarge,
             .tooCostly, .renderFailed, .decoderNotRegistered, .processingFailed, .encodingFailed,
             .pipelineInvalidated, .outputFailed, .outputExists, .diskFull, .throttled, .waitTimedOut, .cancelled:
@@ -83,7 +85,7 @@ extension ImagePipeline.Configuration {
 
 /// A loader whose limits decide whether a load fails.
 protocol LoadLimitDeclaring: Sendable {
-    /// Nil if they are not known.
+    /// Nil if they are unknown.
     var loadLimits: DataLoader.Configuration? { get }
 }
 

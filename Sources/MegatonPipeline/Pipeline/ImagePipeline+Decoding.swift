@@ -2,9 +2,9 @@ internal import Foundation
 internal import FoundationNetworking
 
 extension ImagePipeline {
-    /// Decodes in its turn.
+    /// Decodes in a render slot.
     ///
-    /// - Parameter known: the decoder, where the download has one already.
+    /// - Parameter known: decoder of the download's previews, if there is one.
     func decode(
         _ decoding: ImageDecodingContext,
         by known: (any ImageDecoding)? = nil,
@@ -20,7 +20,7 @@ extension ImagePipeline {
         }
     }
 
-    /// Decodes on a render thread, as soon as there is memory for it; at once where the decoder needs neither.
+    /// Decodes on a render thread as soon as there is memory for it; immediately if the decoder needs neither.
     func decode(
         _ decoding: ImageDecodingContext,
         by decoder: any ImageDecoding,

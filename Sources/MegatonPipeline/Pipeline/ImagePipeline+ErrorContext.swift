@@ -1,9 +1,9 @@
 internal import Foundation
 internal import FoundationNetworking
 
-// What an error is told on its way out, by those who know it.
+// Context that is added to an error on its way to the caller.
 extension ImagePipeline.Error {
-    /// The same with where it went wrong, and what was asked for.
+    /// The same error with the stage that failed and the URL of the request.
     func at(_ stage: Stage, of request: ImageRequest) -> Self {
         var error = self
         error.stage = stage
@@ -11,7 +11,7 @@ extension ImagePipeline.Error {
         return error
     }
 
-    /// The same with what was asked for and where it went wrong, unless it says so itself.
+    /// The same error with the URL of the request and the stage that failed, unless it has them already.
     func about(_ request: ImageRequest, at stage: Stage? = nil) -> Self {
         var error = self
         error.stage = error.stage ?? stage
@@ -19,12 +19,13 @@ extension ImagePipeline.Error {
         return error
     }
 
-    /// The same with what the origin has answered, unless it says so itself. Nobody's leaving is the origin's doing.
+    /// The same error with the origin's response, unless it has one already. A cancellation is not caused by the
+    /// origin, so it is returned unchanged.
     ///
     /// - Parameters:
-    ///   - response: nil where there was none, or a cache had the bytes.
-    ///   - data: the first bytes of what came, or all of them.
-    ///   - type: what the origin called them when they went to the cache.
+    ///   - response: nil if there was none, or if the bytes come from a cache.
+    ///   - data: the body, or its first bytes.
+    ///   - type: media type that was stored with a cache entry.
     func with(_ response: URLResponse?, _ data: Data = Data(), type: String? = nil) -> Self {
         if code == .cancelled { return self }
         let http = response as? HTTPURLResponse
@@ -41,10 +42,10 @@ extension ImagePipeline.Error {
         return error
     }
 
-    /// Whether it is the bytes that are no good. They are not where there was no time, no memory or nobody who waits.
+    /// Whether the bytes are at fault, and not a lack of time or memory, or a cancellation.
     var isOfTheBytes: Bool { ![.cancelled, .renderTimedOut, .tooCostly].contains(code) }
 
-    /// Where the making of a rendition went wrong, which is one step from the bytes to the bytes.
+    /// Stage at which a rendition failed, derived from the code, as decoding through encoding is one step.
     var stageOfRendering: Stage {
         switch code {
         case .outputTooLarge, .renderFailed: .process

@@ -23,7 +23,7 @@ extension ImagePipeline.Error.Reuse {
     /// Directives that say how long an answer may be reused, or that it must not be.
     private static let directives = ["no-store", "private", "no-cache", "s-maxage", "max-age"]
 
-    /// - Parameter headers: of the answer, names in lower case.
+    /// - Parameter headers: of the response, with lower-case names.
     /// - Returns: nil if they do not limit the reuse.
     init?(headers: [String: String]) {
         let control = CacheControl(headers["cache-control"])
@@ -37,21 +37,21 @@ extension ImagePipeline.Error.Reuse {
 }
 
 extension ImagePipeline.Error {
-    /// The same failure with what its request sent in the fields that chose the answer.
+    /// The same failure with the values that its request sent in the fields that chose the answer.
     ///
-    /// - Parameter hidden: header fields that the request sent and that are not in its cache key.
+    /// - Parameter hidden: unkeyed header fields of the request.
     func asked(with fields: [String: String], _ hidden: HiddenFields? = nil) -> Self {
         var error = self
         if let varying = reuse?.vary { error.reuse?.vary = VaryKey(varying.keys, request: fields).fields }
         if let hidden, status != nil,
             hidden.isAuthorized || hidden.isExclusive || !hidden.areIrrelevant(toFields: reuse?.vary?.keys)
         {
-            // It may be the answer to that requester alone.
+            // The response may be meant for that requester alone.
             error.reuse = Reuse(lifetime: 0)
         }
         return error
     }
 
-    /// Whether it may be the answer to a request that sends these header fields (RFC 9111 section 4.1).
+    /// Whether it can answer a request that sends these header fields (RFC 9111 section 4.1).
     func matches(request fields: [String: String]) -> Bool { VaryKey.matches(reuse?.vary, request: fields) }
 }

@@ -1,11 +1,11 @@
 internal import Foundation
 
-// A local file has no validators: that it has changed is told by its size and the time of its modification, which are part
-// of the names of what is made of it.
+// A local file has no validators. Changes are detected by its size and modification time, which are part of the keys of
+// all results made from it.
 extension ImagePipeline {
-    /// The request as it is loaded: of a local file with what that looks like now. A file thread looks.
+    /// The request as it is loaded: for a local file with its current revision, read on a file thread.
     ///
-    /// - Throws: what is wrong with the file, or with its URL.
+    /// - Throws: the error of the file, or of its URL.
     func revised(_ request: ImageRequest) async throws(Error) -> ImageRequest {
         guard request.isFile, let url = request.url else { return request }
         guard case .file(let file) = try await originals.source(of: request).place else { return request }
@@ -15,8 +15,8 @@ extension ImagePipeline {
         return request
     }
 
-    /// The request as who may not wait has it: of a local file with what that looked like when this pipeline saw it
-    /// last. One that it has not seen has no names that a load would find.
+    /// The request for a caller that must not wait: for a local file with the revision that this pipeline read last.
+    /// Without one, its keys are none that a load would use.
     func lastSeen(_ request: ImageRequest) -> ImageRequest {
         guard request.isFile, request.revision == nil, let url = request.url else { return request }
         var request = request

@@ -1,9 +1,9 @@
 internal import Logging
 
-// Pictures of what has come so far, for who looks on while a download is under way. They take the same way as the
-// picture itself, but for the data caches. One that cannot be made is none.
+// Previews of an unfinished download. They take the same path as the image itself, without the data caches. A preview
+// that cannot be made is skipped.
 extension ImagePipeline {
-    /// Decodes what has come so far, unless something is being decoded already.
+    /// Decodes a preview of the bytes received so far, unless one is being decoded already.
     func preview(
         of partial: Original,
         _ request: ImageRequest,
@@ -31,7 +31,7 @@ extension ImagePipeline {
         }
     }
 
-    /// Nil as long as the delegate, or the policy by the bytes, wants nothing shown.
+    /// Decoder for previews; nil as long as the delegate, or the default policy for the bytes, wants none.
     private func decoder(
         for partial: Original,
         _ request: ImageRequest,
@@ -51,7 +51,7 @@ extension ImagePipeline {
         }
     }
 
-    /// A preview goes through the processor too, unless another one is on its way.
+    /// Applies a processor to a preview, unless another preview is being processed.
     func process(
         preview input: ImageResponse,
         _ processor: any ImageProcessing,
@@ -82,7 +82,7 @@ extension ImagePipeline {
 
     private func show(_ response: ImageResponse, _ context: LoadContext) {
         var response = response
-        // Whatever the decoder or the processor says: it must not be taken for the picture.
+        // Whatever the decoder or processor says: a preview must not be mistaken for the image.
         response.container.isPreview = true
         context.send(partial: response.toKeep())
     }
@@ -92,14 +92,14 @@ extension ImagePipeline {
         configuration.logger.debug("a preview was not made", metadata: ["request": "\(request)", "error": "\(error)"])
     }
 
-    /// Keeps a preview in memory until the picture takes its place, once for all who have been sent the same one.
+    /// Stores a preview in memory until the image replaces it, once for all tasks that receive the same one.
     func keep(preview response: ImageResponse) {
         let request = response.request
         guard configuration.isStoringPreviewsInMemoryCache, !request.options.contains(.disableMemoryCacheWrites),
             let cache = imageCache(for: request), let keeper = response.keeper, keeper.isFirst()
         else { return }
         let key = imageCacheKey(for: request)
-        // Who reloads a picture must not spoil it for others.
+        // A reload must not replace the finished image of other requests by a preview.
         if let kept = cache[key], !kept.isPreview { return }
         cache[key] = response.container
     }

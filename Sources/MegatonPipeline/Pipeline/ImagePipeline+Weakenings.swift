@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Logging
 
-// What in a configuration is less safe than by default. The defaults are those of the article "Limits".
+// Settings that are less safe than the defaults, which the article "Limits" lists.
 extension ImagePipeline.Configuration: WeakeningDeclaring {
     var weakenings: [String] {
         var found = urlPolicy.weakenings + fileAccess.weakenings + renderLimits.weakenings
@@ -17,7 +17,7 @@ extension ImagePipeline.Configuration: WeakeningDeclaring {
         return found.uniqued()
     }
 
-    /// Once for each pipeline, as it is made.
+    /// Logs these settings, once when the pipeline is created.
     func logWeakenings() {
         let found = weakenings
         if found.isEmpty { return }

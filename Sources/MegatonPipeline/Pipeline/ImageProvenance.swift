@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// What a decoded picture was made of: how long what is made of it holds, and whether it may be encoded.
+/// Provenance of a decoded image: decides how long results made from it are valid, and whether it may be encoded.
 struct ImageProvenance: Sendable {
-    /// Of the original's bytes, or of the encoded picture's; nil where nothing made of them may be kept.
+    /// Metadata of the original, or of the encoded image; nil if nothing made from them may be stored.
     private let known: CachedData.Metadata?
-    /// Whether it was decoded from what the pipeline had encoded: another time would cost quality.
+    /// Whether the image was decoded from bytes that the pipeline encoded: encoding it again would cost quality.
     private let isReencoded: Bool
     private let since: Date
 
@@ -16,18 +16,19 @@ struct ImageProvenance: Sendable {
 
     var allowsEncoding: Bool { known != nil && !isReencoded }
 
-    /// What the directives of a request are held against; the bytes are left out. Nil where nothing is known.
+    /// Entry without bytes, for the cache directives of a request. Nil if nothing is known.
     func entry(at now: Date = Date()) -> CachedData? {
         guard var metadata = known else { return nil }
         let elapsed = max(0, now.timeIntervalSince(since))
-        // What was stored once tells its age by that.
+        // The age of a stored entry follows from the time at which it was stored.
         if metadata.stored == nil { metadata.age = (metadata.age ?? 0) + elapsed }
         let left = metadata.lifetime - elapsed
         if left > 0 { metadata.lifetime = left }
         return CachedData(data: Data(), metadata: metadata, staleness: left > 0 ? nil : -left)
     }
 
-    /// For what is made of it now, as the picture may have been in memory for long; nil where nothing may be kept.
+    /// Metadata for a result made now. The image may have been in memory for long, which reduces the lifetime. Nil if
+    /// nothing may be stored.
     func metadata(at now: Date = Date()) -> CachedData.Metadata? {
         guard let known else { return nil }
         var metadata = known.inherited(at: now)

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// What a pipeline has been asked for and has not finished: image tasks, and calls for bytes and renditions.
+/// Unfinished work of a pipeline: image tasks, and calls for bytes and renditions.
 final class ImageTasks: Sendable {
     private struct State {
         var tasks: [Int: ImageTask] = [:]
-        /// How to cancel them.
+        /// Functions that cancel the calls.
         var calls: [Int: @Sendable () -> Void] = [:]
         var lastID = 0
         var lastCall = 0
@@ -13,13 +13,13 @@ final class ImageTasks: Sendable {
 
     private let state = Mutex(State())
 
-    /// Whether new ones are taken.
+    /// Whether new tasks and calls are accepted.
     var isOpen: Bool { state.withLock { $0.isOpen } }
 
     var count: Int { state.withLock { $0.tasks.count } }
     var callCount: Int { state.withLock { $0.calls.count } }
 
-    /// A new one, which is in here until it is removed.
+    /// Creates a task, which is registered here until it is removed.
     func make(
         _ request: ImageRequest,
         observer: @escaping @Sendable (ImageTask, ImageTask.Event) -> Void
@@ -34,10 +34,10 @@ final class ImageTasks: Sendable {
 
     func remove(_ task: ImageTask) { state.withLock { $0.tasks[task.id] = nil } }
 
-    /// A call is in here until it is removed.
+    /// Registers a call until it is removed.
     ///
     /// - Parameter cancel: called on `close`, from any thread.
-    /// - Returns: its number; nil where no more are taken.
+    /// - Returns: number of the call; nil after `close`.
     func addCall(cancel: @escaping @Sendable () -> Void) -> Int? {
         state.withLock { state in
             guard state.isOpen else { return nil }
@@ -49,9 +49,9 @@ final class ImageTasks: Sendable {
 
     func removeCall(_ number: Int) { state.withLock { $0.calls[number] = nil } }
 
-    /// Takes no more.
+    /// Rejects new tasks and calls from now on.
     ///
-    /// - Returns: what cancels those there are.
+    /// - Returns: functions that cancel those under way.
     func close() -> [@Sendable () -> Void] {
         state.withLock { state in
             state.isOpen = false

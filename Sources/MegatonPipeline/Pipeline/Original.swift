@@ -1,23 +1,23 @@
 internal import Foundation
 internal import FoundationNetworking
 
-/// A source's bytes.
+/// Bytes of a source.
 struct Original: Sendable {
     let data: Data
-    /// What is known of them; nil where neither they nor what is made of them may be kept.
+    /// Metadata of the bytes; nil if neither they nor results made from them may be stored.
     let metadata: CachedData.Metadata?
-    /// What the origin said; nil where a cache had them.
+    /// Response of the origin; nil if it was not asked.
     let response: URLResponse?
-    /// Whether a cache had them.
+    /// Whether the bytes come from a cache.
     let isFromCache: Bool
-    /// Which one, where it tells.
+    /// Name of the cache's layer, if it has one.
     let layer: String?
-    /// Whether it is past its lifetime.
+    /// Whether the bytes are past their lifetime.
     let isStale: Bool
-    /// Nil where there is nothing to be kept.
+    /// Nil if there is nothing to store.
     private let keeping: OriginalKeeping?
 
-    /// - Parameter keeping: keeps the bytes that have been fetched.
+    /// - Parameter keeping: stores the fetched bytes.
     init(
         data: Data,
         metadata: CachedData.Metadata?,
@@ -36,7 +36,7 @@ struct Original: Sendable {
         self.keeping = keeping
     }
 
-    /// An entry of a cache, fresh or stale.
+    /// The original from a cache entry, fresh or stale.
     init(_ cached: CachedData) {
         self.init(
             data: cached.data,
@@ -47,21 +47,21 @@ struct Original: Sendable {
         )
     }
 
-    /// The origin's answer as a caller of `data(for:)` gets it: of an entry the stored one, with `Age` (RFC 9111
-    /// section 4). Nil of what no origin has answered.
+    /// The origin's response for a caller of `data(for:)`: for a cache entry the stored response, with `Age` (RFC 9111
+    /// section 4). Nil if no origin has sent the bytes.
     func answer(for url: URL?) -> URLResponse? {
         if let response { return response }
         guard isFromCache, let url, let metadata, metadata.status != nil else { return nil }
         return CachedData(data: data, metadata: metadata).response(for: url)
     }
 
-    /// Keeps them, if nobody has wanted that before.
+    /// Stores the bytes, unless they are stored already.
     func keep() { keeping?.keep() }
 
-    /// Returns when they are kept, or are not to be.
+    /// Returns when the bytes are stored, or will not be.
     func isStored() async { await keeping?.ended() }
 
-    /// Whether a rendition was made from these bytes: the origin still calls them the same (RFC 9110 section 8.8).
+    /// Whether a rendition was made from these bytes, by the origin's validators (RFC 9110 section 8.8).
     func isSource(of rendition: CachedData?) -> Bool {
         guard let metadata, let other = rendition?.metadata else { return false }
         if metadata.etag != nil || other.etag != nil { return metadata.etag == other.etag }

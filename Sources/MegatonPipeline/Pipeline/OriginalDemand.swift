@@ -1,8 +1,9 @@
 import Synchronization
 
-/// Which originals somebody who waits wants kept: whether one is depends on all who share its download.
+/// Tracks which in-flight originals are wanted, to be stored or for previews. One is wanted if any waiting request that
+/// shares its download wants it.
 final class OriginalDemand: Sendable {
-    /// One who wants an original kept, until `end` or until it is gone.
+    /// One request's claim on an original, until `end` or deinitialization.
     final class Claim: Sendable {
         private let demand: OriginalDemand
         private let key: OriginalLoadKey
@@ -26,7 +27,7 @@ final class OriginalDemand: Sendable {
 
     private let counts = Mutex<[OriginalLoadKey: Int]>([:])
 
-    /// - Returns: nil where the request does not want its original kept.
+    /// - Returns: nil if the request does not want it.
     func claim(_ key: OriginalLoadKey, if isWanted: Bool) -> Claim? {
         guard isWanted else { return nil }
         counts.withLock { $0[key, default: 0] += 1 }

@@ -1,18 +1,18 @@
 internal import Foundation
 
-/// What makes two fetches the same work. Options are no part of it: who reloads shares the download with who does not.
+/// Identity of a fetch: loads with equal keys are coalesced. Options are not part of it: a reload shares the download.
 struct OriginalLoadKey: Hashable, Sendable {
     let original: CacheKey
-    /// Who wants it fresh must not get what another one was content with; and it travels with the request, where
-    /// loaders heed it.
+    /// A request for a fresh original must not get one that another request accepted. Loaders that respect the policy
+    /// receive it with the request.
     let cachePolicy: RequestCachePolicy
-    /// Who retries must not get the failure that another one was content with.
+    /// A retry must not get a failure that another request accepted.
     let maximumFailureAge: Duration?
-    /// Unique for a request that shares its answer with no other; nil for all others.
+    /// Unique for a request whose response is not shared with any other; nil for all others.
     private let exclusive: UUID?
     /// Whether no cache is asked at all.
     var isReload = false
-    /// Whether a stale entry was served, and this is work for a caller that cannot use it.
+    /// Whether this load follows one that served a stale entry, for a caller that cannot use it.
     var isRefresh = false
 
     init(_ request: ImageRequest) { self.init(.original(of: request), request.cachePolicy, request.failureAge) }

@@ -1,11 +1,11 @@
 internal import Foundation
 
-// What a request says of caches by itself (RFC 9111 section 5.2.1) counts for that request: what it refuses stays where it
-// is, for others.
+// Cache directives of a request (RFC 9111 section 5.2.1) apply to that request only: an entry that it refuses stays in
+// the cache for others.
 extension OriginalLoader {
-    /// The answer to a request whose directives have another way than the coordinator's decision.
+    /// Result for a request whose cache directives override the coordinator's decision.
     ///
-    /// - Returns: nil where the decision stands.
+    /// - Returns: nil if the decision applies.
     func steered(_ decision: FlightDecision?, _ load: Load) async -> Result<Original, Error>? {
         let policy = load.source.cachePolicy
         if policy.isSilent { return nil }
@@ -22,7 +22,7 @@ extension OriginalLoader {
         }
     }
 
-    /// A stale entry for a request that takes it as it is; somebody else may lead then.
+    /// Serves a stale entry that the request accepts, and gives up the lead, so that another request can take it.
     private func welcome(
         _ entry: CachedData,
         instead lead: FlightLead,
@@ -35,8 +35,8 @@ extension OriginalLoader {
         return .success(hit(entry, load.metrics))
     }
 
-    /// For a request whose answer must not be kept: it takes no lead, whose end without an entry would cost others what
-    /// is there.
+    /// Loads an original that must not be stored. Takes no lead: a flight that ends without an entry would remove the
+    /// entry that other requests use.
     func unkept(_ load: Load) async -> Result<Original, Error> {
         let shared = await shared(load.source)?.entry
         let own = shared == nil ? await load.source.flights.lookUp([load.source.key]).first ?? nil : nil

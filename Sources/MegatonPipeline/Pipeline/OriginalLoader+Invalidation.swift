@@ -1,11 +1,11 @@
 internal import Foundation
 internal import FoundationNetworking
 
-// After a request that may have changed what is at its URL, stored answers for that URL are forgotten, and those for the
-// URLs of the same origin that the answer names (RFC 9111 section 4.4).
+// After a request that may have changed the resource at its URL, stored responses for that URL are discarded, and so
+// are those for URLs of the same origin that the response names (RFC 9111 section 4.4).
 extension OriginalLoader {
-    /// - Parameter response: of a request that was no failure: the loader makes an error of statuses from 400 on, which
-    ///   invalidate nothing.
+    /// - Parameter response: of a successful request. The loader throws for statuses from 400 on, which invalidate
+    ///   nothing.
     func invalidate(after response: URLResponse?, _ source: Source) async {
         guard let url = source.request.url else { return }
         var keys: [CacheKey] = []
@@ -13,7 +13,7 @@ extension OriginalLoader {
             for scope in Set([source.request.credentialScope, nil]) {
                 var request = ImageRequest(url: target)
                 request.credentialScope = scope
-                // The entry of requests without header fields of their own, and the one of requests with these.
+                // Entries of requests without header fields of their own, and of requests with these.
                 for headers in Set([source.sentFields, [:]]) {
                     request.headers = headers
                     keys += [.original(of: request), .image(of: request)]
@@ -31,7 +31,7 @@ extension OriginalLoader {
         for key in keys.uniqued() { await source.flights.discard(key) }
     }
 
-    /// The URL that was asked for, and those of its own origin that the answer names or came from. At most four.
+    /// The requested URL, and URLs of the same origin that the response names or came from. At most four.
     private static func targets(of url: URL, _ response: HTTPURLResponse?) -> Set<URL> {
         var targets: Set<URL> = [url]
         guard let own = URLParts(url), let response else { return targets }

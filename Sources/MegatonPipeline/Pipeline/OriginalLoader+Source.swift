@@ -2,7 +2,7 @@ internal import Foundation
 internal import FoundationNetworking
 
 extension OriginalLoader {
-    /// Looks at what a request asks for: whether it is allowed, and what it is called.
+    /// Resolves a request: checks whether its source is allowed, and determines its key.
     func source(of request: ImageRequest) async throws(Error) -> Source {
         do throws(Error) {
             return try await checkedSource(of: request)

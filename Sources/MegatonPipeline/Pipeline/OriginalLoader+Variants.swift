@@ -3,26 +3,26 @@ internal import Foundation
 // Requests for one URL whose header fields differ share an original, unless the response varies by these fields
 // (RFC 9111 section 4.1):
 //
-//   sharedOriginal ─┬─ matches the request ──────────────────────────────► it is the answer
-//                   ├─ varies by fields that the request sends otherwise ─► the entry beneath it for these values
-//                   └─ nothing ───────────────────────────────────────────► the origin
+//   sharedOriginal ─┬─ matches the request ──────────────────────────────────► it is the answer
+//                   ├─ varies by fields that the request sends differently ──► the entry below it for these values
+//                   └─ no entry ─────────────────────────────────────────────► the origin
 //
-// Flights and remembered failures stay apart, by the key with all header fields: a field that the origin refuses must not
-// cost those who do not send it their image.
+// Flights and remembered failures are separate, by the key with all header fields: if an origin refuses a field,
+// requests without it must not fail too.
 extension OriginalLoader {
-    /// The caches' entry for a request beneath its `sharedKey`.
+    /// Cache entry for a request at its `sharedKey`, or below it.
     struct Shared: Sendable {
-        /// The entry that matches the request, fresh or not.
+        /// Entry that matches the request, fresh or stale.
         let entry: CachedData?
-        /// Where that is, or would be.
+        /// Key of that entry, also if there is none yet.
         let place: CacheKey
-        /// Whether an entry at the shared key itself is for other requests.
+        /// Whether the entry at the shared key itself is for other requests.
         let isTaken: Bool
-        /// Of the entry at the shared key itself.
+        /// Generation of the entry at the shared key itself.
         var generation: String?
     }
 
-    /// - Returns: nil for a request that has no other key than its own.
+    /// - Returns: nil if the request has no key other than its own.
     func shared(_ source: Source) async -> Shared? {
         guard let key = source.sharedKey else { return nil }
         let sent = source.sentFields
@@ -39,7 +39,7 @@ extension OriginalLoader {
         return Shared(entry: entry, place: variant, isTaken: true, generation: generation)
     }
 
-    /// The answer that such an entry is without the origin; nil if that is to be asked.
+    /// Original from a shared entry that answers without waiting for the origin; nil if the origin must be asked.
     func answer(_ shared: Shared?, _ load: Load) -> Original? {
         guard let entry = shared?.entry else { return nil }
         let (policy, now) = (load.source.cachePolicy, Date())
@@ -51,15 +51,15 @@ extension OriginalLoader {
         return stale(entry, load.metrics)
     }
 
-    /// The generation of an entry that varies: that of the entry at the shared key, also if the new one takes its place;
-    /// a new one if there is none, or if nobody has looked.
+    /// Generation of an entry that varies: that of the entry at the shared key, also if the new entry replaces it; a
+    /// new one if there is no such entry, or none was looked up.
     func generation(_ load: Load) -> String? {
-        // Also if it has none, as that is by which later requests look for the variant.
+        // Also if it is nil, as later requests look for the variant with the generation of that entry.
         if let shared = load.shared, shared.isTaken { return shared.generation }
         return load.shared?.generation ?? load.generation ?? String(UInt64.random(in: .min ... .max), radix: 36)
     }
 
-    /// Where the entry for a response goes; nil for its own key.
+    /// Keys under which the entry of a response is stored; nil for its own key.
     func places(of metadata: CachedData.Metadata?, _ load: Load) -> [CacheKey]? {
         guard let key = load.source.sharedKey else { return nil }
         guard let names = metadata?.vary?.keys else { return [key] }
@@ -67,7 +67,8 @@ extension OriginalLoader {
             beneath: key,
             generation: metadata?.generation
         )
-        // At the shared key too, unless one for other requests is there: it says by which fields the response varies.
+        // Also the shared key, unless it has an entry for other requests: it names the fields by which the response
+        // varies.
         return load.shared?.isTaken == true ? [variant] : [variant, key]
     }
 }

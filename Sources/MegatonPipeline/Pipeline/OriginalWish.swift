@@ -1,16 +1,16 @@
-/// How one who wants an original wants to come by it.
+/// Cache and network options of a request for an original.
 struct OriginalWish: Sendable {
     var priority = WorkPriority.normal
-    /// Whether what a cache has will do.
+    /// Whether a cache entry may be the answer.
     var readsCaches = true
     /// Whether the origin may be asked.
     var asksOrigin = true
-    /// Whether a closure waits for a place.
+    /// Whether a closure waits for a fetch slot.
     var waitsForPlace = true
-    /// Whether what is fetched is to be kept. Where it is not, others who share the download may still want that.
+    /// Whether the fetched bytes are to be stored. Other requests that share the download may want that in any case.
     var keeps: Bool
-    /// Whether the caller wants the answer itself and not an image: any answer to a request of its own kind (a part, 304,
-    /// an empty body), and a stale entry while it is refreshed behind the answer (RFC 5861 section 3).
+    /// Whether the caller wants the response itself and not an image. It then accepts any response to its own kind of
+    /// request (a part, 304, an empty body), and a stale entry during a background revalidation (RFC 5861 section 3).
     var wantsAnswer = false
 
     init(keeps: Bool) { self.keeps = keeps }
@@ -26,8 +26,8 @@ struct OriginalWish: Sendable {
 }
 
 extension ImagePipeline.DataCachePolicy {
-    /// Nuke's table: whether the original of a request is kept. By `automatic` it is what was asked for where no
-    /// processor changes it.
+    /// Nuke's table: whether the original of a request is stored. `automatic` stores the requested result, which is the
+    /// original if no processor changes it.
     func keepsOriginal(of request: ImageRequest) -> Bool {
         if request.options.contains(.disableDiskCacheWrites) || request.isLocal { return false }
         return switch self {

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// When the bytes of an unfinished download are worth a look: at once, and then once in a while.
+/// Decides when the bytes of an unfinished download are inspected: immediately, and then at intervals.
 final class PartSchedule: Sendable {
     private let interval: Duration
     private let last = Mutex<ContinuousClock.Instant?>(nil)
@@ -9,7 +9,7 @@ final class PartSchedule: Sendable {
 
     var isDue: Bool { last.withLock { $0.map { $0.duration(to: .now) >= interval } ?? true } }
 
-    /// - Returns: whether it was due; if so it is not any more.
+    /// - Returns: whether an inspection was due; if so, the next interval starts.
     func take() -> Bool {
         last.withLock { last in
             if let last, last.duration(to: .now) < interval { return false }

@@ -2,12 +2,12 @@ internal import Foundation
 internal import Logging
 import Synchronization
 
-/// Keeps what has come of one download, so that the next one for the same goes on from there: another worker's too, and
-/// also where this process is killed meanwhile.
+/// Stores the beginning of one download, so that the next download of the same source resumes there, also in another
+/// worker or after this process was killed.
 final class PartialKeeping: Sendable {
-    /// What the cache has of a download. As many bytes of another representation are something else.
+    /// Partial download in the cache. The same number of bytes of another representation is a different one.
     private struct Kept: Equatable {
-        /// Nil where it cannot be used.
+        /// Nil if it cannot be used.
         let validator: String?
         let count: Int
 
@@ -16,16 +16,16 @@ final class PartialKeeping: Sendable {
             count = partial?.data.count ?? 0
         }
 
-        /// Whether a part should take its place while more is awaited.
+        /// Whether a partial download should replace this one while the download continues.
         func isLess(than partial: ResumableData) -> Bool {
             validator != partial.validator || count < partial.data.count
         }
     }
 
     private struct State {
-        /// Nil where the cache has nothing, as far as we know.
+        /// Nil if the cache has no partial download, as far as is known.
         var kept: Kept?
-        /// Of the last checkpoint, or of the beginning.
+        /// Time of the last checkpoint, or of the start.
         var last: ContinuousClock.Instant
         var checkpoint: Task<Void, Never>?
         var isWriting = false
@@ -39,9 +39,9 @@ final class PartialKeeping: Sendable {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - original: the key of what is downloaded.
-    ///   - interval: between two checkpoints of a download that takes long.
-    ///   - copies: admits what is written.
+    ///   - original: key of the original that is downloaded.
+    ///   - interval: time between two checkpoints of a long download.
+    ///   - copies: admits the bytes on their way to the cache.
     init(_ cache: any DataCaching, _ original: CacheKey, interval: Duration, copies: CopyGate, logger: Logger) {
         self.copies = copies
         self.cache = cache
@@ -51,35 +51,36 @@ final class PartialKeeping: Sendable {
         state = Mutex(State(last: .now))
     }
 
-    /// What an earlier download has left. It stays in the cache until this one has brought more, or all.
+    /// Partial download that an earlier request has left. It stays in the cache until this one has received more, or
+    /// all.
     func find() async -> ResumableData? {
         guard let blob = await cache.cachedData(for: key) else { return nil }
         let partial = ResumableData(encoded: blob)
-        // What cannot be used is to be removed, too.
+        // An unusable one is recorded as well, so that it gets removed.
         state.withLock { $0.kept = Kept(partial) }
         return partial
     }
 
-    /// Whether so much time has passed that it would be a pity to lose what has come, if the process is killed.
+    /// Whether a checkpoint is due, which limits the loss if the process is killed.
     var isDue: Bool { state.withLock { !$0.isWriting && $0.last.duration(to: .now) >= interval } }
 
-    /// Keeps what has come so far, behind the download.
+    /// Stores the bytes received so far, without delaying the download.
     func checkpoint(_ download: ResumableDownload) {
         state.withLock { state in
             guard !state.isWriting else { return }
             state.last = .now
             guard let partial = download.kept, state.kept?.isLess(than: partial) ?? true else { return }
             state.isWriting = true
-            // Unstructured, as the download does not wait for it. `end` does; it ends within the cache's own time-outs.
+            // Unstructured, as the download does not wait for it. `end` does. Bounded by the cache's own timeouts.
             state.checkpoint = Task { await write(partial) }
         }
     }
 
-    /// Ends the download. Returns when the cache has what there is to keep: whoever asks next finds it.
+    /// Ends the download. Returns when the cache is up to date, so that the next request finds the partial download.
     ///
-    /// - Parameter partial: nil where the next one is to begin anew, or has all.
+    /// - Parameter partial: nil if the download is complete, or if the next one must start over.
     func end(_ partial: ResumableData?) async {
-        // Not to be cancelled with the download: a cancelled one is what others go on with. Ends as the checkpoint does.
+        // Not cancelled with the download, so that others can resume it. Bounded like the checkpoint.
         await Task { [self] in
             await state.withLock { $0.checkpoint }?.value
             let kept = state.withLock { $0.kept }

@@ -1,34 +1,34 @@
 import Synchronization
 
-/// What one request cost, counted while it runs: complete also where the request fails.
+/// Cost of one request, counted while it runs; complete also if the request fails.
 public final class PipelineMetrics: Sendable {
     /// The counts.
     public struct Counts: Sendable, Equatable {
         /// Requests to an origin, failed ones included.
         public var originFetches = 0
-        /// Of these, requests that the origin answered with "not modified": what was kept still holds.
+        /// Of these, requests that the origin answered with "not modified": the cached entry is still valid.
         public var revalidations = 0
         /// Bytes received from origins and files.
         public var bytesIn = 0
-        /// Renditions that were made.
+        /// Renditions made.
         public var renders = 0
-        /// Of these, renditions that the planes engine made; libvips made the others.
+        /// Of these, renditions made by the planes engine; libvips made the others.
         public var rendersByPlanes = 0
-        /// Of the renders, renditions that planes were to make and left to libvips: the picture is damaged, though not so that
-        /// libvips refuses it.
+        /// Of the renders, renditions that the planes engine left to libvips: the image is damaged, though not so badly
+        /// that libvips refuses it.
         public var rendersLeftByPlanes = 0
-        /// Renditions that a cache, or somebody else's work, had.
+        /// Renditions from a cache, or from another request's work.
         public var cacheHits = 0
-        /// Originals that a cache, or somebody else's fetch, had.
+        /// Originals from a cache, or from another request's fetch.
         public var originalHits = 0
-        /// Of these hits of both kinds, those that were stale: served while the origin is asked, or as it fails.
+        /// Of the hits of both kinds, stale ones: served during a revalidation, or because the origin failed.
         public var staleHits = 0
-        /// Waits for somebody else's flight.
+        /// Waits for another request's flight.
         public var waits = 0
-        /// What was left undone behind the answer, as `refreshConcurrency` was used up: images that were not kept, stale
-        /// renditions that were not refreshed.
+        /// Background work that was dropped because `refreshConcurrency` was used up: images not stored, stale entries
+        /// not revalidated.
         public var dropped = 0
-        /// The hits of both kinds by the ``DataCaching/layerName`` of the cache that had them, where it is known.
+        /// Hits of both kinds by the ``DataCaching/layerName`` of the cache that had them, if it is known.
         public var layers: [String: Int] = [:]
 
         mutating func addRenders(_ images: [EncodedImage]) {
@@ -55,17 +55,19 @@ public final class PipelineMetrics: Sendable {
     public init() {}
 
     public var counts: Counts { state.withLock { $0.counts } }
-    /// Of the last request to an origin, by a loader that tells them (``TimedDataLoading``); nil where there was none.
+    /// Timings of the last request to an origin, if the loader reports them (``TimedDataLoading``); nil if there was
+    /// none.
     public var timings: LoadTimings? { state.withLock { $0.timings } }
-    /// Of what was done on this request's account.
+    /// Time in queues of the work that was done for this request.
     public var waits: QueueWaits { state.withLock { $0.waits } }
 
-    /// How long the request's own work took, by its kind.
+    /// Duration of the request's own work, by kind.
     public var times: StageTimes { state.withLock { $0.times } }
-    /// Remarks on the renditions, each once: see ``RenditionResponse/notes``. At most ``RenderNotes/maximumCount``.
+    /// Remarks on the renditions, without duplicates: see ``RenditionResponse/notes``. At most
+    /// ``RenderNotes/maximumCount``.
     public var notes: [String] { state.withLock { $0.notes } }
 
-    /// Adds remarks that are not there yet.
+    /// Adds remarks, without duplicates.
     package func add(notes: [String]) {
         if notes.isEmpty { return }
         state.withLock { $0.notes = RenderNotes.merged($0.notes, notes) }
@@ -75,7 +77,7 @@ public final class PipelineMetrics: Sendable {
         state.withLock { $0.times[keyPath: stage] += time }
     }
 
-    /// Adds the time that the body takes to a stage's.
+    /// Adds the duration of the body to a stage.
     package func timing<Value, Failure: Error>(
         _ stage: WritableKeyPath<StageTimes, Duration>,
         _ body: () async throws(Failure) -> Value
@@ -91,7 +93,7 @@ public final class PipelineMetrics: Sendable {
 
     func set(_ timings: LoadTimings) { state.withLock { $0.timings = timings } }
 
-    /// Notes what the body waits in queues.
+    /// Records the time that the body waits in queues.
     func notingWaits<Value>(
         for stage: ImagePipeline.Error.Stage,
         _ body: () async throws(ImagePipeline.Error) -> Value

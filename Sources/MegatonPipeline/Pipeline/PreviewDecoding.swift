@@ -1,24 +1,24 @@
 import Synchronization
 
-/// The previews of one download, all of them by one decoder, as that remembers what it has shown.
+/// Previews of one download, all by the same decoder, as it remembers which parts it has shown.
 final class PreviewDecoding: Sendable {
     private struct State {
         var decoder: (any ImageDecoding)?
-        /// How many bytes there must be before it is asked for once more.
+        /// Number of bytes that must arrive before the decoder is requested again.
         var enough = 0
     }
 
     let gate = PreviewGate<ImageResponse>()
     private let state = Mutex(State())
 
-    /// Nil where nothing could be shown so far. The picture itself is its to decode, too.
+    /// Nil if there has been no preview so far. The image itself is decoded by it too.
     var decoder: (any ImageDecoding)? { state.withLock { $0.decoder } }
 
-    /// The decoder, as soon as there is something to show. Asked for within the gate.
+    /// The decoder, as soon as there is something to show. Called within the gate.
     ///
     /// - Parameters:
-    ///   - count: bytes so far.
-    ///   - make: is asked again when twice as much has come, as it may have to look through all of it.
+    ///   - count: bytes received so far.
+    ///   - make: called again only when that number has doubled, as it may have to scan all bytes.
     func decoder(for count: Int, _ make: () -> (any ImageDecoding)?) -> (any ImageDecoding)? {
         if let decoder { return decoder }
         let mayAsk = state.withLock { state in

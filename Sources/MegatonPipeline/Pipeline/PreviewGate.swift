@@ -1,22 +1,22 @@
 import Synchronization
 
-/// Lets the previews of a picture be worked on one at a time: what comes meanwhile is left out, and so is all that comes
-/// after the picture itself. They are shown in the order in which they were made.
+/// Admits one preview of an image at a time. Bytes that arrive meanwhile are skipped, and so is everything after the
+/// image itself. Previews are shown in the order in which they were made.
 final class PreviewGate<Preview: Sendable>: Sendable {
     private struct State {
         var isBusy = false
         var isOver = false
-        /// Whether somebody is showing one.
+        /// Whether a thread is showing a preview.
         var isShowing = false
-        /// The one that he shows next.
+        /// Preview that this thread shows next.
         var next: Preview?
     }
 
-    /// Ends a preview under way with the gate.
+    /// Cancels a preview under way when the gate ends.
     let cancellation = RenderCancellation()
     private let state = Mutex(State())
 
-    /// - Returns: whether work may begin; `leave` follows it.
+    /// - Returns: whether work may start; if so, `leave` must follow.
     func enter() -> Bool {
         state.withLock { state in
             if state.isBusy || state.isOver { return false }
@@ -25,13 +25,13 @@ final class PreviewGate<Preview: Sendable>: Sendable {
         }
     }
 
-    /// Ends the work, then shows what it has made: a chunk that comes in answer to that finds the gate open. While an
-    /// earlier preview is still being shown, by this thread or another, this one is left to whoever does that, in the
-    /// place of another one that waits there.
+    /// Ends the work, then shows its preview. The gate is open before that, so that a chunk that arrives in response is
+    /// admitted. If an earlier preview is still being shown, by this thread or another, that call also shows this
+    /// preview, unless a newer one replaces it first.
     ///
     /// - Parameters:
     ///   - preview: nil if none was made.
-    ///   - show: is called for one preview at a time, without a lock.
+    ///   - show: called with one preview at a time, with no lock held.
     func leave(_ preview: Preview?, show: (Preview) -> Void) {
         var shown = state.withLock { state -> Preview? in
             state.isBusy = false
@@ -54,7 +54,7 @@ final class PreviewGate<Preview: Sendable>: Sendable {
         }
     }
 
-    /// The picture itself has come.
+    /// Ends the previews, as the image itself is there, or will not be.
     func end() {
         state.withLock { $0.isOver = true }
         cancellation.cancel()

@@ -1,19 +1,19 @@
-/// On whose account time in queues is noted.
+/// Task-local recorder for time spent waiting in queues.
 ///
-/// Bound to the task that does a stage's work: what is waited in, and the ways that lead there, serve many and know
-/// nothing of metrics.
+/// Bound to the task that runs a stage. The queues, and the code in between, serve many requests and know nothing of
+/// metrics.
 struct QueueAccount: Sendable {
     @TaskLocal static var current: QueueAccount?
 
     let metrics: PipelineMetrics
     let stage: ImagePipeline.Error.Stage
 
-    /// Notes time on a render thread.
+    /// Records time on a render thread.
     func rendered(for time: Duration) { metrics.add(time, to: \.rendering) }
 
-    /// Notes a wait that is over, also where it was given up.
+    /// Records a wait that has ended, also by cancellation.
     ///
-    /// - Parameter isForMemory: whichever stage needs it.
+    /// - Parameter isForMemory: whether it was for memory, which is counted separately for all stages.
     func waited(since start: ContinuousClock.Instant, forMemory isForMemory: Bool = false) {
         let wait = start.duration(to: .now)
         metrics.updateWaits { waits in

@@ -1,14 +1,14 @@
-/// How long work has waited for its turn, by the stage that was to begin. What the stage took then is not in it.
+/// Time that work waited in queues, by the stage that was about to start. The duration of the stage is not included.
 ///
-/// A turn that comes at once takes some microseconds as well.
+/// A start without a queue takes some microseconds as well.
 public struct QueueWaits: Sendable, Hashable {
-    /// For the leave of the rate limiter, and for a place among the fetches.
+    /// Waits for the rate limiter, and for a fetch slot.
     public var load = Duration.zero
-    /// For a render thread to decode on. Renditions are decoded, resized and encoded in one turn: theirs is here.
+    /// Waits for a render thread to decode on. Renditions are decoded, resized and encoded in one slot: they wait here.
     public var decode = Duration.zero
-    /// For a render thread, before each processor.
+    /// Waits for a render thread, before each processor.
     public var process = Duration.zero
-    /// For memory to decode in; see ``MemoryBudget``.
+    /// Waits for memory to decode in; see ``MemoryBudget``.
     public var memory = Duration.zero
 
     public init() {}

@@ -1,13 +1,13 @@
 import Synchronization
 
-/// Remembers which originals were loaded a short time ago: a look at a cache that was begun before such an end may have
-/// missed the bytes that the load has stored.
+/// Remembers which originals were loaded recently: a cache lookup that began before the end of a load may have missed
+/// the bytes that it stored.
 ///
-/// Bounded: when it has too many names it forgets them all, and regards every earlier look as too old.
+/// Bounded: at the limit it forgets all keys, and treats every earlier lookup as outdated.
 final class RecentEnds: Sendable {
     private struct State {
         var last = 0
-        /// Looks with a smaller mark are too old.
+        /// Lookups with a smaller mark are outdated.
         var oldest = 0
         var ends: [CacheKey: Int] = [:]
     }
@@ -15,10 +15,10 @@ final class RecentEnds: Sendable {
     private let limit: Int
     private let state = Mutex(State())
 
-    /// - Parameter limit: names that are remembered.
+    /// - Parameter limit: maximum number of keys.
     init(limit: Int = 1024) { self.limit = limit }
 
-    /// The present moment.
+    /// Number of the last end, with which a lookup can be compared later.
     var mark: Int { state.withLock { $0.last } }
 
     func note(_ key: CacheKey) {

@@ -1,17 +1,17 @@
-/// Whose turn it is to have a render thread: the most urgent one's.
+/// Slot for a render thread, assigned by priority.
 ///
-/// Nobody holds a turn while he waits for memory: who has the memory may be waiting for the turn.
+/// No slot may be held during a wait for memory: the holder of the memory may be waiting for the slot.
 struct RenderTurn: Sendable {
-    /// As wide as there are threads.
+    /// Queue with as many slots as there are threads.
     let queue: TaskQueue
-    /// Work that needs the render, and gives its priority; nil where nobody waits for it.
+    /// Work item that needs the render and determines its priority; nil if there is none.
     let context: (any WorkParent)?
-    /// In the place of a context's.
+    /// Priority if there is no context.
     var priority = WorkPriority.normal
 
-    /// Runs work in its turn.
+    /// Runs work in a slot.
     ///
-    /// - Throws: what the work throws; `.cancelled` if nobody waits for it any more.
+    /// - Throws: the error of the work; `.cancelled` if no caller waits for it any more.
     func take<Value: Sendable>(
         _ work: @escaping @Sendable () async throws(ImagePipeline.Error) -> Value
     ) async throws(ImagePipeline.Error) -> Value {

@@ -1,15 +1,16 @@
 import Synchronization
 
-/// The renditions that are being made in this process, in groups that share one decode.
+/// Renditions under way in this process, in groups that share one decode.
 ///
-/// Who asks for renditions of which some are under way joins their groups, and opens one group for the rest. A group is
-/// work of the graph: it lasts as long as anybody wants any of its renditions, whoever opened it.
+/// A request joins the groups of renditions that are under way, and opens one group for the rest. A group is a work
+/// item of the task graph: it runs as long as any request wants one of its renditions, even if the request that opened
+/// it leaves.
 final class RenditionGroups: Sendable {
     typealias Settled = RenditionMaker.Settled
-    /// Some of the keys that were asked for, in one group.
+    /// Requested keys that are in the same group.
     typealias Part = (id: Int, keys: [CacheKey])
 
-    /// Who wants it otherwise gets it otherwise.
+    /// Requests are coalesced only if their options are equal.
     private struct Wanted: Hashable {
         let key: CacheKey
         let wish: RenditionWish
@@ -29,10 +30,10 @@ final class RenditionGroups: Sendable {
         pool = WorkPool(isCoalescingEnabled: isCoalescingEnabled)
     }
 
-    /// How many wait for groups.
+    /// Number of requests that wait for groups.
     var subscriberCount: Int { pool.subscriberCount }
 
-    /// Each key, once, in the group that it belongs to.
+    /// Assigns each key to the group that makes it.
     func parts(_ keys: [CacheKey], _ wish: RenditionWish) -> [Part] {
         state.withLock { state in
             state.lastID += 1
@@ -51,9 +52,9 @@ final class RenditionGroups: Sendable {
         }
     }
 
-    /// What becomes of a part: by `work` if nobody works on its group.
+    /// Outcome of a part of a group. Starts `work` if the group is not under way.
     ///
-    /// - Parameter work: for the part's own keys. Where a group ended between `parts` and this call, it is done for them.
+    /// - Parameter work: makes the part's own keys. Also needed if the group ended between `parts` and this call.
     func outcome(
         of part: Part,
         _ wish: RenditionWish,

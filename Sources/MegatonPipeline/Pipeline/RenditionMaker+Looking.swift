@@ -1,21 +1,21 @@
 internal import Foundation
 
 extension RenditionMaker {
-    /// A rendition that is to be made.
+    /// A rendition to be made.
     struct Led: Sendable {
         let lead: FlightLead
         let rendition: Rendition
-        /// Whether the coordinator has given us the lead, so that others may wait for its end.
+        /// Whether the coordinator has assigned the lead, so that others may wait for the flight to end.
         let isFlight: Bool
     }
 
-    /// What one look at the caches has brought.
+    /// Result of one cache lookup.
     struct Look {
         var settled: Settled = [:]
         var led: [Led] = []
-        /// Served already, to be made afterwards.
+        /// Served stale, to be made again in the background.
         var behind: [Led] = []
-        /// Served already, and nothing is made.
+        /// Served stale, as the request accepts that; the lead is given up.
         var dropped: [FlightLead] = []
         var awaited: [FlightWait] = []
     }
@@ -26,7 +26,7 @@ extension RenditionMaker {
         _ order: Order
     ) async -> Look {
         let decisions = await decisions(open.map(\.key), after: awaited, order)
-        // What has been waited for is newer than the request.
+        // An entry that this request waited for is newer than the request, so its cache directives do not apply.
         let policy = awaited.isEmpty ? order.wish.policy : .silent
         let now = Date()
         var look = Look()
@@ -70,7 +70,7 @@ extension RenditionMaker {
         return look
     }
 
-    /// All keys in one look, whichever way.
+    /// Decisions for all keys from one lookup, with the cache access of the request.
     private func decisions(_ keys: [CacheKey], after awaited: [FlightWait], _ order: Order) async -> [FlightDecision] {
         switch order.wish.way {
         case .flights:

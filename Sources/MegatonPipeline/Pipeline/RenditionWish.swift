@@ -1,25 +1,25 @@
 internal import Foundation
 
-/// How one who wants renditions wants to come by them: with another wish the same renditions are other work.
+/// Cache and network options of a rendition request. Requests are coalesced only if these are equal.
 struct RenditionWish: Hashable, Sendable {
-    /// How the caches are asked.
+    /// Kind of access to the caches.
     enum Way: Sendable {
-        /// The coordinator of flights: one look, and the lead of what is neither there nor being made.
+        /// Single flight: one lookup by the coordinator, which assigns the lead for keys neither cached nor under way.
         case flights
-        /// One look, and no lead: others are not to wait for what is not made, or not kept.
+        /// One lookup without a lead: others must not wait for results that are not made, or not stored.
         case lookUp
         case nothing
     }
 
     let way: Way
-    /// Whether what is made may be kept.
+    /// Whether results may be stored.
     let keeps: Bool
     let policy: RequestCachePolicy
-    /// How old a remembered failure may be that is accepted; nil for any age.
+    /// Maximum age of a remembered failure that is accepted; nil for any age.
     let maximumFailureAge: Duration?
-    /// What a source is fetched with.
+    /// Options that apply to the fetch of the source.
     private let options: ImageRequest.Options
-    /// Unique for a request that shares its answer with no other; nil for all others.
+    /// Unique for a request whose response is not shared with any other; nil for all others.
     private let exclusive: UUID?
 
     init(_ request: ImageRequest) {

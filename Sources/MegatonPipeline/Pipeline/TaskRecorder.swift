@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Notes what an image task costs while it runs.
+/// Records the cost of an image task while it runs.
 final class TaskRecorder: Sendable {
-    /// Told also what coalesced fetches cost others.
+    /// Includes the whole cost of fetches that this task started and others share.
     let counts = PipelineMetrics()
     private let state = Mutex(ImageTask.Metrics())
     private let start = ContinuousClock.now
@@ -18,7 +18,7 @@ final class TaskRecorder: Sendable {
         return metrics
     }
 
-    /// Adds the time that the body takes to a stage's, and notes what of it was spent in queues.
+    /// Adds the duration of the body to a stage, and records how much of it was spent in queues.
     func measure<Value>(
         _ stage: ImagePipeline.Error.Stage,
         _ body: () async throws(ImagePipeline.Error) -> Value
@@ -39,7 +39,7 @@ final class TaskRecorder: Sendable {
         }
     }
 
-    /// - Parameter response: nil where it failed.
+    /// - Parameter response: nil if the task failed.
     func end(with response: ImageResponse?, wasCoalesced: Bool) {
         state.withLock { metrics in
             metrics.isCoalesced = wasCoalesced
@@ -49,7 +49,7 @@ final class TaskRecorder: Sendable {
         end()
     }
 
-    /// Notes the end of the task, however it came. The first one counts.
+    /// Records the end of the task, whatever the outcome. The first call counts.
     func end() {
         state.withLock { metrics in
             if metrics.total == nil { metrics.total = start.duration(to: .now) }

@@ -1,6 +1,7 @@
 internal import Foundation
 
-/// Stands for the caches of a pipeline's configuration, which need not be a `DataCaching`: a cluster's flights are not.
+/// Placeholder for the caches of a pipeline's configuration, which need not be a `DataCaching`: a cluster's flights are
+/// none.
 struct UsualDataCache: DataCaching {
     func cachedData(for key: String) async -> Data? { nil }
 
