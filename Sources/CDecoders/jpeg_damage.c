@@ -35,15 +35,15 @@ static void note(j_common_ptr codec, megaton_jpeg_damage damage) {
 }
 
 static void ended(j_common_ptr codec) {
-    // What follows the last row shows nothing.
+    // Damage after the last row affects no pixel.
     note(codec, of(codec)->has_all_rows ? MEGATON_JPEG_WARNING : MEGATON_JPEG_FATAL);
     longjmp(of(codec)->end, 1);
 }
 
-/// Whether arithmetic-coded data surely ended early. Data that ends is continued with zeros in such a scan, without a
-/// warning: an encoder leaves zeros at the end out (ITU-T T.81 D.1.8), of some whole images thousands of bytes. So the
-/// number of zeros says nothing; but a whole scan neither comes to an impossible code behind its data nor lacks a
-/// restart marker.
+/// Whether arithmetic-coded data certainly ended early. libjpeg continues such a scan with zeros at the end of its data
+/// and does not warn, because encoders omit trailing zeros (ITU-T T.81 D.1.8), in some whole images thousands of bytes.
+/// The number of zeros is therefore no evidence. But a whole scan never reaches an impossible code after its data, and
+/// never lacks a restart marker.
 static int ends_early(j_decompress_ptr image) {
     if (!image->arith_code) return 0;
     int marker = image->err->msg_code == JWRN_MUST_RESYNC ? image->err->msg_parm.i[0] : image->unread_marker;
@@ -55,7 +55,7 @@ static void warned(j_common_ptr codec, int level) {
     codec->err->num_warnings++;
     switch (codec->err->msg_code) {
     case JWRN_JPEG_EOF:
-        // An image without an end-of-image marker misses nothing that can be seen.
+        // A missing end-of-image marker affects no pixel.
         note(codec, of(codec)->has_all_rows ? MEGATON_JPEG_WARNING : MEGATON_JPEG_TRUNCATED);
         break;
     case JWRN_HIT_MARKER: note(codec, MEGATON_JPEG_TRUNCATED); break;
@@ -98,13 +98,13 @@ void megaton_jpeg_examine(
         return;
     }
     jpeg_create_decompress(&image);
-    // Cleared by the line above.
+    // jpeg_create_decompress clears progress. It keeps client_data, which is set again only to be safe.
     image.client_data = &examination;
     image.progress = &examination.progress;
     jpeg_mem_src(&image, bytes, (unsigned long) length);
     jpeg_read_header(&image, TRUE);
     report->rows = (int) image.image_height;
-    // The cheapest way through all of the data: no conversion, no interpolation, one sample for each block.
+    // The cheapest decode of all data: no color conversion, no interpolation, one sample for each block.
     image.out_color_space = image.jpeg_color_space;
     image.scale_num = 1;
     image.scale_denom = 8;

@@ -1,5 +1,5 @@
-// libvips has one buffer of errors for all threads, and gives many reasons as GLib warnings only. Here both are kept
-// apart by thread: each thread has the messages of the image that it works for.
+// libvips has one error buffer for all threads, and reports many reasons only as GLib warnings. This file collects both
+// per thread: each thread has the messages of the image that it works on.
 #define _GNU_SOURCE
 #include "messages.h"
 
@@ -51,7 +51,7 @@ megaton_messages *megaton_messages_enter(megaton_messages *messages) {
 
 megaton_messages *megaton_messages_current(void) { return current; }
 
-// A line that was there already, as a codec that warns about each row has it, is not added again.
+// Skips lines that are present already, because some codecs warn about each row.
 static void add(megaton_messages *messages, struct lines *lines, const char *line) {
     size_t length = strnlen(line, LINE);
     while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == ' ')) length--;
@@ -84,11 +84,11 @@ size_t megaton_messages_warnings(megaton_messages *messages, char *text, size_t 
     return copy(messages, &messages->warnings, text, capacity);
 }
 
-// MARK: - What libvips says
+// MARK: - Capturing libvips' messages
 
-// Stands in the place of libvips' own function, which all its errors go through: an executable's symbols come before
-// those of shared libraries (ELF gABI, symbol resolution). Weak, so that a libvips that is linked statically keeps its
-// own. Where it is not called, messages are empty and the shared buffer is what is left.
+// Overrides libvips' own function, through which all its errors pass: symbols of the executable take precedence over
+// those of shared libraries (ELF gABI, symbol resolution). Weak, so that a statically linked libvips keeps its own. If
+// the override is not called, the messages stay empty and callers fall back to the shared buffer.
 __attribute__((weak, visibility("default"))) void vips_verror(const char *domain, const char *format, va_list values) {
     if (current == NULL) {
         void (*original)(const char *, const char *, va_list) =
@@ -118,7 +118,7 @@ void megaton_messages_start(void) {
 static int generate(VipsRegion *out, void *sequence, void *a, void *b, gboolean *stop) {
     (void) a, (void) stop;
     VipsRegion *in = sequence;
-    // A region is computed by the thread that asks for it, with all that it is made of.
+    // The thread that requests a region computes it together with all its inputs.
     megaton_messages *previous = megaton_messages_enter(b);
     int result = vips_region_prepare(in, &out->valid)
         || vips_region_region(out, in, &out->valid, out->valid.left, out->valid.top);
@@ -133,7 +133,7 @@ int megaton_messages_tap(void *image, void **out) {
         return 0;
     }
     VipsImage *tap = vips_image_new();
-    // Both live as long as the tap.
+    // Both references live as long as the tap.
     g_object_set_data_full(G_OBJECT(tap), "megaton-image", g_object_ref(image), g_object_unref);
     ref(current);
     g_object_set_data_full(G_OBJECT(tap), "megaton-messages", current, (GDestroyNotify) megaton_messages_unref);

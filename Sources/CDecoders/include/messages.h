@@ -1,28 +1,29 @@
-// What libvips and its codecs say of one image, apart from what they say of others at the same time.
+// Messages of libvips and its codecs about one image, separate from those about other images at the same time.
 #pragma once
 #include <stddef.h>
 
-/// Errors and warnings of one image's decoding: the first ones, within a bound. Counted references; any thread.
+/// The first errors and warnings of one image's decoding, up to a size limit. Reference-counted; may be used from any
+/// thread.
 typedef struct megaton_messages megaton_messages;
 
-/// NULL if there is no memory.
+/// Returns NULL if there is no memory.
 megaton_messages *_Nullable megaton_messages_new(void);
 void megaton_messages_unref(megaton_messages *_Nonnull messages);
 
-/// From now on whatever libvips says on the calling thread goes there; with NULL it goes where it always went. Returns
-/// the ones before, which the caller enters again when it is done. The caller keeps a reference meanwhile.
+/// Directs libvips' messages on the calling thread to these messages; NULL directs them to libvips' own buffer again.
+/// Returns the previous ones, which the caller must enter again afterwards. The caller keeps its reference meanwhile.
 megaton_messages *_Nullable megaton_messages_enter(megaton_messages *_Nullable messages);
 
-/// Those of the calling thread.
+/// The messages of the calling thread, or NULL.
 megaton_messages *_Nullable megaton_messages_current(void);
 
-/// A copy of the lines, as many as fit, with a zero at the end. Returns how many bytes there are without it.
+/// Copies the lines, as many as fit, and adds a terminating zero. Returns the number of bytes without the zero.
 size_t megaton_messages_errors(megaton_messages *_Nonnull messages, char *_Nonnull text, size_t capacity);
 size_t megaton_messages_warnings(megaton_messages *_Nonnull messages, char *_Nonnull text, size_t capacity);
 
-/// The same image (a VipsImage) for a sink: the threads on which libvips computes it enter the messages of the thread
-/// that calls this, if it has any. Returns 0 and a new reference, or -1.
+/// Wraps an image (a VipsImage) for a sink: threads on which libvips computes it use the messages of the calling
+/// thread, if it has any. Returns 0 and a new reference, or -1.
 int megaton_messages_tap(void *_Nonnull image, void *_Nullable *_Nonnull out);
 
-/// Takes GLib's warnings of libvips out of the standard error: they go to the thread's messages, or nowhere.
+/// Redirects libvips' GLib warnings from standard error to the thread's messages; drops them if it has none.
 void megaton_messages_start(void);
