@@ -1,4 +1,4 @@
-// What processors call of libvips, in the same manner as shim.h.
+// Wrappers of the libvips calls that processors need, in the style of shim.h.
 #pragma once
 #include <string.h>
 #include <vips/vips.h>
@@ -27,7 +27,7 @@ static inline int megaton_vips_join_bands(
     return vips_bandjoin2(first, second, out, NULL);
 }
 
-/// The product of two bands of 8 bits, of which 255 stands for 1.
+/// The product of two 8-bit bands, in which 255 stands for 1.
 static inline int megaton_vips_mask(
     VipsImage *_Nonnull in, VipsImage *_Nonnull mask, VipsImage *_Nullable *_Nonnull out) {
     VipsImage *product = NULL;
@@ -37,14 +37,14 @@ static inline int megaton_vips_mask(
     return result;
 }
 
-/// A band of 8 bits times a number between 0 and 1.
+/// An 8-bit band times a factor between 0 and 1.
 static inline int megaton_vips_fade(VipsImage *_Nonnull in, double factor, VipsImage *_Nullable *_Nonnull out) {
     return vips_linear1(in, out, factor, 0.5, "uchar", TRUE, NULL);
 }
 
 // MARK: - Samples
 
-/// To 8 bits by the nearest number: a cast alone cuts off.
+/// Rounds to 8 bits; a cast alone truncates.
 static inline int megaton_vips_round_uchar(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
     VipsImage *whole = NULL;
     if (vips_rint(in, &whole, NULL)) return -1;
@@ -53,13 +53,13 @@ static inline int megaton_vips_round_uchar(VipsImage *_Nonnull in, VipsImage *_N
     return result;
 }
 
-/// Calls one or two bands grey and three or four sRGB, whatever they were called.
+/// Declares one or two bands as gray, and three or four as sRGB, whatever the interpretation was.
 static inline int megaton_vips_call_picture(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
     return vips_copy(
         in, out, "interpretation", in->Bands < 3 ? VIPS_INTERPRETATION_B_W : VIPS_INTERPRETATION_sRGB, NULL);
 }
 
-/// One colour at the size and in the kind of another picture.
+/// A single color with the size and format of another image.
 static inline int megaton_vips_solid(
     VipsImage *_Nonnull like, const double *_Nonnull colour, int count, VipsImage *_Nullable *_Nonnull out) {
     *out = vips_image_new_from_image(like, colour, count);
@@ -78,14 +78,14 @@ static inline int megaton_vips_place(
     return result;
 }
 
-/// Clockwise by quarters of a turn: 1, 2 or 3.
+/// Rotates clockwise by 1, 2 or 3 quarter turns.
 static inline int megaton_vips_turn(VipsImage *_Nonnull in, int quarters, VipsImage *_Nullable *_Nonnull out) {
     VipsAngle angle = quarters == 1 ? VIPS_ANGLE_D90 : quarters == 2 ? VIPS_ANGLE_D180 : VIPS_ANGLE_D270;
     return vips_rot(in, out, angle, NULL);
 }
 
-/// Clockwise by any angle; the canvas grows. The picture's alpha, where it has one, must not be premultiplied: libvips
-/// does that itself.
+/// Rotates clockwise by any angle; the canvas grows. Alpha must not be premultiplied, because libvips premultiplies
+/// itself.
 static inline int megaton_vips_rotate(
     VipsImage *_Nonnull in, double degrees, const double *_Nonnull background, int count,
     VipsImage *_Nullable *_Nonnull out) {
@@ -115,7 +115,7 @@ static inline int megaton_vips_sharpen(
     return vips_sharpen(in, out, "sigma", sigma, "m1", flat, "m2", jagged, NULL);
 }
 
-/// Both must have alpha.
+/// Both images must have alpha.
 static inline int megaton_vips_over(
     VipsImage *_Nonnull base, VipsImage *_Nonnull overlay, int x, int y, VipsImage *_Nullable *_Nonnull out) {
     return vips_composite2(base, overlay, out, VIPS_BLEND_MODE_OVER, "x", x, "y", y, NULL);
@@ -131,20 +131,20 @@ typedef enum {
     MEGATON_VIPS_NAME,
 } megaton_vips_kind;
 
-/// One argument of an operation, of which only the part of its kind is read.
+/// An argument of an operation; only the field of its kind is read.
 typedef struct {
     const char *_Nonnull name;
     megaton_vips_kind kind;
-    /// Also a boolean.
+    /// An integer or a boolean.
     int whole;
     double number;
     const double *_Nullable numbers;
     int count;
-    /// One of an enumeration's names.
+    /// A name from an enumeration.
     const char *_Nullable word;
 } megaton_vips_argument;
 
-/// An argument that is not of the kind that the operation declares is refused: its setter would read another type.
+/// Refuses an argument whose kind differs from the operation's declaration, because the setter would read another type.
 static inline int megaton_vips_set_argument(
     VipsOperation *_Nonnull operation, const megaton_vips_argument *_Nonnull argument) {
     GParamSpec *spec = g_object_class_find_property(G_OBJECT_GET_CLASS(operation), argument->name);
@@ -170,7 +170,8 @@ static inline int megaton_vips_set_argument(
     return 0;
 }
 
-/// Runs an operation of one picture, "in", to one picture, "out". Which names are allowed is the caller's to know.
+/// Runs an operation with one image as input, "in", and one as output, "out". The caller must check that the operation
+/// is allowed.
 static inline int megaton_vips_call(
     const char *_Nonnull name, VipsImage *_Nonnull in, const megaton_vips_argument *_Nullable arguments, int count,
     VipsImage *_Nullable *_Nonnull out) {
@@ -187,7 +188,7 @@ static inline int megaton_vips_call(
     return result;
 }
 
-// MARK: - What operations there are
+// MARK: - Available operations
 
 static void *megaton_vips_find_forbidden(
     VipsObject *object, GParamSpec *spec, VipsArgumentClass *argument, VipsArgumentInstance *instance, void *found,
@@ -203,7 +204,8 @@ static void *megaton_vips_find_forbidden(
     return NULL;
 }
 
-/// The name of an argument of an operation that is a text, bytes, a file, a second picture or another object, or NULL.
+/// The name of an argument that is a text, bytes, a file, a second image or another object; NULL if the operation has
+/// none.
 static inline const char *_Nullable megaton_vips_forbidden_argument(const char *_Nonnull name) {
     VipsOperation *operation = vips_operation_new(name);
     if (operation == NULL) return "?";
@@ -230,7 +232,7 @@ static void *megaton_vips_visit(GType type, void *walk) {
     return NULL;
 }
 
-/// Tells the names of all operations that this libvips has.
+/// Visits the names of all operations of this libvips.
 static inline void megaton_vips_each_operation(megaton_vips_visitor _Nonnull visit, void *_Nullable context) {
     megaton_vips_walk walk = {visit, context};
     vips_type_map_all(g_type_from_name("VipsOperation"), megaton_vips_visit, &walk);

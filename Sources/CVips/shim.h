@@ -1,11 +1,10 @@
-// libvips' operations take a NULL-terminated list of optional arguments, which Swift cannot call: one wrapper of fixed
-// arity for each call that Megaton makes. Each returns 0, or -1 with a text in vips' error buffer.
+// Fixed-arity wrappers of libvips operations, which take a NULL-terminated list of optional arguments that Swift cannot
+// pass. Each returns 0, or -1 with a message in libvips' error buffer.
 #pragma once
 #include <vips/vips.h>
 
-/// Only what is decoded from these loaders is ever opened: everything else that this build of libvips can read
-/// (ImageMagick, matio, OpenSlide, PDF, SVG, FITS, TIFF ...) is refused by the library itself, whatever the caller
-/// does.
+/// Starts libvips with only these loaders enabled: the library itself refuses everything else that this build can read
+/// (ImageMagick, matio, OpenSlide, PDF, SVG, FITS, TIFF ...), for every caller.
 static inline int megaton_vips_start(const char *_Nonnull name) {
     if (vips_init(name)) return -1;
     vips_concurrency_set(1);
@@ -21,9 +20,9 @@ static inline int megaton_vips_start(const char *_Nonnull name) {
     return 0;
 }
 
-/// Opens the header only: pixels are decoded when somebody asks for them, from the first row to the last. The buffer
-/// must outlive the image. Damage of that level is an error and not a grey area: vips_thumbnail_buffer, which would do
-/// all in one call, takes "fail_on" and ignores it (seen in 8.14.1).
+/// Opens an image by its header; pixels are decoded on demand, from the first row to the last. The buffer must outlive
+/// the image. Damage of the given level is an error instead of a gray area. vips_thumbnail_buffer would do everything
+/// in one call, but takes "fail_on" and ignores it (seen in 8.14.1).
 static inline int megaton_vips_load(
     const void *_Nonnull buffer, size_t length, const char *_Nonnull options, VipsFailOn fail_on,
     VipsImage *_Nullable *_Nonnull out) {
@@ -32,7 +31,7 @@ static inline int megaton_vips_load(
     return *out == NULL ? -1 : 0;
 }
 
-/// Whether lcms can link the image's profile for samples of the image's kind: tried on one black pixel.
+/// Tests on one black pixel whether lcms can link the image's profile for samples of the image's kind.
 static inline int megaton_vips_try_profile(VipsImage *_Nonnull in, const void *_Nonnull profile, size_t length) {
     VipsImage *black = NULL, *cast = NULL, *copy = NULL, *linked = NULL;
     int result = vips_black(&black, 1, 1, "bands", vips_image_get_bands(in), NULL)
@@ -53,7 +52,7 @@ static inline int megaton_vips_try_profile(VipsImage *_Nonnull in, const void *_
     return result ? -1 : 0;
 }
 
-/// Drops the first page of what is said of an animation's pages.
+/// Removes the first page from the metadata of an animation's pages.
 static inline void megaton_vips_drop_page(VipsImage *_Nonnull image) {
     int pages = 0, count = 0, *delays = NULL;
     if (vips_image_get_typeof(image, VIPS_META_N_PAGES) && !vips_image_get_int(image, VIPS_META_N_PAGES, &pages)) {
@@ -67,10 +66,10 @@ static inline void megaton_vips_drop_page(VipsImage *_Nonnull image) {
     }
 }
 
-/// Lets operations of this class and of those derived from it be used, though libvips does not trust them.
+/// Unblocks operations of this class and its subclasses, although libvips does not trust them.
 static inline void megaton_vips_allow(const char *_Nonnull operation) { vips_operation_block_set(operation, FALSE); }
 
-/// A copy of 8-bit pixels in rows from the top: 1 to 4 interleaved bands, the second or fourth being alpha.
+/// Copies 8-bit pixels in rows from the top: 1 to 4 interleaved bands, the second or fourth being alpha.
 static inline int megaton_vips_from_memory(
     const void *_Nonnull pixels, size_t length, int width, int height, int bands, VipsImage *_Nullable *_Nonnull out) {
     VipsImage *raw = vips_image_new_from_memory_copy(pixels, length, width, height, bands, VIPS_FORMAT_UCHAR);
@@ -81,14 +80,14 @@ static inline int megaton_vips_from_memory(
     return result;
 }
 
-/// Another name for the same pixels, whose metadata may be changed.
+/// A copy that shares the pixels, and whose metadata may be changed.
 static inline int megaton_vips_copy(VipsImage *_Nonnull in, VipsImage *_Nullable *_Nonnull out) {
     return vips_copy(in, out, NULL);
 }
 
-/// Turns upright and scales to exactly width x height, in sRGB where there is a profile to come from. Without one the
-/// values are taken for sRGB as they are: asked for an export profile all the same, libvips goes through a default that
-/// turns pure green into (18, 253, 22) (seen in 8.14.1).
+/// Turns upright and scales to exactly width x height, and converts to sRGB if there is a profile. Without a profile
+/// the values are taken as sRGB. An export profile is not set in that case, because libvips would convert through a
+/// default profile that turns pure green into (18, 253, 22) (seen in 8.14.1).
 static inline int megaton_vips_thumbnail_image(
     VipsImage *_Nonnull in, int width, int height, VipsImage *_Nullable *_Nonnull out) {
     if (vips_image_get_typeof(in, VIPS_META_ICC_NAME)) {
@@ -98,21 +97,21 @@ static inline int megaton_vips_thumbnail_image(
     return vips_thumbnail_image(in, out, width, "height", height, "size", VIPS_SIZE_FORCE, NULL);
 }
 
-/// As above, in the colours of the picture's own profile, which stays with it.
+/// As above, but colors stay in the image's own profile, which stays with it.
 static inline int megaton_vips_thumbnail_in_profile(
     VipsImage *_Nonnull in, int width, int height, VipsImage *_Nullable *_Nonnull out) {
     return vips_thumbnail_image(in, out, width, "height", height, "size", VIPS_SIZE_FORCE, NULL);
 }
 
-/// Cuts out the part of that size that catches the eye, or the one with the most detail. The input must be in memory:
-/// it is read twice. Where it lies is in the result's offset.
+/// Crops the most salient region of that size, or the one with the most detail. The input must be in memory, because it
+/// is read twice. The result's offset gives the position of the region.
 static inline int megaton_vips_smartcrop(
     VipsImage *_Nonnull in, int width, int height, int entropy, VipsImage *_Nullable *_Nonnull out) {
     return vips_smartcrop(
         in, out, width, height, "interesting", entropy ? VIPS_INTERESTING_ENTROPY : VIPS_INTERESTING_ATTENTION, NULL);
 }
 
-/// The pictures one below the other: the form that animations have here.
+/// Stacks the images vertically, as libvips stores animations.
 static inline int megaton_vips_join(
     VipsImage *_Nonnull *_Nonnull pages, int count, VipsImage *_Nullable *_Nonnull out) {
     return vips_arrayjoin(pages, out, count, "across", 1, NULL);
@@ -123,7 +122,7 @@ static inline int megaton_vips_extract(
     return vips_extract_area(in, out, left, top, width, height, NULL);
 }
 
-/// Puts the image in the middle of a canvas of width x height.
+/// Centers the image on a canvas of width x height.
 static inline int megaton_vips_pad(
     VipsImage *_Nonnull in, int width, int height, const double *_Nonnull background, int count,
     VipsImage *_Nullable *_Nonnull out) {
@@ -152,14 +151,14 @@ static inline int megaton_vips_cast_uchar(VipsImage *_Nonnull in, VipsImage *_Nu
     return vips_cast_uchar(in, out, NULL);
 }
 
-/// How a picture is written. What a format has no use for is ignored.
+/// Encoder settings. Formats ignore settings that they do not support.
 typedef struct {
     int quality;
     int effort;
     int progressive;
     int lossless;
-    /// Whether all metadata are left out, profiles included. Renamed to "keep" in libvips 8.15; "strip" works there
-    /// too.
+    /// Whether all metadata including profiles is removed. Renamed to "keep" in libvips 8.15; "strip" still works
+    /// there.
     int strip;
 } megaton_vips_saving;
 
@@ -199,14 +198,14 @@ static inline int megaton_vips_jxlsave(
         in, bytes, length, "Q", how.quality, "effort", how.effort, "lossless", how.lossless, "strip", how.strip, NULL);
 }
 
-/// A number among the metadata, or the fallback where it is not there.
+/// An integer from the metadata, or the fallback if it is missing.
 static inline int megaton_vips_get_int(VipsImage *_Nonnull image, const char *_Nonnull name, int fallback) {
     int value = fallback;
     if (vips_image_get_typeof(image, name) == 0 || vips_image_get_int(image, name, &value)) return fallback;
     return value;
 }
 
-/// Asked after each strip of pixels whether the computation is to end; not 0 ends it.
+/// Polled after each strip of pixels; any result except 0 stops the computation.
 typedef struct {
     int (*_Nonnull asks)(void *_Nullable context);
     void *_Nullable context;
@@ -218,7 +217,7 @@ static void megaton_vips_check_stop(VipsImage *image, VipsProgress *progress, vo
     if (question->asks(question->context)) vips_image_set_kill(image, TRUE);
 }
 
-/// The question must outlive the image's evaluation, after which it is taken back with what this returns.
+/// Installs the poll. It must outlive the image's evaluation; remove it afterwards with the returned handler.
 static inline gulong megaton_vips_set_stop(VipsImage *_Nonnull image, megaton_vips_stop *_Nonnull stop) {
     vips_image_set_progress(image, TRUE);
     return g_signal_connect(image, "eval", G_CALLBACK(megaton_vips_check_stop), stop);
