@@ -59,7 +59,7 @@ struct JPEGSegments {
         // The component count of a scan follows its length (annex B.2.3).
         guard index + 5 <= bytes.count, let frame else { return nil }
         hasSeveralScans = Int(bytes[index + 4]) < frame.factors.count
-        // Without JFIF and Adobe segments, libjpeg takes components named R, G and B for RGB.
+        // Without JFIF and Adobe segments, libjpeg treats components named R, G and B as RGB; libvips decodes those.
         if isNamedRGB && !hasJFIF && !hasAdobe { return nil }
         if !isYCbCr && frame.factors.count != 1 { return nil }
     }

@@ -41,7 +41,7 @@ enum SVGBounds {
     /// - Parameter before: Bytes that the text element already has.
     static func cost(ofText bytes: Int, after before: Int) -> Int { (2 * before + bytes) * bytes / 8 }
 
-    /// Refuses elements whose cost does not depend on the size of their content.
+    /// Refuses elements whose cost is not proportional to what they draw.
     static func complaint(ofElement name: String) -> String? {
         switch name {
         case "filter": "has filters, which are not drawn: their cost has no bound"
