@@ -4,7 +4,7 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// Everything that a run of faults is done to: two Redis behind fault proxies, an origin, coordinators and workers.
+/// The subject of a run of faults: two Redis servers behind fault proxies, an origin, coordinators and workers.
 final class ChaosCluster {
     let control: RestartableRedis
     let cache: RestartableRedis
@@ -12,12 +12,12 @@ final class ChaosCluster {
     let cacheProxy: FaultProxy
     let origin: ChaosOrigin
     let fleet: Fleet
-    /// Straight to the control Redis: what the harness sees is not what the faults make of it.
+    /// A direct connection to the control Redis, so that faults do not affect the harness.
     let client: RedisClient
 
     static let workers = 4
     static let coordinators = 2
-    /// Seconds, the default of the workers.
+    /// Lease in seconds, the workers' default.
     static let lease = 15
 
     init(_ stage: Stage) async throws {
@@ -44,7 +44,7 @@ final class ChaosCluster {
         try await stage.ready(client, workers: Self.workers)
     }
 
-    /// Undoes whatever may still be wrong.
+    /// Undoes all faults that may still be active.
     func heal() {
         for proxy in [controlProxy, cacheProxy] {
             proxy.blackHole(false)
@@ -55,9 +55,9 @@ final class ChaosCluster {
         origin.set(.good)
     }
 
-    /// Ends everything.
+    /// Ends all processes and servers.
     ///
-    /// - Returns: what was stuck or ended wrongly.
+    /// - Returns: a line for each process that was stuck or ended with a wrong code.
     func stop() async -> [String] {
         let complaints = await fleet.stop(within: .seconds(40))
         client.close()

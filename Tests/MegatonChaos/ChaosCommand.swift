@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// What scripts/chaos runs.
+/// The command that scripts/chaos runs.
 @main
 struct ChaosCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -4,12 +4,12 @@ import MegatonRedis
 import MegatonTestSupport
 import Synchronization
 
-/// Batches that are submitted one after the other by real processes, through all faults, until it is told to stop.
+/// Batches that real processes submit one after the other, during all faults, until `stop()`.
 final class ChaosLoad: Sendable {
-    /// What came of it.
+    /// Counts of all batches and jobs.
     struct Result {
         var batches = 0
-        /// Batches that could not be begun, as Redis was away.
+        /// Batches that could not be started, as Redis was unreachable.
         var refused = 0
         var jobs = 0
         var done = 0
@@ -24,9 +24,9 @@ final class ChaosLoad: Sendable {
     private let state = Mutex((isStopping: false, result: Result()))
 
     private static let jobsOfABatch = 240
-    /// Paths that a batch asks for; a third of them is common to all batches.
+    /// Distinct paths that a batch asks for; a third of them is common to all batches.
     private static let paths = 120
-    /// What a batch may take: longer than any fault and all retries together.
+    /// Time limit of a batch: longer than any fault and all retries together.
     private static let patience: Duration = .seconds(300)
 
     /// - Parameter control: the URL that the submitting processes use.
@@ -39,12 +39,12 @@ final class ChaosLoad: Sendable {
 
     var result: Result { state.withLock { $0.result } }
 
-    /// No batch begins after this.
+    /// Starts no further batch.
     func stop() { state.withLock { $0.isStopping = true } }
 
-    /// Submits until it is stopped.
+    /// Submits batches until `stop()`.
     ///
-    /// - Parameter number: tells those that run beside each other apart.
+    /// - Parameter number: distinguishes loads that run in parallel.
     func run(_ number: Int) async throws {
         var round = 0
         while !state.withLock({ $0.isStopping }) {
@@ -67,12 +67,12 @@ final class ChaosLoad: Sendable {
         let code = await Fleet.ending(of: process, within: Self.patience)
         var found: [String] = []
         let outcomes = try Self.outcomes(ledger)
-        // No Redis at the start: it says so, and nothing was acknowledged.
+        // Without Redis at its start the command exits with 69, and no job was acknowledged.
         if code == 69 && outcomes.isEmpty && process.errors.split(separator: "\n").count == 1 {
             state.withLock { $0.result.refused += 1 }
             return
         }
-        // 2: some jobs failed, which the ledger has to say.
+        // Exit code 2: some jobs failed, and the ledger must list them.
         if code != 0 && code != 2 {
             found.append(
                 "batch \(batch) ended with \(code.map(String.init) ?? "nothing"): \(process.errors.suffix(300))"

@@ -3,9 +3,9 @@ import MegatonTestSupport
 import NIOCore
 import Synchronization
 
-/// An origin that can be told to misbehave while it serves.
+/// An origin that can be set to misbehave while it serves.
 final class ChaosOrigin: Sendable {
-    /// How it behaves.
+    /// A way of responding.
     enum Mood: Sendable {
         case good
         case slow
@@ -15,7 +15,7 @@ final class ChaosOrigin: Sendable {
 
     private struct State {
         var mood = Mood.good
-        /// Answers that were whole, by path.
+        /// Whole responses, by path.
         var good: [String: Int] = [:]
     }
 
@@ -26,7 +26,7 @@ final class ChaosOrigin: Sendable {
         let state = Mutex(State())
     }
 
-    /// Serves one small image under any path.
+    /// Serves one small image at any path.
     init() async throws {
         let box = StateBox()
         let image = TestImage.quarters(width: 64, height: 64)
@@ -48,12 +48,12 @@ final class ChaosOrigin: Sendable {
 
     func set(_ mood: Mood) {
         state.state.withLock { $0.mood = mood }
-        // Held answers are what a slow origin is: they come when the mood changes.
+        // A slow origin holds its responses until the mood changes.
         if case .slow = mood { server.hold() } else { server.release() }
     }
 
-    /// Whole answers for a path.
+    /// Number of whole responses for a path.
     func good(_ path: String) -> Int { state.state.withLock { $0.good[path] ?? 0 } }
-    /// Whole answers in all.
+    /// Number of whole responses in all.
     var good: Int { state.state.withLock { $0.good.values.reduce(0, +) } }
 }

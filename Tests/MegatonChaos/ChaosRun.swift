@@ -3,15 +3,15 @@ import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
 
-/// Faults from a seed, one after the other, against a cluster that works all the time; then the proof.
+/// A random sequence of faults against a cluster under constant load, and then a check that nothing was lost.
 public struct ChaosRun: Sendable {
-    /// What decides the run.
+    /// Options that determine the run.
     public struct Options: Sendable {
         public var seed: UInt64
         public var duration: Duration
         /// The program `megaton`.
         public var program: String
-        /// Where lists, ledgers, outputs and histories go; fresh.
+        /// Directory for lists, ledgers, outputs and histories; must be empty.
         public var directory: String
 
         public init(seed: UInt64, duration: Duration, program: String, directory: String) {
@@ -22,7 +22,7 @@ public struct ChaosRun: Sendable {
         }
     }
 
-    /// What came of it: lines for people, and what must not be.
+    /// The result: lines for people, and violations.
     public struct Report: Sendable {
         public let lines: [String]
         public let violations: [String]
@@ -30,7 +30,7 @@ public struct ChaosRun: Sendable {
 
     private let options: Options
 
-    /// After each kill nobody may hold the dead worker's leases for longer: its lease and a second.
+    /// Limit after each kill: a dead worker's leases must be free after the lease's length and a second.
     private static let longestRecovery: Duration = .seconds(ChaosCluster.lease + 1)
     private static let submitters = 2
 
@@ -72,7 +72,7 @@ public struct ChaosRun: Sendable {
         return Report(lines: verdict.figures, violations: verdict.violations)
     }
 
-    /// What Redis has to say while everything still runs.
+    /// Checks Redis while all processes still run.
     private func judge(_ cluster: ChaosCluster, _ verdict: inout Verdict) async throws {
         let queue = JobQueue(cluster.client, keys: QueueKeys())
         for summary in try await queue.batches(limit: 10_000) {
@@ -99,7 +99,7 @@ public struct ChaosRun: Sendable {
         verdict.complain(nemesis.complaints)
         let history = try HistoryChecker(cluster.fleet.histories)
         verdict.complain(history.violations.map { "I2, I4: \($0)" })
-        // Each request to an origin has a lead of its own; each lead but the first of a key has its reason.
+        // Each request to an origin needs a flight of its own; each flight but the first of a key needs a reason.
         verdict.require(
             history.fetches <= history.landed + history.expired + history.failed + history.unlocked,
             "I5: \(history.fetches) fetches, \(history.landed) flights landed, \(history.expired) expired, "

@@ -1,4 +1,4 @@
-/// What the nemesis can do. Each is undone before the next begins.
+/// Faults that the nemesis can inject. Each is undone before the next one starts.
 enum Fault: String, CaseIterable {
     case killWorker = "kill -9 of a worker"
     case killWorkers = "kill -9 of half of the workers"

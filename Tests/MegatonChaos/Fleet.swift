@@ -5,12 +5,12 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOPosix
 
-/// A cluster of real processes: Redis, coordinators and workers, each with its own history, and all of them ended by
+/// A cluster of real processes: Redis, coordinators and workers, each with its own history. All of them are ended by
 /// their own process ids.
 ///
-/// Not for two tasks at once.
+/// Not safe for concurrent use.
 final class Fleet {
-    /// What the processes are told.
+    /// Arguments of the processes.
     struct Options {
         /// URL of the control Redis, or of a proxy in front of it.
         var control: String
@@ -18,7 +18,7 @@ final class Fleet {
         var cache: String
         /// The program to run.
         var program: String
-        /// For outputs and histories.
+        /// Directory for outputs and histories.
         var directory: String
         /// Further arguments of each worker.
         var workerArguments: [String] = []
@@ -28,7 +28,7 @@ final class Fleet {
     final class Member {
         let number: Int
         fileprivate(set) var process: ProgramUnderTest
-        /// Of this life; each has its own.
+        /// History of the current process; each restart has a new one.
         fileprivate(set) var history: String
 
         fileprivate init(_ number: Int, _ process: ProgramUnderTest, _ history: String) {
@@ -70,16 +70,16 @@ final class Fleet {
         }
     }
 
-    /// Starts a worker again that has ended.
+    /// Restarts a worker that has ended.
     func restart(_ member: Member) throws { (member.process, member.history) = try launchWorker() }
 
-    /// Starts a coordinator again that has ended.
+    /// Restarts a coordinator that has ended.
     func restartCoordinator(_ index: Int) throws { coordinators[index] = try launch(["coordinator"] + redis) }
 
-    /// Does what the supervisor of each process does (`Restart=always`): those that found no Redis when they started, and
-    /// said so with 69, are started again. What ended otherwise stays for ``stop(within:)`` to complain of.
+    /// Acts as the processes' supervisor (`Restart=always`): restarts those that exited with 69 because they found no
+    /// Redis at their start. Processes that ended with another code are left for ``stop(within:)`` to report.
     ///
-    /// - Returns: how many it started.
+    /// - Returns: number of processes restarted.
     func supervise() throws -> Int {
         var started = 0
         for member in workers where member.process.code == Self.unavailable {
@@ -108,7 +108,7 @@ final class Fleet {
         return (process, history)
     }
 
-    /// Any other command of the program; `--redis` is added.
+    /// Launches any other command of the program; adds `--redis`.
     func launch(command: [String]) throws -> ProgramUnderTest { try launch(command + ["--redis", options.control]) }
 
     private func launch(_ arguments: [String]) throws -> ProgramUnderTest {
@@ -117,9 +117,9 @@ final class Fleet {
 
     // MARK: - Ending
 
-    /// Ends everything with SIGTERM; what does not end within the time is stuck: it is killed and reported.
+    /// Ends all processes with SIGTERM. A process that does not end in time is stuck: it is killed and reported.
     ///
-    /// - Returns: what went wrong, a line each.
+    /// - Returns: a line for each problem.
     func stop(within patience: Duration) async -> [String] {
         let processes =
             workers.map { ("worker \($0.number)", $0.process) } + coordinators.map { ("coordinator", $0) }
@@ -132,7 +132,7 @@ final class Fleet {
                 complaints.append("\(name) (\(process.pid)) was stuck. \(process.errors.suffix(300))")
                 process.send(SIGKILL)
                 _ = await process.ending()
-            // Only who starts ends with 69 (see ``supervise()``); who runs waits for Redis.
+            // Only a process at its start exits with 69 (see ``supervise()``); a running one waits for Redis.
             case 0, 128 + SIGKILL, Self.unavailable: break
             default: complaints.append("\(name) ended with \(code ?? -1). \(process.errors.suffix(300))")
             }
@@ -140,12 +140,12 @@ final class Fleet {
         return complaints
     }
 
-    /// The exit code, or nil where it has not ended in time.
+    /// The exit code, or nil if the process has not ended in time.
     static func ending(of process: ProgramUnderTest, within patience: Duration) async -> Int32? {
         await withTaskGroup(of: Int32?.self) { group in
             group.addTask { await process.ending().code }
             group.addTask {
-                // Cancelled by the end of the process, which is the other way out.
+                // The end of the process cancels the sleep.
                 try? await ContinuousClock().sleep(for: patience)
                 if !Task.isCancelled { process.send(SIGKILL) }
                 return nil

@@ -1,7 +1,7 @@
 import Foundation
 import MegatonCluster
 
-/// Proves from what all processes wrote down that nothing was counted twice, and how often origins had to be asked.
+/// Checks the histories of all processes: no job was counted twice, and each request to an origin was necessary.
 struct HistoryChecker {
     /// An attempt at a job.
     private struct Attempt: Hashable {
@@ -16,20 +16,20 @@ struct HistoryChecker {
     }
 
     private(set) var claims = 0
-    /// How often each job was claimed.
+    /// Number of claims of each job.
     private(set) var claimsByJob: [String: Int] = [:]
     private(set) var fetches = 0
-    /// Ends that were refused: they came too late.
+    /// Completions that were refused as too late.
     private(set) var refused = 0
-    /// Lines that were cut by a kill: one for each life at the most.
+    /// Lines truncated by a kill: at most one for each process.
     private(set) var torn = 0
     /// Flights of originals that never landed: their leaders died, hung or lost the cache.
     private(set) var expired = 0
-    /// Originals that were led without a lock: the cache was away, or what it had was damaged.
+    /// Originals loaded without a lock: the cache was unreachable, or its entry was damaged.
     private(set) var unlocked = 0
     /// Flights of originals that ended without an entry.
     private(set) var failed = 0
-    /// Flights of originals that ended with one.
+    /// Flights of originals that ended with an entry.
     private(set) var landed = 0
     private var accepted: [Attempt: Int] = [:]
     private var ends: [String: Int] = [:]
@@ -91,7 +91,7 @@ struct HistoryChecker {
         }
     }
 
-    /// I2 and I4: no attempt has two accepted ends, and no job has two ends.
+    /// I2 and I4: no attempt has two accepted completions, and no job has two.
     var violations: [String] {
         accepted.filter { $0.value > 1 }.map {
             "attempt \($0.key.number) of \($0.key.id) has \($0.value) accepted ends"
@@ -99,6 +99,6 @@ struct HistoryChecker {
             + ends.filter { $0.value > 1 }.map { "\($0.key) has ended \($0.value) times" }
     }
 
-    /// Entries of originals that were made again although one had landed: evicted, lost or expired.
+    /// Originals that were loaded again after a flight had landed: evicted, lost or expired.
     var madeAgain: Int { landedByKey.values.reduce(0) { $0 + $1 - 1 } }
 }

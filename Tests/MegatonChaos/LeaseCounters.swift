@@ -1,12 +1,12 @@
-/// What the control Redis counted of leases. Workers add theirs every 5 s and at their end.
+/// The control Redis' counters of leases. Workers add theirs every 5 s and when they end.
 struct LeaseCounters {
-    /// Leases that ran out.
+    /// Leases that expired.
     let stalled: Int
-    /// Jobs that their workers stopped, as their leases could not be renewed in time.
+    /// Jobs that their workers stopped, because their leases could not be renewed in time.
     let fenced: Int
-    /// Leases that were another's when they were to be renewed.
+    /// Leases that another worker held when they were to be renewed.
     let lost: Int
-    /// Ends that came too late and were refused.
+    /// Completions that came too late and were refused.
     let late: Int
 
     /// - Parameter stat: the counters of all jobs.
@@ -20,6 +20,6 @@ struct LeaseCounters {
     /// Whether no job lost its lease.
     var areZero: Bool { stalled == 0 && fenced == 0 && lost == 0 && late == 0 }
 
-    /// For people.
+    /// A text for reports.
     var text: String { "stalled \(stalled), fenced \(fenced), leases lost \(lost), refused as late \(late)" }
 }

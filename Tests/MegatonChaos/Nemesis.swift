@@ -4,17 +4,17 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// Does one thing after the other to a cluster, and undoes it.
+/// Injects faults into a cluster, one after the other, and undoes each.
 struct Nemesis {
     let cluster: ChaosCluster
     let stage: Stage
     private(set) var counts: [Fault: Int] = [:]
-    /// How long it took after each kill until the dead worker held no lease any more.
+    /// Time from each kill until the dead worker held no lease any more.
     private(set) var recoveries: [Duration] = []
     private(set) var complaints: [String] = []
-    /// How often the cache lost everything or was under pressure.
+    /// Number of times the cache lost everything or was under memory pressure.
     private(set) var cacheLosses = 0
-    /// How many processes that had found no Redis when they started were started once more.
+    /// Number of processes that found no Redis at their start and were restarted.
     private(set) var startedAgain = 0
     private var random: SeededGenerator
 
@@ -24,7 +24,7 @@ struct Nemesis {
         random = SeededGenerator(seed: seed)
     }
 
-    /// One fault, and its end.
+    /// Injects one fault, and ends it.
     mutating func strike() async throws {
         guard let fault = Fault.allCases.randomElement(using: &random) else { return }
         counts[fault, default: 0] += 1

@@ -4,7 +4,7 @@ import MegatonTestSupport
 
 /// A redis-server that can be killed, stopped and started again on the same port and with the same data.
 ///
-/// Not for two tasks at once.
+/// Not safe for concurrent use.
 final class RestartableRedis {
     let port: Int
     private let directory: TestDirectory
@@ -34,17 +34,17 @@ final class RestartableRedis {
 
     func send(_ signal: Int32) { process.send(signal) }
 
-    /// Ends it. With `appendfsync always` nothing is lost that it had acknowledged. With `everysec` it may answer up to two
-    /// seconds before it writes, while its disk is slow to sync.
+    /// Kills the server. With `appendfsync always` no acknowledged write is lost. With `everysec` Redis may acknowledge
+    /// a write up to two seconds before it reaches the file, if the disk is slow to sync.
     func kill() async {
         process.send(SIGKILL)
         _ = await process.ending()
     }
 
-    /// Starts it again after `kill`.
+    /// Starts the server again after `kill`.
     func start() throws { process = try Self.launch(port, directory, settings) }
 
-    /// Ends it for good.
+    /// Kills the server and removes its data.
     func remove() async {
         await kill()
         directory.remove()

@@ -1,12 +1,12 @@
-/// One fault of the test plan that takes too long for every change.
+/// One fault of the test plan whose test takes too long to run on every change.
 protocol Scenario: Sendable {
-    /// As on the command line.
+    /// Name on the command line.
     static var name: String { get }
-    /// In one line, for the list.
+    /// One line for the list of scenarios.
     static var summary: String { get }
 
     init()
 
-    /// Starts what it needs, measures, and ends it.
+    /// Starts its processes, measures, and ends them.
     func run(_ stage: Stage) async throws -> Verdict
 }

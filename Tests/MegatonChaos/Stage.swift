@@ -5,20 +5,20 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOPosix
 
-/// What a scenario finds: the program, a directory, and shorthands.
+/// The environment of a scenario: the program, a directory, and helpers.
 struct Stage: Sendable {
     /// The program `megaton`.
     let program: String
-    /// Fresh and empty.
+    /// An empty directory.
     let directory: String
     let clock = ContinuousClock()
 
-    /// Where the queue keeps what runs: id to its lease's end.
+    /// Key of the leases of running jobs: id to the lease's expiry.
     let lease = "megaton:{default}:lease"
-    /// Where the queue keeps each job's state.
+    /// Key of each job's state.
     let meta = "megaton:{default}:meta"
 
-    /// A client for looking and pushing, straight to a server.
+    /// A client for checks and pushes, connected directly to a server.
     func client(_ url: String, timeout: Duration = .seconds(5)) throws -> RedisClient {
         var configuration = try RedisConfiguration(url: url)
         configuration.commandTimeout = timeout
@@ -30,10 +30,10 @@ struct Stage: Sendable {
         )
     }
 
-    /// Looks again and again until the condition holds.
+    /// Polls until the condition holds.
     ///
-    /// - Parameter interval: between two looks: by so much what is measured may be too long.
-    /// - Returns: how long it took; nil where it did not hold in time.
+    /// - Parameter interval: polling interval, by which the result may be too long.
+    /// - Returns: the time it took; nil if the condition did not hold in time.
     func wait(
         atMost limit: Duration,
         every interval: Duration = .milliseconds(50),
@@ -41,16 +41,16 @@ struct Stage: Sendable {
     ) async throws -> Duration? {
         let start = ContinuousClock.now
         while start.duration(to: .now) < limit {
-            // A fault may be what is waited out: a look that fails is a look that sees nothing.
+            // The wait may last through a fault: a failing check counts as false.
             if (try? await condition()) == true { return start.duration(to: .now) }
             try await clock.sleep(for: interval)
         }
         return nil
     }
 
-    /// The same for what all else builds on.
+    /// The same for conditions that the rest of the scenario depends on.
     ///
-    /// - Throws: ``NotReached`` where it did not hold in time.
+    /// - Throws: ``NotReached`` if the condition did not hold in time.
     @discardableResult
     func reach(
         _ what: String,
@@ -72,7 +72,7 @@ struct Stage: Sendable {
         }
     }
 
-    /// Waits until so many workers have signed on and somebody leads.
+    /// Waits until `workers` workers have registered and a coordinator leads.
     func ready(_ client: RedisClient, workers: Int) async throws {
         try await reach("a leader and \(workers) workers", within: .seconds(60)) {
             let count = try await client.send(["ZCARD", "megaton:{default}:workers"]).int ?? 0
@@ -81,12 +81,12 @@ struct Stage: Sendable {
         }
     }
 
-    /// It did not come to what was to be looked at.
+    /// The scenario did not reach the state that it was to check.
     struct NotReached: Error {
         let what: String
     }
 
-    // MARK: - What a server says of itself
+    // MARK: - Server statistics
 
     /// Milliseconds since 1970 by Redis' own clock.
     static func time(_ redis: RedisClient) async throws -> Int {
@@ -95,7 +95,7 @@ struct Stage: Sendable {
         return parts[0] * 1000 + parts[1] / 1000
     }
 
-    /// A number that INFO tells.
+    /// A number from INFO.
     static func info(_ field: String, in section: String, _ redis: RedisClient) async throws -> Int {
         let text = try await redis.send(["INFO", .string(section)]).string ?? ""
         let line = text.split(whereSeparator: \.isNewline).first { $0.hasPrefix(field + ":") }
@@ -105,7 +105,7 @@ struct Stage: Sendable {
         return value
     }
 
-    /// Seconds with a digit behind the point.
+    /// Seconds with two decimals.
     static func seconds(_ duration: Duration) -> String {
         let parts = duration.components
         let seconds = Double(parts.seconds) + Double(parts.attoseconds) / 1e18

@@ -1,20 +1,20 @@
 import MegatonCluster
 
-/// What a scenario or a run found.
+/// The result of a scenario or a run.
 struct Verdict {
-    /// What was measured, for the table in the docs.
+    /// Measurements, for the table in the docs.
     private(set) var figures: [String] = []
-    /// What must not be; empty is good.
+    /// Violations; empty means success.
     private(set) var violations: [String] = []
 
     mutating func note(_ figure: String) { figures.append(figure) }
 
-    /// A violation where the condition does not hold.
+    /// Adds a violation if the condition does not hold.
     mutating func require(_ condition: Bool, _ what: @autoclosure () -> String) {
         if !condition { violations.append(what()) }
     }
 
-    /// A violation unless a batch has so many jobs, and each of them is done once.
+    /// Adds a violation unless a batch has exactly `jobs` jobs, and each of them is done once.
     mutating func requireDone(_ jobs: Int, of batch: String, _ counters: BatchCounters) {
         require(
             counters["done"] == jobs && counters["total"] == jobs && counters.ended == jobs,

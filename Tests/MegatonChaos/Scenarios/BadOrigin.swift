@@ -3,44 +3,44 @@ import MegatonPipeline
 import MegatonTestSupport
 import NIOCore
 
-/// One way for an origin to be bad, and what is to come of it with a worker's usual limits.
+/// One way in which an origin misbehaves, and the expected outcome under a worker's default limits.
 struct BadOrigin: Sendable {
-    /// Of its jobs too.
+    /// Name of the kind, and prefix of its jobs' ids.
     let name: String
-    /// Jobs at the same time, each with a source of its own.
+    /// Number of concurrent jobs, each with its own source.
     var jobs = 1
     let answer: OriginServer.Answer
-    /// It takes requests and does not answer.
+    /// Whether it accepts requests and never responds.
     var isSilent = false
-    /// What each of its jobs dies of.
+    /// Error code with which each of its jobs fails.
     let code: ImagePipeline.Error.Code
-    /// After how long at the latest.
+    /// Time by which each of its jobs must have failed.
     let limit: Duration
-    /// Bytes of a stream that may go out before it is cut off; nil where they do not matter.
+    /// Upper limit for the bytes of a stream that are sent before it is cut off; nil if they do not matter.
     var mostBytes: Int?
 
-    /// Starts a server of this kind: a host of its own, as the gate goes by port.
+    /// Starts a server of this kind, which is a host of its own, because rate limiting goes by port.
     func start() async throws -> OriginServer {
         let server = try await OriginServer.start { _ in answer }
         if isSilent { server.hold() }
         return server
     }
 
-    /// Paths of its sources are the ids of its jobs.
+    /// Ids of its jobs, which are also the paths of their sources.
     var ids: [String] { (0..<jobs).map { "\(name)-\($0)" } }
 
-    /// Whether it is known at once that it is bad.
+    /// Whether the worker can detect the problem at once.
     var isQuick: Bool { limit == Self.atOnce }
 
-    /// Whether each of its jobs fills the memory that a fetch may take.
+    /// Whether each of its jobs uses all the memory that a fetch may take.
     var fillsMemory: Bool { (mostBytes ?? 0) > Self.bodyLimit }
 
     // MARK: - Limits
 
-    /// What a fetch may hold, as is documented.
+    /// Documented limit on a response body.
     static let bodyLimit = 64 * mebibyte
     private static let mebibyte = 1024 * 1024
-    /// From the push to what is known at once: admission and claim, and a second for a machine that is busy.
+    /// Time from the push to an immediate failure: admission and claim, and a second for a busy machine.
     private static let atOnce: Duration = .seconds(2)
     /// Nine fetches of 64 MiB at the same time, through one process and two cores.
     private static let fullSpeed: Duration = .seconds(10)
@@ -48,12 +48,12 @@ struct BadOrigin: Sendable {
     private static let tooSlow: Duration = .seconds(10) + atOnce
     /// 20 s in all.
     private static let tooLong: Duration = .seconds(20) + atOnce
-    /// What may be on its way in the kernel, for either side.
+    /// Bytes that the kernel may buffer, for both sides together.
     private static let inKernel = 64 * mebibyte
 
     // MARK: - Kinds
 
-    /// A picture that is good. Where it stands at the beginning of what is bad, nothing but its length is wrong.
+    /// A valid image. A bad body that starts with it is wrong in its length only.
     static let image = TestImage.quarters(width: 64, height: 64)
     private static let fiveGigabytes = 5_000_000_000
 
@@ -73,7 +73,7 @@ struct BadOrigin: Sendable {
             code: .incompleteBody,
             limit: atOnce
         ),
-        // The announced part is all that counts, and no picture.
+        // Only the announced bytes count, and they are not an image.
         BadOrigin(
             name: "cut",
             answer: .init(body: image, announcedLength: 4),
@@ -85,7 +85,7 @@ struct BadOrigin: Sendable {
             answer: .init(announcedLength: fiveGigabytes, stream: flood(total: fiveGigabytes)),
             code: .dataTooLarge,
             limit: atOnce,
-            // Not by what came: by what it said.
+            // Refused by its announced length, before the body arrives.
             mostBytes: bodyLimit
         ),
         BadOrigin(
@@ -128,7 +128,7 @@ struct BadOrigin: Sendable {
             code: .tooSlow,
             limit: tooSlow
         ),
-        // 4 KiB/s: never slow enough for that limit.
+        // 4 KiB/s: above the low-speed limit at all times.
         BadOrigin(
             name: "trickling-body",
             answer: .init(body: image, stream: drip(String(repeating: "x", count: 1024), everyMilliseconds: 250)),

@@ -4,34 +4,34 @@ import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
 
-/// No. 24: origins that want to be left alone, lie, drip, or never end, all of them at once: each costs its time and
-/// its memory and no more, and good ones go on being fetched.
+/// No. 24: origins that refuse, lie, drip, or never end, all at once. Each costs no more than its limits of time and
+/// memory, and fetches from good origins go on.
 struct BadOrigins: Scenario {
     static let name = "bad-origins"
     static let summary = "drips, floods, lies and a 429 all at once: deadlines and memory hold, nothing bad is kept"
 
     private static let batch = "bad"
     private static let mebibyte = 1024 * 1024
-    /// Good jobs at a time beside the bad ones, and what they may take.
+    /// Good jobs in each lot beside the bad ones, and the time limit of a lot.
     private static let goodJobs = 50
     private static let goodLimit: Duration = .seconds(10)
-    /// How often at the most, should the bad ones never end.
+    /// Maximum number of lots, in case the bad jobs never end.
     private static let mostLots = 60
-    /// Seconds.
+    /// Retry-After in seconds.
     private static let retryAfter = 30
-    /// Redis counts whole milliseconds, by a clock of its own.
+    /// Redis counts whole milliseconds, by its own clock.
     private static let earliest: Duration = .milliseconds(retryAfter * 1000 - 10)
-    /// A tenth of it at random, a second's sweep, and two for all else.
+    /// A tenth of random jitter, a sweep each second, and two seconds for the rest.
     private static let latest: Duration = .seconds(retryAfter + 3 + 1 + 2)
-    /// What rendering and the allocator take beside the bodies.
+    /// Memory for rendering and the allocator, beside the bodies.
     private static let memoryMargin = 64 * mebibyte
 
-    /// For the host that had refused, in whichever worker.
+    /// Jobs for the host that had refused, from either worker.
     private static let again = "again"
     private static let refused = ["refused", "refused-too"]
     private static let jobsAgain = 8
 
-    /// A host that says 429 to two paths, which means all of it, and is good to all others.
+    /// A host that responds with 429 to two paths, which blocks the whole host, and serves all other paths.
     private struct Busy {
         let server: OriginServer
         let refused: RequestLog
@@ -54,7 +54,7 @@ struct BadOrigins: Scenario {
 
     func run(_ stage: Stage) async throws -> Verdict {
         var options = SmallCluster.Options()
-        // All bad ones at once, and places for good ones beside them.
+        // Slots for all bad jobs at once, and for good ones beside them.
         options.workerArguments = ["--concurrency", "32"]
         return try await SmallCluster.run(stage, options) { cluster, verdict in
             let good = try await OriginServer.start { _ in .image(BadOrigin.image) }
@@ -70,7 +70,7 @@ struct BadOrigins: Scenario {
             _ = try await work("before", good, cluster, stage)
             let memory = Self.memory("VmHWM", of: worker)
             let start = try await Stage.time(cluster.client)
-            // What is known at once goes first: the others keep the worker busy for seconds.
+            // Quick failures go first: the others keep the worker busy for seconds.
             var sources = Self.refused.map { (id: $0, url: busy.server.url("/\($0)")) }
             for isQuick in [true, false] {
                 for (kind, server) in zip(BadOrigin.all, servers) where kind.isQuick == isQuick {
@@ -85,11 +85,11 @@ struct BadOrigins: Scenario {
                 try await judge(kind, server, since: start, cluster, &verdict)
             }
             try await judge(busy, cluster, stage, &verdict)
-            // One lot before them, and what came back to the host that had refused.
+            // One lot before the bad jobs, the lots beside them, and the retries at the host that had refused.
             try await judgeCache((lots + 1) * Self.goodJobs + Self.jobsAgain, cluster, &verdict)
             let leases = try await cluster.view.leases()
             verdict.require(leases.stalled == 0, "\(leases.stalled) leases ran out")
-            // The last lines of the histories come with the workers' ends.
+            // The last lines of the histories are written when workers end.
             verdict.complain(await cluster.endFleet())
             try judgeClaims(cluster, &verdict)
         }
@@ -111,9 +111,9 @@ struct BadOrigins: Scenario {
         try await submitter.close()
     }
 
-    /// Good jobs with sources of their own, waited for.
+    /// Runs good jobs with distinct sources, and waits for them.
     ///
-    /// - Returns: what they took.
+    /// - Returns: the time they took.
     private func work(
         _ batch: String,
         _ origin: OriginServer,
@@ -129,9 +129,9 @@ struct BadOrigins: Scenario {
         return start.duration(to: stage.clock.now)
     }
 
-    /// Good jobs, one lot after the other, until the bad ones have ended.
+    /// Runs good jobs, one lot after the other, until the bad ones have ended.
     ///
-    /// - Returns: how many lots.
+    /// - Returns: number of lots.
     private func workBeside(
         _ origin: OriginServer,
         _ cluster: SmallCluster,
@@ -151,10 +151,10 @@ struct BadOrigins: Scenario {
         return lots
     }
 
-    /// Asks the host again that has just refused, from two workers of which one has never met it. One attempt has to do:
-    /// it is not spent on waiting.
+    /// Submits jobs for the host that has just refused, from two workers of which one has never asked it. They have a
+    /// single attempt: waiting for the host must not use it up.
     private func comeBack(_ busy: Busy, _ cluster: SmallCluster, _ stage: Stage) async throws {
-        // A job's end comes behind what the host's state was told.
+        // A job's completion follows the report about its host.
         for id in Self.refused {
             try await stage.reach("the end of the job \(id)", within: .seconds(10)) {
                 try await letter(id, cluster) != nil
@@ -168,7 +168,7 @@ struct BadOrigins: Scenario {
 
     // MARK: - Judging
 
-    /// What each of its jobs died of, and when; and what its server has sent in vain.
+    /// Checks the error and time of each of its jobs, and the bytes that its server sent.
     private func judge(
         _ kind: BadOrigin,
         _ server: OriginServer,
@@ -194,7 +194,7 @@ struct BadOrigins: Scenario {
         verdict.require(server.total == kind.jobs, "\(kind.name): asked \(server.total) times for \(kind.jobs) jobs")
     }
 
-    /// Both workers have to have waited for the host, or nothing was said of the cluster.
+    /// Both workers must have claimed jobs of that host, or the test would not show that its state is shared.
     private func judgeClaims(_ cluster: SmallCluster, _ verdict: inout Verdict) throws {
         let ids = (0..<Self.jobsAgain).map { "again-\($0)" }
         let claims = try cluster.fleet.workers.map { worker in
@@ -209,7 +209,7 @@ struct BadOrigins: Scenario {
         try await JobQueue(cluster.client, keys: QueueKeys()).dead(id: id)
     }
 
-    /// Nothing before its Retry-After, and soon after it.
+    /// No request comes before Retry-After has passed, and all come soon after it.
     private func judge(
         _ busy: Busy,
         _ cluster: SmallCluster,
@@ -253,7 +253,7 @@ struct BadOrigins: Scenario {
         verdict.require(peak <= most, "the worker took more than \(most / Self.mebibyte) MiB")
     }
 
-    /// Everything that is kept is of a good origin: an original and a rendition of each of its sources.
+    /// Checks that the cache only has entries from good origins: an original and a rendition of each source.
     private func judgeCache(_ sources: Int, _ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
         for (kind, expected) in [("o", sources), ("r", sources), ("t", 0)] {
             let kept = try await cluster.cache.send(["KEYS", .string("megaton:\(kind):*")]).array?.count ?? -1
@@ -261,12 +261,12 @@ struct BadOrigins: Scenario {
         }
     }
 
-    /// A field of what the kernel says about a process (proc(5)), in bytes; 0 where it cannot be read.
+    /// A field of the kernel's process status (proc(5)), in bytes; 0 if it cannot be read.
     private static func memory(_ field: String, of pid: Int32) -> Int {
         let status = FileManager.default.contents(atPath: "/proc/\(pid)/status") ?? Data()
         let lines = String(decoding: status, as: UTF8.self).split(separator: "\n")
         let words = lines.first { $0.hasPrefix(field + ":") }?.split(whereSeparator: \.isWhitespace) ?? []
-        // Its unit is kB, and means KiB.
+        // The unit is given as kB, but means KiB.
         return words.count > 1 ? (Int(words[1]) ?? 0) * 1024 : 0
     }
 }

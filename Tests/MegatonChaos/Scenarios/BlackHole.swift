@@ -3,13 +3,13 @@ import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
 
-/// No. 10: packets of one worker go nowhere, without a word: it notices, stops its jobs, and they run elsewhere.
+/// No. 10: all packets of one worker are dropped silently. It notices and stops its jobs, and they run elsewhere.
 struct BlackHole: Scenario {
     static let name = "black-hole"
     static let summary = "a black hole in front of one worker: noticed within 10 s, its jobs are free within 16 s"
 
     private static let jobs = 16
-    /// A renewal's interval and its time-out, and how often it is looked.
+    /// The interval of heartbeats and their timeout, plus the polling interval.
     private static let noticed: Duration = .milliseconds(10_200)
     private static let free: Duration = .seconds(16)
 

@@ -4,7 +4,7 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// No. 25, its first half: the clock of one worker's machine jumps, and nobody notices.
+/// No. 25, first half: the clock of one worker's machine jumps, without effect on its jobs.
 struct ClockStep: Scenario {
     static let name = "clock"
     static let summary = "one worker's clock jumps an hour ahead and then an hour back: its jobs are done, none stalls"
@@ -13,9 +13,9 @@ struct ClockStep: Scenario {
     private static let sources = 60
     private static let widths = 100
     private static let patience: Duration = .seconds(120)
-    /// Milliseconds from the machine's time, and how many jobs are done before the clock steps there.
+    /// Offset from the machine's clock in milliseconds, and the number of jobs done before the step.
     private static let steps: [(offset: Int64, after: Int)] = [(3_600_000, 500), (-3_600_000, 2500)]
-    /// Milliseconds between the largest and the smallest time in the worker's history: nearly the two hours.
+    /// Milliseconds between the largest and the smallest time in the worker's history: nearly two hours.
     private static let expectedSpan = 6_900_000
 
     func run(_ stage: Stage) async throws -> Verdict {
@@ -45,7 +45,7 @@ struct ClockStep: Scenario {
 
     private static func history(_ cluster: SmallCluster) -> String { cluster.fleet.histories + "/stepped.jsonl" }
 
-    /// A worker whose wall clock follows the file. Its monotonic clocks do not, as on a machine whose clock is set.
+    /// A worker whose wall clock follows the file. Its monotonic clocks do not, as when a machine's clock is set.
     private func launch(_ clock: String, _ cluster: SmallCluster, _ stage: Stage) throws -> ProgramUnderTest {
         try ProgramUnderTest(
             program: stage.program,

@@ -5,11 +5,11 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// One picture at a slow origin that nobody has yet, and many jobs for it at once.
+/// One uncached image at a slow origin, and many concurrent jobs for it.
 struct ColdKey {
     static let batch = "b"
 
-    /// Processes.
+    /// Number of worker processes.
     let workers: Int
     let jobs: Int
     private let log: RequestLog
@@ -29,13 +29,13 @@ struct ColdKey {
 
     func stop() { origin.stop() }
 
-    /// Of each worker: all jobs are in hand at the same time.
+    /// Arguments of each worker: all jobs fit into the slots at the same time.
     var arguments: [String] { ["--concurrency", String(jobs / workers)] }
 
-    /// How often the origin was asked.
+    /// Number of requests to the origin.
     var requests: Int { origin.total }
 
-    /// Starts the workers, and pushes all jobs to the public list in one round trip once all of them wait for jobs.
+    /// Starts the workers, and once all of them wait for jobs, pushes all jobs to the public list in one round trip.
     func push(_ cluster: SmallCluster, _ stage: Stage) async throws {
         try await cluster.start(workers: workers, stage)
         try await settle(cluster.client, stage)
@@ -52,7 +52,7 @@ struct ColdKey {
         for case .error(let text) in try await cluster.client.pipeline(commands) { throw RedisError(reply: text) }
     }
 
-    /// When the origin was asked first; waits for that.
+    /// Waits for the first request to the origin, and returns its time.
     func firstRequest(_ stage: Stage) async throws -> ContinuousClock.Instant {
         try await stage.reach("a request to the origin", within: .seconds(30)) { log.first != nil }
         guard let first = log.first else { throw Stage.NotReached(what: "a request to the origin") }
@@ -61,8 +61,7 @@ struct ColdKey {
 
     // MARK: - Settling
 
-    /// Waits until every worker sleeps, and until the leader has counted their places: before that it would not admit
-    /// all jobs at once.
+    /// Waits until every worker is idle and the leader has counted its slots: only then does it admit all jobs at once.
     private func settle(_ control: RedisClient, _ stage: Stage) async throws {
         let before = try await looks(control)
         try await stage.reach("workers that sleep and a leader that counted them", within: .seconds(30)) {
@@ -71,7 +70,7 @@ struct ColdKey {
         }
     }
 
-    /// Workers that are blocked until somebody gives them a token.
+    /// Number of workers blocked on a wake token.
     private func sleeping(_ control: RedisClient) async throws -> Int {
         let clients = try await control.send(["CLIENT", "LIST", "TYPE", "normal"]).string ?? ""
         return clients.split(whereSeparator: \.isNewline).count { client in
@@ -81,7 +80,7 @@ struct ColdKey {
         }
     }
 
-    /// How often a leader has asked for all places: nothing else in the cluster reads all values of a hash.
+    /// Number of times a leader has read all slots: nothing else in the cluster reads all values of a hash.
     private func looks(_ control: RedisClient) async throws -> Int {
         let name = "cmdstat_hvals:calls="
         let info = try await control.send(["INFO", "commandstats"]).string ?? ""
@@ -91,11 +90,11 @@ struct ColdKey {
 
     // MARK: - The judgement
 
-    /// Waits until all jobs are done, and requires that it was soon enough, after one request.
+    /// Waits until all jobs are done, and requires that they were done in time, after one request.
     ///
     /// - Parameters:
-    ///   - first: when the origin was asked.
-    ///   - interval: between two looks.
+    ///   - first: time of the first request to the origin.
+    ///   - interval: polling interval.
     func judge(
         from first: ContinuousClock.Instant,
         within limit: Duration,
@@ -108,7 +107,7 @@ struct ColdKey {
             try await cluster.view.batch(Self.batch)["done"] == jobs
         }
         let all = first.duration(to: stage.clock.now)
-        // A second request would come from somebody who has waited in vain.
+        // A waiter that missed the result would send a second request within this time.
         try await stage.clock.sleep(for: .seconds(3))
         verdict.note("\(workers) processes, \(jobs) jobs: \(requests) GET")
         verdict.require(requests == 1, "the origin saw \(requests) GETs, not 1")

@@ -58,7 +58,7 @@ struct OneCrasher: Scenario {
     }
 }
 
-/// A run with two workers whose decoders crash of marked files.
+/// A run with two workers whose decoders crash on marked files.
 private enum CrashRun {
     struct End {
         let code: Int32
@@ -66,7 +66,7 @@ private enum CrashRun {
         let lines: Int
         let done: Int
         let poisoned: Int
-        /// Of workers, and of processes for suspects.
+        /// Deaths of workers, and of processes that run suspects.
         let deaths: Int
         let errors: String
     }

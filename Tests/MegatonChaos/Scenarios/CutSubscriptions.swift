@@ -1,17 +1,17 @@
 import MegatonRedis
 
-/// No. 28: those who wait for somebody else's fetch lose their subscriptions again and again, and hear of its end in time.
+/// No. 28: waiters for another process's fetch lose their subscriptions again and again, and learn of its end in time.
 struct CutSubscriptions: Scenario {
     static let name = "cut-subscriptions"
     static let summary = "100 jobs wait for one picture in 10 processes whose subscriptions are cut: one GET, no delay"
 
-    /// After the first request: in the middle of the origin's 2 s, and just before their end.
+    /// Times after the first request: in the middle of the origin's 2 s, and just before their end.
     private static let cuts: [Duration] = [.seconds(1), .milliseconds(1900)]
-    /// As the answer comes: jobs may have ended, and not all may listen again.
+    /// When the response arrives: jobs may have ended, and not all may have subscribed again.
     private static let lastCut: Duration = .seconds(2)
-    /// The origin's own 2 s included.
+    /// Includes the origin's own 2 s.
     private static let limit: Duration = .milliseconds(2200)
-    /// Short beside what is measured.
+    /// Polling interval, short compared with the limit.
     private static let interval: Duration = .milliseconds(10)
 
     func run(_ stage: Stage) async throws -> Verdict {
@@ -41,7 +41,7 @@ struct CutSubscriptions: Scenario {
         }
     }
 
-    /// - Returns: how many subscriptions were cut, and how many jobs are in hand.
+    /// - Returns: number of subscriptions cut, and number of running jobs.
     private func cutAll(
         at instant: ContinuousClock.Instant,
         _ cluster: SmallCluster,

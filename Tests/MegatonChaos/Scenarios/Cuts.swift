@@ -4,7 +4,7 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// No. 9: every connection is killed each second for a minute: nothing is lost, and more than half of the work is done.
+/// No. 9: every connection is killed each second for a minute. No job is lost, and throughput stays above a half.
 struct Cuts: Scenario {
     static let name = "cuts"
     static let summary = "CLIENT KILL of all connections each second for a minute: more than half of the throughput"
@@ -12,7 +12,7 @@ struct Cuts: Scenario {
     private static let calm = 20
     private static let cut = 60
     private static let batch = "cuts"
-    /// More than can be done in that time; the rest is cancelled.
+    /// More than can be done in that time; the rest is canceled.
     private static let jobs = 40_000
 
     func run(_ stage: Stage) async throws -> Verdict {
@@ -61,7 +61,7 @@ struct Cuts: Scenario {
         try await submitter.close()
     }
 
-    /// Jobs a second that end within so many seconds, at each of which something is done to them.
+    /// Throughput in jobs per second over the given seconds, with an action each second.
     private func done(
         in seconds: Int,
         _ cluster: SmallCluster,

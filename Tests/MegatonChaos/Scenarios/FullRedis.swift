@@ -3,7 +3,7 @@ import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
 
-/// No. 15: a control Redis that is full takes nothing new and says so; what is there goes on to its end.
+/// No. 15: a full control Redis refuses new jobs with an error; jobs already there run to their end.
 struct FullRedis: Scenario {
     static let name = "full-redis"
     static let summary = "the control Redis is full: submit ends with 69, what is there is done, and submit works again"
@@ -11,19 +11,20 @@ struct FullRedis: Scenario {
     private static let batch = "held"
     private static let submitted = "submitted"
     private static let workers = 2
-    /// Of each worker.
+    /// Slots of each worker.
     private static let concurrency = 8
-    /// More than are admitted at a time, so that a full Redis has to do everything that a job goes through.
+    /// More than are admitted at a time, so that each step of a job's life happens while Redis is full.
     private static let jobs = 2000
-    /// Bytes of blanks behind the JSON of each, which Redis keeps while the job waits: they are what drains.
+    /// Bytes of blanks after the JSON of each job, which Redis stores while the job waits: this memory is what drains.
     private static let padding = 4096
-    /// Jobs of one push.
+    /// Number of jobs in one push.
     private static let chunk = 100
     private static let submittedJobs = 10
-    /// Seconds. A worker gives up an origin that says nothing for 10 s, and a lease is to be outlived before that.
+    /// Lease in seconds. Shorter than the 10 s after which a worker gives up on a silent origin, so that a lease is
+    /// renewed before that.
     private static let lease = 5
     private static let held: Duration = .seconds(7)
-    /// `BatchSubmitter` tries a push for a minute.
+    /// `BatchSubmitter` retries a push for a minute.
     private static let limit: Duration = .seconds(75)
 
     func run(_ stage: Stage) async throws -> Verdict {
@@ -44,12 +45,12 @@ struct FullRedis: Scenario {
             verdict.require(submit.isRunning, "the submitter did not wait until all was done")
             let code = await Fleet.ending(of: submit, within: Self.limit)
             let took = start.duration(to: stage.clock.now)
-            // Its last words; what it told while it waited stands before them.
+            // The last line; reports during the wait precede it.
             let words = submit.errors.split(whereSeparator: \.isNewline).last ?? ""
             verdict.note("megaton submit ended with \(code ?? -1) after \(Stage.seconds(took)): \(words)")
             verdict.require(code == 69 && took <= Self.limit, "the submitter did not end with 69 within 75 s")
             verdict.require(words.contains("OOM"), "the submitter does not say that Redis is full")
-            // The limit at which it was full before: what has drained is all the room there is.
+            // The limit at which Redis was full before: the only free room comes from drained jobs.
             try await setLimit(room, cluster)
             verdict.note("\(room / 1024) KiB allowed, \(try await memory(cluster) / 1024) KiB used when all was done")
             try await submitAgain(origin, cluster, stage, &verdict)
@@ -65,7 +66,7 @@ struct FullRedis: Scenario {
         return .string(String(decoding: job.json(), as: UTF8.self) + String(repeating: " ", count: Self.padding))
     }
 
-    /// - Returns: a limit in the middle between the memory without the jobs and that with them.
+    /// - Returns: a memory limit halfway between the usage without the jobs and with them.
     private func push(_ origin: OriginServer, _ cluster: SmallCluster) async throws -> Int {
         let before = try await memory(cluster)
         for first in stride(from: 0, to: Self.jobs, by: Self.chunk) {
@@ -83,9 +84,9 @@ struct FullRedis: Scenario {
         try await cluster.client.send(["CONFIG", "SET", "maxmemory", .int(bytes)])
     }
 
-    /// Fills Redis once all places in the workers are taken.
+    /// Fills Redis once all slots of the workers are taken.
     ///
-    /// - Parameter room: a limit at which it is full as long as the jobs wait.
+    /// - Parameter room: a memory limit at which Redis is full as long as the jobs wait.
     private func fill(
         _ room: Int,
         _ cluster: SmallCluster,
@@ -100,12 +101,12 @@ struct FullRedis: Scenario {
         verdict.require(waiting > 0, "no job was waiting to be admitted: that proves less")
         try await setLimit(room, cluster)
         try await requireRefusal("although the waiting jobs had filled it", cluster, &verdict)
-        // Less than is ever in use, so that it stays full to the end of the last job.
+        // Less than is ever in use, so that Redis stays full until the last job has ended.
         try await setLimit(1, cluster)
         try await requireRefusal("when it was full", cluster, &verdict)
     }
 
-    /// The ids of all jobs that are leased.
+    /// Ids of all jobs that are leased.
     private func leased(_ cluster: SmallCluster, _ stage: Stage) async throws -> Set<String> {
         let ids = try await cluster.client.send(["ZRANGE", .string(stage.lease), "0", "-1"]).array ?? []
         return Set(ids.compactMap(\.string))
@@ -113,7 +114,8 @@ struct FullRedis: Scenario {
 
     // MARK: - While it is full
 
-    /// A push has to fail by its name. One that is taken is dead at once, and found in the counters too.
+    /// Checks that a push fails with the right error. If Redis accepts it, the empty job becomes a dead letter at once,
+    /// which the counters show too.
     private func requireRefusal(_ when: String, _ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
         do throws(RedisError) {
             try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", "{}"])
@@ -123,7 +125,7 @@ struct FullRedis: Scenario {
         }
     }
 
-    /// The submitter that will be refused, and the same command again.
+    /// Launches a submitter; once while Redis is full, and the same command again afterwards.
     private func launch(_ origin: OriginServer, _ cluster: SmallCluster, _ stage: Stage) throws -> ProgramUnderTest {
         let list = "\(stage.directory)/list.txt"
         let urls = (0..<Self.submittedJobs).map { origin.url("/submitted/\($0).png").absoluteString }
@@ -177,7 +179,7 @@ struct FullRedis: Scenario {
         verdict.require(dead == 0, "\(dead) jobs are dead")
         verdict.require(try await cluster.view.queue.alive() == 0, "jobs are left over")
         verdict.complain(try await cluster.view.misplaced())
-        // The counters of leases come with the workers' ends.
+        // Counters of leases are complete when the workers have ended.
         verdict.complain(await cluster.endFleet())
         let stat = try await cluster.view.stat()
         let leases = LeaseCounters(stat)

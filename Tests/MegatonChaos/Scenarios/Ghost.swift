@@ -3,7 +3,7 @@ import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
 
-/// No. 11: connections that are half open leave a ghost at Redis that takes the wake token of a job.
+/// No. 11: a half-open connection leaves a client at Redis that receives the wake token of a job in vain.
 struct Ghost: Scenario {
     static let name = "ghost"
     static let summary = "a half-open connection takes a wake token: the job is done within 5 s"
@@ -26,7 +26,7 @@ struct Ghost: Scenario {
             try await cluster.start(workers: 1, stage)
             var longest: Duration = .zero
             for round in 1...Self.rounds {
-                // Idle, and blocked on its token, by then.
+                // By then the worker is idle and blocked on its token.
                 try await stage.clock.sleep(for: .seconds(1))
                 proxy.halfOpen()
                 let job = Job(id: "g\(round)", source: origin.url("/\(round).png").absoluteString)

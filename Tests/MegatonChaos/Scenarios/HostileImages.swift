@@ -2,7 +2,7 @@ import Foundation
 import MegatonCluster
 import MegatonTestSupport
 
-/// HEIF and AVIF files that took gigabytes, or half a minute, of a worker that may take 512 MiB.
+/// HEIF and AVIF files that took gigabytes, or half a minute, in a worker that may take 512 MiB.
 struct HostileImages: Scenario {
     static let name = "hostile-images"
     static let summary = "twelve bombs of HEIF, four at a time: each refused within 2 s, the worker below 1 GiB"
@@ -10,7 +10,7 @@ struct HostileImages: Scenario {
     /// Copies of each file in one batch: as many as the worker has threads.
     private static let copies = 4
     private static let limit: Duration = .seconds(2)
-    /// KiB, as /proc says it.
+    /// In KiB, as in /proc.
     private static let memoryLimit = 1 << 20
 
     func run(_ stage: Stage) async throws -> Verdict {
@@ -45,7 +45,7 @@ struct HostileImages: Scenario {
         }
     }
 
-    /// KiB that a process has had in memory at the most; 0 if it is gone.
+    /// Peak memory of a process in KiB; 0 if it has ended.
     private static func peak(_ process: Int32) -> Int {
         let status = FileManager.default.contents(atPath: "/proc/\(process)/status") ?? Data()
         let text = String(decoding: status, as: UTF8.self)
@@ -102,7 +102,7 @@ struct HostileImages: Scenario {
         return file
     }
 
-    /// A file whose item 100 is an image of 16384x16384 that says it is small.
+    /// A file whose item 100 is an image of 16384x16384 that declares a small size.
     private static func derived() -> HEIFWriter {
         let stream = TestStream.av1Sequence(16_384, 16_384) + TestStream.av1Still
         var file = coded("av01", TestStream.av1C, stream)
@@ -110,7 +110,7 @@ struct HostileImages: Scenario {
         return file
     }
 
-    /// Items that share a megabyte.
+    /// A file with items that share one megabyte.
     private static func shared(_ type: String, items: Int, extents: Int) -> HEIFWriter {
         var file = coded("av01", TestStream.av1C, TestStream.av1Sequence(64, 64) + TestStream.av1Still)
         let extent = HEIFWriter.Extent(blob: file.add(blob: Data(count: 1 << 20)), length: 1 << 20)

@@ -1,12 +1,12 @@
 import Foundation
 import MegatonCluster
 
-/// Lists of jobs for `megaton submit`, and the ledgers that come back.
+/// Lists of jobs for `megaton submit`, and the ledgers that it writes.
 enum JobList {
-    /// Writes a `.jsonl`: each source in each width, so that every job is a render of its own. One source after the
-    /// other, so that originals are fetched until the end and not all at the beginning.
+    /// Writes a `.jsonl` file with each source in each width, so that every job needs its own render. All widths of a
+    /// source come together, so that originals are fetched throughout the run and not all at its start.
     ///
-    /// - Returns: how many jobs.
+    /// - Returns: number of jobs.
     static func write(_ sources: [String], widths: Range<Int>, to path: String) throws -> Int {
         let lines = sources.flatMap { source in
             widths.map { #"{"source":"\#(source)","renditions":[{"width":\#($0),"height":\#($0)}]}"# }
@@ -19,7 +19,7 @@ enum JobList {
         try Data((lines.joined(separator: "\n") + "\n").utf8).write(to: URL(fileURLWithPath: path))
     }
 
-    /// The lines of a ledger that are whole; the last one of a submitter that was killed may not be.
+    /// Complete lines of a ledger; the last line of a killed submitter may be incomplete.
     static func outcomes(_ ledger: String) -> [JobOutcome] {
         (FileManager.default.contents(atPath: ledger) ?? Data()).split(separator: 10).compactMap {
             try? JSONDecoder().decode(JobOutcome.self, from: Data($0))

@@ -3,8 +3,8 @@ import MegatonCluster
 import MegatonTestSupport
 import NIOCore
 
-/// Workers die one after the other for as long as a batch runs: each job counts once, and origins are not asked again
-/// but for what died with them.
+/// Workers are killed one after the other as long as a batch runs. Each job counts once, and an original is fetched
+/// again only if its fetch died with a worker.
 struct KillsUnderLoad: Scenario {
     static let name = "kills"
     static let summary = "10,000 jobs over 100 URLs with kill -9 of a worker every 5 s: GETs and counts are exact"
@@ -17,7 +17,7 @@ struct KillsUnderLoad: Scenario {
     private static let patience: Duration = .seconds(300)
 
     func run(_ stage: Stage) async throws -> Verdict {
-        // The cache evicts nothing: an original that is fetched again was not made room for.
+        // The cache evicts nothing, so eviction cannot be the reason for fetching an original again.
         try await SmallCluster.run(stage) { cluster, verdict in
             // Large enough that the renders last for several kills.
             let image = TestImage.quarters(width: 256, height: 256)
@@ -44,9 +44,9 @@ struct KillsUnderLoad: Scenario {
         }
     }
 
-    /// Kills one worker after the other, each started again at once, until the batch has ended.
+    /// Kills one worker after the other, and restarts each at once, until the batch has ended.
     ///
-    /// - Returns: how many.
+    /// - Returns: number of kills.
     private func kill(_ cluster: SmallCluster, while submit: ProgramUnderTest, _ stage: Stage) async throws -> Int {
         var kills = 0
         let deadline = stage.clock.now + Self.patience
@@ -79,10 +79,10 @@ struct KillsUnderLoad: Scenario {
         verdict.note("\(counters["done"]) done, each once; \(stalled) leases ran out with their workers")
     }
 
-    /// What the origin saw against what the histories allow for.
+    /// Compares the number of requests at the origin with the number that the histories explain.
     private func requests(_ origin: OriginServer, _ cluster: SmallCluster, _ verdict: inout Verdict) throws {
         let history = try HistoryChecker(cluster.fleet.histories)
-        // One that was refused at its end has expired too, while its leader lived.
+        // A flight that was refused at its end has expired too, while its leader was alive.
         let expired = history.expired + history.unlocked + history.failed
         verdict.note(
             "\(origin.total) GETs for \(Self.sources) URLs; \(expired) expired: \(history.expired) never ended, "

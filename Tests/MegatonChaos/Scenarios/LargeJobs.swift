@@ -2,7 +2,7 @@ import Foundation
 import MegatonCluster
 import MegatonTestSupport
 
-/// D5: many large jobs at once, for a worker that has a place for each of them.
+/// D5: many large jobs at once, for a worker with a slot for each of them.
 struct LargeJobs: Scenario {
     static let name = "large-jobs"
     static let summary = "120 jobs of 738 KB for a worker of 128 places: done, and none stalled"
@@ -12,7 +12,7 @@ struct LargeJobs: Scenario {
     func run(_ stage: Stage) async throws -> Verdict {
         let options = SmallCluster.Options(workerArguments: ["--concurrency", "128"])
         return try await SmallCluster.run(stage, options) { cluster, verdict in
-            // A readable image, and bytes behind its end that make it large. Each job has another source.
+            // A valid image, made large by bytes after its end. Each job has a different source.
             let image = TestImage.quarters(width: 64, height: 64)
             let lines = (0..<Self.jobs).map { number in
                 let filler = Data(repeating: UInt8(number), count: Self.bytes * 3 / 4 - image.count)

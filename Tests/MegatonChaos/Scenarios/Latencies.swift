@@ -1,8 +1,8 @@
 import Foundation
 
-/// How long some jobs took.
+/// Latencies of jobs.
 struct Latencies {
-    /// Milliseconds, the shortest first.
+    /// In milliseconds, in ascending order.
     private let sorted: [Double]
 
     init(_ milliseconds: [Double]) { sorted = milliseconds.sorted() }
@@ -10,13 +10,13 @@ struct Latencies {
     var count: Int { sorted.count }
     var worst: Double { sorted.last ?? 0 }
 
-    /// What this part (0 to 1) of them did not exceed; 0 where there are none.
+    /// The latency in milliseconds that a share `part` (0 to 1) of the jobs did not exceed; 0 if there are none.
     func percentile(_ part: Double) -> Double {
         let rank = Int((Double(sorted.count) * part).rounded(.up))
         return sorted.isEmpty ? 0 : sorted[min(max(rank, 1), sorted.count) - 1]
     }
 
-    /// For people.
+    /// A text for reports.
     var text: String {
         "\(count) jobs: "
             + String(format: "p50 %.1f ms, p99 %.1f ms, worst %.1f ms", percentile(0.5), percentile(0.99), worst)

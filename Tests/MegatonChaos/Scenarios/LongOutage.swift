@@ -1,4 +1,4 @@
-/// No. 8: longer than every time-out there is.
+/// No. 8: an outage longer than every timeout.
 struct LongOutage: Scenario {
     static let name = "long-outage"
     static let summary =

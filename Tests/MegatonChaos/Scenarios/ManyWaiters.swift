@@ -1,9 +1,9 @@
-/// No. 22: one fetch for all who wait, however many processes they are in.
+/// No. 22: one fetch for all waiters, across many processes.
 struct ManyWaiters: Scenario {
     static let name = "many-waiters"
     static let summary = "500 jobs in 50 processes for one picture that nobody has: one GET, and all done soon after it"
 
-    /// The origin's own 2 s included.
+    /// Includes the origin's own 2 s.
     private static let limit: Duration = .milliseconds(2300)
     private static let interval: Duration = .milliseconds(50)
 

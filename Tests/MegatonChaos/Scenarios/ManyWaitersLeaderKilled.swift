@@ -3,19 +3,19 @@ import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
 
-/// No. 23: those who wait for a leader that dies lose the rest of its lock's time and no more.
+/// No. 23: the waiters of a leader that dies are delayed by the rest of its lease, and no more.
 struct ManyWaitersLeaderKilled: Scenario {
     static let name = "leader-killed"
     static let summary = "500 jobs in 50 processes for one picture, and kill -9 of the one that fetches it: two GETs"
 
-    /// Seconds. The dead worker's jobs come back within the lease, which is the shorter of the two: everything has the
-    /// same limit.
+    /// Leases in seconds. The jobs' lease is the shorter one, so that the dead worker's jobs return in time and all
+    /// jobs have the same limit.
     private static let lease = 8
     private static let flightLease = 10
-    /// The origin's 2 s, and what a look for the lost lock may be late.
+    /// The lease, the origin's 2 s, and the delay of a poll for the expired lock.
     private static let limit: Duration = .milliseconds(flightLease * 1000 + 2500)
 
-    /// No worker of the fleet holds a flight, or more than one do.
+    /// No worker of the fleet leads a flight, or several do.
     struct NoLeader: Error {
         let owners: [String]
     }
@@ -67,9 +67,9 @@ struct ManyWaitersLeaderKilled: Scenario {
         verdict.require(all <= Self.limit, "the dead worker's jobs took \(Stage.seconds(all))")
     }
 
-    // MARK: - Who leads
+    // MARK: - The leader
 
-    /// The worker that makes what all others wait for.
+    /// The worker that leads the flight.
     private func leader(_ cluster: SmallCluster) async throws -> Fleet.Member {
         let owners = try await owners(cluster.cache)
         // `host:pid:random`
@@ -82,7 +82,7 @@ struct ManyWaitersLeaderKilled: Scenario {
     private func owners(_ cache: RedisClient) async throws -> [String] {
         var owners: [String] = []
         var cursor = "0"
-        // The cache holds a handful of keys: a few steps see all of them.
+        // The cache holds a handful of keys, so a few iterations return all of them.
         for _ in 0..<1000 {
             let reply = try await cache.send(["SCAN", .string(cursor), "MATCH", "megaton:f:{*", "COUNT", "1000"])
             guard let parts = reply.array, parts.count == 2, let next = parts[0].string else { break }

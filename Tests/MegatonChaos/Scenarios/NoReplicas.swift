@@ -2,14 +2,14 @@ import Foundation
 import MegatonRedis
 import MegatonTestSupport
 
-/// No. 14, the half of it that needs no split network: a master without its replica refuses writes, so that a failover
-/// elsewhere loses no more than it had acknowledged until then. The other half is ``SplitMaster``.
+/// No. 14, the half without a split network: a master without its replica refuses writes, so that a failover elsewhere
+/// loses only writes acknowledged before. The other half is ``SplitMaster``.
 struct NoReplicas: Scenario {
     static let name = "no-replicas"
     static let summary =
         "min-replicas-to-write 1 and a replica that falls silent: writes are refused, by name, and come back"
 
-    /// With 7 s of `min-replicas-max-lag` 9.25 s at the most, as in ``SplitMaster``.
+    /// With 7 s of `min-replicas-max-lag`, 9.25 s at most, as in ``SplitMaster``.
     private static let refusalLimit: Duration = .seconds(10)
     private static let returnLimit: Duration = .seconds(5)
 
@@ -22,11 +22,11 @@ struct NoReplicas: Scenario {
                 master.close()
                 replica.close()
             }
-            // It is a child of ours, which the trio does not name.
+            // The replica is a child process of this one; the trio does not expose its id.
             let pid = Int32(try await Stage.info("process_id", in: "server", replica))
             verdict.require(try await !isRefused(master), "a write was refused while the replica was there")
             kill(pid, SIGSTOP)
-            // A second time does no harm, and the trio's own end does not depend on it.
+            // Sent a second time without harm; the trio can then end even if the test fails.
             defer { kill(pid, SIGCONT) }
             let refused = try await stage.wait(atMost: .seconds(30)) { try await isRefused(master) }
             verdict.note("NOREPLICAS after \(refused.map(Stage.seconds) ?? "more than 30 s")")
@@ -39,7 +39,7 @@ struct NoReplicas: Scenario {
         }
     }
 
-    /// - Throws: what fails otherwise.
+    /// - Throws: any error other than the refusal.
     private func isRefused(_ redis: RedisClient) async throws -> Bool {
         do throws(RedisError) {
             try await redis.send(["SET", "megaton:probe", "1"])

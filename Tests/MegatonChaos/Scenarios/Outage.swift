@@ -4,18 +4,18 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// Takes the control Redis away under load, and looks whether all processes go on by themselves when it is back.
+/// Takes the control Redis down under load, and checks that all processes resume by themselves once it is back.
 struct Outage {
     let length: Duration
 
     private static let batch = "outage"
     private static let sources = 60
     private static let widths = 100
-    /// Jobs that are done when Redis goes.
+    /// Jobs done before Redis goes down.
     private static let doneBefore = 300
-    /// From its first answer to the first job that ends.
+    /// From Redis' first answer to the first job that ends.
     private static let limit: Duration = .seconds(5)
-    /// For the rest of the batch: leases that ran out meanwhile and all.
+    /// Time for the rest of the batch, including jobs whose leases expired meanwhile.
     private static let patience: Duration = .seconds(180)
 
     func run(_ stage: Stage) async throws -> Verdict {
@@ -77,7 +77,7 @@ struct Outage {
         _ verdict: inout Verdict
     ) async throws {
         let view = cluster.view
-        // Closed: what is pushed is not what this is about, and a push is only repeated for a minute.
+        // Closed: pushes are not the subject, and one is only retried for a minute.
         try await stage.reach("a fleet at work", within: .seconds(60)) {
             let counters = try await view.batch(Self.batch)
             return counters["closed"] == 1 && counters.ended >= Self.doneBefore

@@ -2,7 +2,8 @@ import Foundation
 import MegatonCluster
 import MegatonTestSupport
 
-/// D1: a worker that is killed costs its own pace and no more. As a ratio within one run, before, during and after.
+/// D1: killing a worker costs its own throughput and no more. Measured as a ratio within one run: before, during and
+/// after.
 struct PaceAfterDeath: Scenario {
     static let name = "pace-after-death"
     static let summary = "two workers of 64 places, jobs of 3 s, one worker killed, twice: the survivor keeps its pace"

@@ -5,18 +5,19 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// Worker processes that pretend to render: with them the pace of a queue is measured without the machine's.
+/// Worker processes that simulate rendering, so that the measured throughput is that of the queue and not of the
+/// machine.
 struct PretendedFleet {
     let cluster: SmallCluster
     let stage: Stage
-    /// Milliseconds that a job takes.
+    /// Duration of a job in milliseconds.
     let milliseconds: Int
 
     /// Starts a process.
     ///
     /// - Parameters:
-    ///   - workers: how many it pretends to be.
-    ///   - places: jobs that each has in hand at a time.
+    ///   - workers: number of workers that it simulates.
+    ///   - places: concurrent jobs of each worker.
     func start(workers: Int = 1, places: Int) throws -> ProgramUnderTest {
         try cluster.fleet.launch(command: [
             "bench", "cluster-workers", "--workers", String(workers), "--concurrency", String(places), "--hosts", "0",
@@ -24,7 +25,7 @@ struct PretendedFleet {
         ])
     }
 
-    /// Pushes jobs, each with a source of its own, to the public list.
+    /// Pushes jobs with distinct sources to the public list.
     func push(_ count: Int) async throws {
         let list = RedisArgument.string("megaton:{default}:jobs")
         for start in stride(from: 0, to: count, by: 500) {
@@ -36,7 +37,7 @@ struct PretendedFleet {
         }
     }
 
-    /// Jobs that are done in a second, measured for so long.
+    /// Jobs done per second, measured over `duration`.
     func pace(over duration: Duration) async throws -> Double {
         let (before, start) = (try await cluster.view.done(), stage.clock.now)
         try await stage.clock.sleep(for: duration)

@@ -1,12 +1,13 @@
 import MegatonRedis
 import Synchronization
 
-/// A client that writes a growing number to a key, and notes which server took it, which one refused it, and when.
+/// A client that writes an increasing number to a key, and records the server and time of each accepted or refused
+/// write.
 final class ProbeWriter: Sendable {
     /// A write that was answered.
     struct Write: Sendable {
         let number: Int
-        /// Of the server that answered.
+        /// Port of the server that answered.
         let port: Int
         let time: ContinuousClock.Instant
     }
@@ -28,22 +29,22 @@ final class ProbeWriter: Sendable {
         self.key = key
     }
 
-    /// Those that were acknowledged, in their order.
+    /// Acknowledged writes, in order.
     var taken: [Write] { log.withLock { $0.taken } }
 
-    /// Those that were answered with NOREPLICAS, in their order.
+    /// Writes refused with NOREPLICAS, in order.
     var refused: [Write] { log.withLock { $0.refused } }
 
-    /// How many failed otherwise, or had no answer, by code.
+    /// Writes that failed otherwise or had no answer: their number by error code.
     var failures: [RedisError.Code: Int] { log.withLock { $0.failures } }
 
-    /// For people.
+    /// A text for reports.
     var failureText: String {
         let parts = failures.map { "\($0.value) \($0.key)" }.sorted()
         return parts.isEmpty ? "none" : parts.joined(separator: ", ")
     }
 
-    /// Writes until the task is cancelled.
+    /// Writes until the task is canceled.
     func run(_ stage: Stage) async {
         var number = 0
         while !Task.isCancelled {
@@ -55,7 +56,7 @@ final class ProbeWriter: Sendable {
 
     private func write(_ number: Int) async {
         do throws(RedisError) {
-            // On one connection: the second tells whose answer the first is.
+            // Pipelined on one connection: the second reply identifies the server of the first.
             let replies = try await redis.pipeline([
                 ["SET", .string(key), .int(number)], ["CONFIG", "GET", "port"],
             ])

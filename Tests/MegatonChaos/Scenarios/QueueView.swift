@@ -1,7 +1,7 @@
 import MegatonCluster
 import MegatonRedis
 
-/// What the control Redis says about the queue.
+/// The state of the queue in the control Redis.
 struct QueueView {
     let redis: RedisClient
 
@@ -9,21 +9,21 @@ struct QueueView {
 
     var queue: JobQueue { JobQueue(redis, keys: QueueKeys()) }
 
-    /// The counters of all jobs. Workers add theirs every 5 s and at their end; `done` is there at once.
+    /// The counters of all jobs. Workers add theirs every 5 s and when they end; `done` is current at all times.
     func stat() async throws -> [String: Int] {
         try await redis.send(["HGETALL", .string(Self.prefix + "stat")]).dictionary.compactMapValues { Int($0) }
     }
 
-    /// What became of leases; complete when the workers have ended.
+    /// Counters of leases; complete when the workers have ended.
     func leases() async throws -> LeaseCounters { LeaseCounters(try await stat()) }
 
-    /// Jobs that failed for good.
+    /// Number of dead letters.
     func dead() async throws -> Int { try await redis.send(["ZCARD", .string(Self.prefix + "dead")]).int ?? 0 }
 
-    /// Jobs that run.
+    /// Number of running jobs.
     func leased() async throws -> Int { try await redis.send(["ZCARD", .string(Self.prefix + "lease")]).int ?? 0 }
 
-    /// Jobs that were done since the queue was made.
+    /// Number of jobs done since the queue was created.
     func done() async throws -> Int {
         try await redis.send(["HGET", .string(Self.prefix + "stat"), "done"]).int ?? 0
     }
@@ -32,14 +32,14 @@ struct QueueView {
         try await BatchMonitor(queue: queue, batch: name).counters()
     }
 
-    /// A field of a batch that is a time: ms of Redis' clock.
+    /// A field of a batch that holds a time, in milliseconds of Redis' clock.
     func time(_ field: String, ofBatch name: String) async throws -> Int? {
         try await redis.send(["HGET", .string(Self.prefix + "batch:" + name), .string(field)]).int
     }
 
     // MARK: - Single jobs
 
-    /// The jobs that a process has claimed and not ended.
+    /// Ids of jobs that a process has claimed and not settled.
     func held(by pid: Int32) async throws -> [String] {
         let ids = try await redis.send(["ZRANGE", .string(Self.prefix + "lease"), "0", "-1"]).array ?? []
         let names = ids.compactMap(\.string)
@@ -47,7 +47,7 @@ struct QueueView {
         return zip(names, metas).filter { $1.string?.contains(":\(pid):") == true }.map { $0.0 }
     }
 
-    /// How many of these jobs have not ended.
+    /// Number of these jobs that have not ended.
     func alive(of ids: [String]) async throws -> Int {
         try await metas(of: ids).count { $0 != .null }
     }
@@ -60,7 +60,7 @@ struct QueueView {
 
     // MARK: - Consistency
 
-    /// Jobs that are half there: each has to have a body, a meta and exactly one place. Looked at in one instant.
+    /// Inconsistent jobs: each must have a body, a meta and exactly one place. Checked atomically.
     func misplaced() async throws -> [String] {
         let keys = ["body", "meta", "ready:high", "ready:normal", "ready:bulk", "lease", "delay", "suspects"]
         let reply = try await redis.run(Self.misplacedScript, keys: keys.map { Self.prefix + $0 }, arguments: [])
@@ -68,7 +68,7 @@ struct QueueView {
     }
 
     /// KEYS 1 body · 2 meta · 3-5 ready · 6 lease · 7 delay · 8 suspects
-    /// Returns a sentence for each job that is not whole, the first twenty of them. Changes nothing.
+    /// Returns a sentence for each inconsistent job, at most twenty. Changes nothing.
     private static let misplacedScript = RedisScript(
         name: "misplaced",
         source: """

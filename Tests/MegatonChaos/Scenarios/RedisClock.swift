@@ -4,8 +4,8 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// No. 25, second half: the clock of the control Redis' host jumps a minute ahead. Leases run out at once, their jobs run
-/// again, and the counts are exact.
+/// No. 25, second half: the clock of the control Redis' host jumps a minute ahead. Leases expire at once, their jobs
+/// run again, and the counts are exact.
 struct RedisClock: Scenario {
     static let name = "redis-clock"
     static let summary = "the clock of the control Redis jumps a minute ahead: jobs run again, counts are exact"
@@ -13,9 +13,9 @@ struct RedisClock: Scenario {
     private static let batch = "clock"
     private static let jobs = 100
     private static let workers = 2
-    /// Of each worker.
+    /// Slots of each worker.
     private static let concurrency = 16
-    /// Milliseconds.
+    /// Jump in milliseconds.
     private static let step = 60_000
 
     func run(_ stage: Stage) async throws -> Verdict {
@@ -66,7 +66,7 @@ struct RedisClock: Scenario {
         let dead = try await cluster.view.dead()
         verdict.require(dead == 0, "\(dead) jobs are dead")
         verdict.complain(try await cluster.view.misplaced())
-        // The counters of leases and the last lines of the histories come with the workers' ends.
+        // Counters of leases and the last lines of the histories are complete when the workers have ended.
         verdict.complain(await cluster.endFleet())
         let leases = try await cluster.view.leases()
         let history = try HistoryChecker(cluster.fleet.histories)
@@ -75,7 +75,7 @@ struct RedisClock: Scenario {
         verdict.note("\(claims.count { $0 > 1 }) jobs claimed again, \(claims.max() ?? 0) claims of a job at the most")
         verdict.complain(history.violations)
         verdict.require(leases.stalled > 0, "no lease ran out: nothing was running")
-        // A second round of stalls, or one of what was claimed after the jump, would be more than there are places.
+        // A second round of expired leases, or leases of jobs claimed after the jump, would exceed the number of slots.
         let places = Self.workers * Self.concurrency
         verdict.require(leases.stalled <= places, "\(leases.stalled) leases ran out, of \(places) that there were")
         verdict.require(claims.count == Self.jobs, "the histories have claims of \(claims.count) jobs")

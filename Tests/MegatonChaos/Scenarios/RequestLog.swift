@@ -1,13 +1,13 @@
 import MegatonCluster
 import Synchronization
 
-/// When an origin was asked.
+/// Times of the requests to an origin.
 final class RequestLog: Sendable {
     private let times = Mutex<[ContinuousClock.Instant]>([])
 
-    /// To be called for each request.
+    /// Records a request; to be called for each.
     func note() { times.withLock { $0.append(.now) } }
 
-    /// When the first one came.
+    /// Time of the first request.
     var first: ContinuousClock.Instant? { times.withLock { $0.first } }
 }

@@ -4,7 +4,7 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// No. 13: the master of the control Redis dies under load, and its replica takes its place.
+/// No. 13: the master of the control Redis dies under load, and its replica replaces it.
 struct SentinelFailover: Scenario {
     static let name = "sentinel"
     static let summary =
@@ -13,11 +13,11 @@ struct SentinelFailover: Scenario {
     private static let batch = "failover"
     private static let sources = 50
     private static let widths = 60
-    /// Jobs that are done when the master is killed.
+    /// Jobs done before the master is killed.
     private static let doneBefore = 300
     /// After +switch-master.
     private static let limit: Duration = .seconds(10)
-    /// A submitter whose acknowledged pushes were lost may wait for ever.
+    /// A submitter whose acknowledged pushes were lost may wait forever.
     private static let patience: Duration = .seconds(120)
 
     func run(_ stage: Stage) async throws -> Verdict {
@@ -84,13 +84,13 @@ struct SentinelFailover: Scenario {
         verdict.complain(try await view.misplaced().map { "soon after the switch: \($0)" })
     }
 
-    /// Counts what became of the jobs, once nothing is under way any more.
+    /// Counts the outcomes of the jobs, once none is alive any more.
     private func count(_ view: QueueView, _ jobs: Int, _ stage: Stage, _ verdict: inout Verdict) async throws {
         let quiet = try await stage.wait(atMost: Self.patience) { try await view.queue.alive() == 0 }
         verdict.require(quiet != nil, "jobs are still alive \(Stage.seconds(Self.patience)) after the submitter's end")
         verdict.complain(try await view.misplaced().map { "at the end: \($0)" })
         let counters = try await view.batch(Self.batch)
-        // What the submitter was told is there, and the new master never heard of.
+        // Jobs that were acknowledged to the submitter, and that the new master never received.
         let lost = jobs - counters["submitted"]
         verdict.note(
             "of \(jobs): \(counters["done"]) done, \(counters["failed"]) failed, \(counters["cancelled"]) cancelled, "
@@ -106,7 +106,7 @@ struct SentinelFailover: Scenario {
         )
     }
 
-    /// What was done again as its end was lost, and what came too late.
+    /// Notes the counters of jobs that ran again because their completion was lost, and of late completions.
     private func lateness(_ cluster: SmallCluster, _ view: QueueView, _ verdict: inout Verdict) async throws {
         verdict.complain(await cluster.endFleet())
         verdict.note(try await view.leases().text)

@@ -4,12 +4,12 @@ import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
 
-/// Nos. 3 and 4: one SIGTERM drains within its time, a second one gives back at once; attempts are as they were.
+/// Nos. 3 and 4: one SIGTERM drains within its time, a second one returns jobs at once. Neither counts as an attempt.
 struct Signals: Scenario {
     static let name = "signals"
     static let summary = "SIGTERM under load ends within the drain time and 2 s, a second one within 1 s"
 
-    /// Seconds.
+    /// Drain time in seconds.
     private static let drain = 3
     private static let jobs = 8
     private static let afterSecond: Duration = .seconds(1)
@@ -48,9 +48,9 @@ struct Signals: Scenario {
         for case .error(let text) in try await cluster.client.pipeline(commands) { throw RedisError(reply: text) }
     }
 
-    /// Ends the worker while all jobs are in its hands.
+    /// Ends the worker while it runs all jobs, and checks that no job is leased and no attempt was used up.
     ///
-    /// - Returns: how long it took until it had ended; nothing is leased and no attempt counts by then.
+    /// - Returns: time until the worker had ended.
     private func end(
         _ cluster: SmallCluster,
         _ stage: Stage,
@@ -64,7 +64,7 @@ struct Signals: Scenario {
         verdict.require(running != nil, "the worker did not take all jobs")
         let start = stage.clock.now
         for signal in 0..<signals {
-            // A signal that comes while the first is pending is the same one.
+            // A signal that arrives while the first is pending merges with it.
             if signal > 0 { try await stage.clock.sleep(for: .milliseconds(100)) }
             process.send(SIGTERM)
         }
@@ -75,7 +75,7 @@ struct Signals: Scenario {
         verdict.require(leased == 0, "\(leased ?? -1) jobs are still leased")
         let metas = try await cluster.client.send(["HVALS", .string(stage.meta)]).array ?? []
         let spent = metas.compactMap(\.string).filter { meta in
-            // `attempt+free|…`: as many are free as were made.
+            // `attempt+free|…`: the number of free attempts must equal the number made.
             let parts = meta.prefix { $0 != "|" }.split(separator: "+")
             return parts.count != 2 || parts[0] != parts[1]
         }

@@ -3,25 +3,25 @@ import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
 
-/// No. 19: a control Redis that hangs for 3 s, once without a word and once as BUSY, costs time and no lease.
+/// No. 19: a control Redis that hangs for 3 s, once silently and once with BUSY errors, costs time but no lease.
 struct SlowRedis: Scenario {
     static let name = "slow-redis"
     static let summary = "DEBUG SLEEP 3, then a script that runs for 3 s: no lease is lost, p99 is back a second later"
 
-    /// Milliseconds since 1970 between which something was the case.
+    /// An interval in milliseconds since 1970.
     private typealias Interval = Range<Double>
 
     private static let batch = "slow"
-    /// Before, between and after the two hangs.
+    /// Time before, between and after the two hangs.
     private static let calm: Duration = .seconds(10)
     private static let hang: Duration = .seconds(3)
     /// Milliseconds after the start, and after each hang, that may be slow.
     private static let settling: Double = 1000
-    /// Milliseconds before a hang: what is due then may be under way when it begins.
+    /// Milliseconds before a hang: jobs due then may still be running when it starts.
     private static let margin: Double = 100
-    /// Milliseconds; twice the p99 of the calm where that is more.
+    /// Milliseconds; replaced by twice the p99 before the hangs if that is more.
     private static let limit: Double = 100
-    /// It writes nothing, so that SCRIPT KILL may end it.
+    /// Writes nothing, so that SCRIPT KILL can end it.
     private static let endless = "#!lua flags=no-writes\nwhile true do end"
 
     func run(_ stage: Stage) async throws -> Verdict {
@@ -43,7 +43,7 @@ struct SlowRedis: Scenario {
             }
             verdict.require(ended != nil, "not all jobs were done")
             try await count(load, cluster, &verdict)
-            // The counters of leases and the last lines of the histories come with the workers' ends.
+            // Counters of leases and the last lines of the histories are complete when the workers have ended.
             verdict.complain(await cluster.endFleet())
             try await leases(cluster, &verdict)
             try latencies(load, hangs, cluster, &verdict)
@@ -52,13 +52,13 @@ struct SlowRedis: Scenario {
 
     // MARK: - The load and the hangs
 
-    /// The first job fetches and renders; all others find what it made and cost next to nothing.
+    /// The first job fetches and renders; all others find its results in the cache and cost next to nothing.
     private func warmUp(_ pusher: RedisClient, _ source: String, _ cluster: SmallCluster, _ stage: Stage) async throws {
         try await SteadyLoad(pusher, source: source, batch: "warm").push(0..<1)
         try await stage.reach("the first job done", within: .seconds(30)) { try await cluster.view.done() == 1 }
     }
 
-    /// - Returns: when Redis hung.
+    /// - Returns: the intervals in which Redis hung.
     private func push(
         _ load: SteadyLoad,
         _ control: String,
@@ -79,7 +79,7 @@ struct SlowRedis: Scenario {
         return [silent, busy]
     }
 
-    /// It answers nobody.
+    /// Redis does not answer any client.
     private func hangSilently(_ control: String, _ stage: Stage) async throws -> Interval {
         let redis = try stage.client(control, timeout: .seconds(20))
         defer { redis.close() }
@@ -89,14 +89,14 @@ struct SlowRedis: Scenario {
         return start..<SteadyLoad.now
     }
 
-    /// It answers everybody that it is busy.
+    /// Redis answers all clients that it is busy.
     private func hangBusy(_ control: String, _ stage: Stage, _ verdict: inout Verdict) async throws -> Interval {
         let (blocked, killer) = (try stage.client(control, timeout: .seconds(20)), try stage.client(control))
         defer {
             blocked.close()
             killer.close()
         }
-        // Now: while it is busy it greets nobody.
+        // Connect now: while Redis is busy, the handshake fails.
         try await blocked.connect()
         try await killer.connect()
         let start = SteadyLoad.now
@@ -107,7 +107,7 @@ struct SlowRedis: Scenario {
         return start..<SteadyLoad.now
     }
 
-    /// Runs a script that has no end.
+    /// Runs a script that never ends.
     private static func isKilled(_ redis: RedisClient) async throws -> Bool {
         do throws(RedisError) {
             try await redis.send(["EVAL", .string(endless), "0"])
@@ -167,7 +167,7 @@ struct SlowRedis: Scenario {
         }
     }
 
-    /// When Redis had confirmed the ends of jobs, milliseconds since 1970 by the clock of this machine.
+    /// Times at which Redis had confirmed the completions of jobs, in milliseconds since 1970 by this machine's clock.
     private static func ends(_ directory: String) throws -> [String: Double] {
         var ends: [String: Double] = [:]
         for name in try FileManager.default.contentsOfDirectory(atPath: directory) {

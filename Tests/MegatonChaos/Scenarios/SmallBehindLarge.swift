@@ -11,17 +11,17 @@ struct SmallBehindLarge: Scenario {
 
     /// 2.5 GB of Redis.
     private static let jobs = 10_000_000
-    /// That many wait when the cluster is started; the rest comes while the small batch does.
+    /// Jobs that wait when the cluster starts; the rest is pushed while the small batch runs.
     private static let first = 9_000_000
     /// Bytes, with a margin.
     private static let neededMemory = 4_000_000_000
     private static let sources = 100
     private static let smallJobs = 10
     private static let limit: Duration = .seconds(5)
-    /// Bytes of Redis that a job may cost that waits, its JSON included.
+    /// Bytes of Redis that a waiting job may cost, including its JSON.
     private static let memoryLimit = 300
 
-    /// A job's JSON around its number.
+    /// A job's JSON before and after its number.
     private struct Template: Sendable {
         let head: String
         let tail: String
@@ -42,7 +42,7 @@ struct SmallBehindLarge: Scenario {
         func json(_ number: Int) -> Data { Data((head + String(number) + tail).utf8) }
     }
 
-    /// The large batch, on its way to Redis.
+    /// The large batch and its progress into Redis.
     private struct Bulk: Sendable {
         let templates: [Template]
         let submitter: BatchSubmitter
@@ -63,7 +63,7 @@ struct SmallBehindLarge: Scenario {
             }
         }
 
-        /// Pushes the rest and says so.
+        /// Pushes the rest and sets `isPushed`.
         func pushLast(_ numbers: Range<Int>) async throws {
             try await push(numbers)
             try await submitter.close()
@@ -74,7 +74,7 @@ struct SmallBehindLarge: Scenario {
     func run(_ stage: Stage) async throws -> Verdict {
         try Self.requireMemory()
         var options = SmallCluster.Options()
-        // Nothing on disk: this is about memory and turns.
+        // Without persistence: the subjects are memory and fairness.
         options.control = []
         return try await SmallCluster.run(stage, options) { cluster, verdict in
             let image = TestImage.quarters(width: 100, height: 100)
@@ -85,7 +85,7 @@ struct SmallBehindLarge: Scenario {
                 submitter: BatchSubmitter(queue: cluster.view.queue, batch: "bulk")
             )
             try await pushFirst(bulk, cluster, stage, &verdict)
-            // Only now: what is measured is the backlog, not how fast it melts.
+            // Started only now, so that the backlog does not shrink while it is measured.
             try await cluster.start(workers: 2, stage)
             try await stage.reach("a fleet at work", within: .seconds(60)) { try await cluster.view.done() >= 1000 }
             async let rest: Void = bulk.pushLast(Self.first..<Self.jobs)
@@ -97,11 +97,11 @@ struct SmallBehindLarge: Scenario {
         }
     }
 
-    /// Redis, its client and the fleet must not be what the kernel kills.
+    /// Fails early if memory is short, before the kernel would kill Redis, its client or the fleet.
     private static func requireMemory() throws {
         let text = String(decoding: FileManager.default.contents(atPath: "/proc/meminfo") ?? Data(), as: UTF8.self)
         let line = text.split(separator: "\n").first { $0.hasPrefix("MemAvailable:") }
-        // Its unit is kB, and means KiB.
+        // The unit is given as kB, but means KiB.
         let available = line?.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
         guard available * 1024 >= neededMemory else {
             throw Stage.NotReached(
@@ -110,7 +110,7 @@ struct SmallBehindLarge: Scenario {
         }
     }
 
-    /// The part that waits before there is a cluster.
+    /// Pushes the part that waits before the cluster starts.
     private func pushFirst(
         _ bulk: Bulk,
         _ cluster: SmallCluster,
@@ -160,7 +160,7 @@ struct SmallBehindLarge: Scenario {
         verdict.require(took <= Self.limit, "the small batch took \(Stage.seconds(took))")
     }
 
-    /// The rest of the large batch is nobody's wish any more.
+    /// Cancels the rest of the large batch, which is no longer needed.
     private func cancel(_ cluster: SmallCluster, _ stage: Stage, _ verdict: inout Verdict) async throws {
         try await cluster.view.queue.cancel(batch: "bulk")
         let took = try await stage.wait(atMost: .seconds(60)) { try await cluster.view.batch("bulk").isFinished }

@@ -5,24 +5,24 @@ import MegatonTestSupport
 
 /// A control Redis, a cache Redis and a fleet, ended together however a scenario ends.
 ///
-/// Not for two tasks at once.
+/// Not safe for concurrent use.
 final class SmallCluster {
-    /// What differs between scenarios.
+    /// Settings that differ between scenarios.
     struct Options {
-        /// A control Redis that is somebody else's; nil starts one.
+        /// URL of an external control Redis; nil starts one.
         var controlURL: String?
-        /// Lines of redis.conf of our own control Redis.
+        /// Lines of redis.conf for the control Redis that is started.
         var control = ["appendonly yes", "appendfsync everysec"]
-        /// Added to our own, for our own control Redis.
+        /// Environment variables added for the control Redis that is started.
         var controlEnvironment: [String: String] = [:]
-        /// Lines of redis.conf of the cache Redis. It evicts nothing unless it is told to.
+        /// Lines of redis.conf for the cache Redis. It evicts nothing by default.
         var cache: [String] = []
         /// Further arguments of each worker.
         var workerArguments: [String] = []
     }
 
     let fleet: Fleet
-    /// Of the control Redis.
+    /// Client of the control Redis.
     let client: RedisClient
     let cache: RedisClient
     /// URL of the cache Redis.
@@ -30,7 +30,7 @@ final class SmallCluster {
     private let servers: [RedisServerProcess]
     private var isFleetEnded = false
 
-    /// What a fleet may take to end: its drain time and a margin.
+    /// Time limit for the end of a fleet: its drain time and a margin.
     private static let patience: Duration = .seconds(45)
 
     private init(_ stage: Stage, _ options: Options) async throws {
@@ -58,26 +58,26 @@ final class SmallCluster {
                 workerArguments: options.workerArguments
             )
         )
-        // The fleet's processes end at once where they cannot reach it at their start.
+        // Processes of the fleet exit if they cannot reach Redis at their start.
         let client = client
         try await stage.reach("an answer of \(control)", within: .seconds(30)) {
             try await client.send(["PING"]).string == "PONG"
         }
     }
 
-    /// What the control Redis says about the queue.
+    /// The state of the queue in the control Redis.
     var view: QueueView { QueueView(redis: client) }
 
-    /// Starts coordinators and workers and waits until all have signed on.
+    /// Starts coordinators and workers, and waits until all have registered.
     func start(workers: Int, coordinators: Int = 1, _ stage: Stage) async throws {
         try fleet.startCoordinators(coordinators)
         try fleet.startWorkers(workers)
         try await stage.ready(client, workers: workers)
     }
 
-    /// Runs the body with the two Redis and a fleet that has no processes yet, and ends all of it.
+    /// Runs the body with the two Redis servers and a fleet without processes, and ends all of it.
     ///
-    /// What the body throws becomes a violation: what was measured until then is worth having.
+    /// An error thrown by the body becomes a violation, so that measurements made before it are reported.
     static func run(
         _ stage: Stage,
         _ options: Options = Options(),
@@ -97,9 +97,9 @@ final class SmallCluster {
         return verdict
     }
 
-    /// Ends the fleet before the end, for what can only be read afterwards: the workers' last counters, the histories.
+    /// Ends the fleet early, for data that is complete only afterwards: the workers' last counters, the histories.
     ///
-    /// - Returns: what went wrong, the first time.
+    /// - Returns: a line for each problem; empty after the first call.
     func endFleet() async -> [String] {
         if isFleetEnded { return [] }
         isFleetEnded = true

@@ -5,7 +5,7 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// No. 6: codecs that keep every core busy for seconds at a time cost no job its lease.
+/// No. 6: codecs that keep every core busy for seconds at a time do not cost any job its lease.
 struct Soak: Scenario {
     static let name = "busy-decoder"
     static let summary = "every core renders large pictures for a minute: no lease is lost"
@@ -21,7 +21,7 @@ struct Soak: Scenario {
     func run(_ stage: Stage) async throws -> Verdict {
         var options = SmallCluster.Options()
         options.cache = ["maxmemory 512mb", "maxmemory-policy allkeys-lru"]
-        // The last one of two counts: the fleet asks for one thread.
+        // Of a repeated option the last one counts; the fleet's own sets one thread.
         options.workerArguments = ["--render-threads", "2", "--concurrency", "4"]
         return try await SmallCluster.run(stage, options) { cluster, verdict in
             let source = try Self.source(cluster.fleet.outputs)
@@ -29,10 +29,10 @@ struct Soak: Scenario {
             try await push(source, cluster)
             try await stage.clock.sleep(for: Self.length)
             let rendered = try await cluster.view.batch(Self.batch)["renders"]
-            // What runs is stopped at its worker's next renewal.
+            // Running jobs are stopped at their worker's next heartbeat.
             try await cluster.view.queue.cancel(batch: Self.batch)
             _ = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.queue.alive() == 0 }
-            // The counters of leases come with the workers' ends.
+            // Counters of leases are complete when the workers have ended.
             verdict.complain(await cluster.endFleet())
             let stat = try await cluster.view.stat()
             let leases = LeaseCounters(stat)
@@ -43,7 +43,7 @@ struct Soak: Scenario {
         }
     }
 
-    /// A picture that no encoder finds simple, where the workers may read.
+    /// Writes an image that is expensive to encode to a folder that the workers may read.
     ///
     /// - Returns: its URL.
     private static func source(_ directory: String) throws -> String {
@@ -56,7 +56,7 @@ struct Soak: Scenario {
         return "file://\(path)"
     }
 
-    /// Each in a size of its own, so that nothing is found in the cache.
+    /// Pushes jobs with distinct sizes, so that no result is found in the cache.
     private func push(_ source: String, _ cluster: SmallCluster) async throws {
         let commands = (0..<Self.jobs).map { number in
             let side = Self.largest - number

@@ -4,55 +4,55 @@ import MegatonRedis
 import MegatonTestSupport
 import NIOCore
 
-/// No. 14, the half of it with a network that is split: the old master is cut off from its replicas and from the
-/// sentinels, and not from its clients, whom it goes on serving until it refuses their writes.
+/// No. 14, the half with a split network: the old master is cut off from its replicas and from the sentinels, but not
+/// from its clients. It serves them until it refuses their writes.
 struct SplitMaster: Scenario {
     static let name = "split"
     static let summary =
         "a master cut off from its replicas, not from its clients: it refuses writes, and all go over to the new one"
 
     private static let key = "megaton:probe"
-    /// Under way when the network is split.
+    /// The batch that runs when the network is split.
     private static let before = "before"
     private static let jobsBefore = 600
     private static let doneBefore = 50
-    /// Pushed when the client has gone over to the new master.
+    /// The batch that is pushed once the client has switched to the new master.
     private static let after = "after"
     private static let jobsAfter = 50
 
-    /// With 7 s of `min-replicas-max-lag` 9.25 s at the most: a lag is counted in whole seconds, so that up to 8 pass
-    /// before it is more than 7; the server counts once a second or a tenth later (serverCron), by a clock that may be a
-    /// tenth old; and the client writes each 50 ms.
+    /// With 7 s of `min-replicas-max-lag`, 9.25 s at most: a lag is counted in whole seconds, so that up to 8 s pass
+    /// before it exceeds 7; the server counts once a second or a tenth later (serverCron), by a clock that may be a
+    /// tenth old; and the client writes every 50 ms.
     private static let refusalLimit: Duration = .seconds(10)
     /// After the refusal or after +switch-master, whichever is later.
     private static let returnLimit: Duration = .seconds(10)
     private static let batchLimit: Duration = .seconds(60)
-    /// Sentinels let a master that comes back be one for 8 s, before they make it a replica.
+    /// Sentinels let a master that returns stay a master for 8 s before they make it a replica.
     private static let demotionLimit: Duration = .seconds(60)
 
-    /// Who takes part.
+    /// Servers and clients of the scenario.
     private struct Cast {
         let trio: SentinelTrio
         let cluster: SmallCluster
         let origin: OriginServer
-        /// By the sentinels' URL, as users have it.
+        /// A client that uses the sentinels' URL, as users do.
         let client: RedisClient
         /// Writes with that client.
         let writer: ProbeWriter
-        /// Writes to the old master, whatever it says.
+        /// Writes to the old master, even after refusals.
         let insistent: ProbeWriter
-        /// Straight to the old master, for looking.
+        /// A direct connection to the old master, for checks.
         let old: RedisClient
-        /// Straight to the new one.
+        /// A direct connection to the new one.
         let new: RedisClient
 
         /// The queue at the new master.
         var view: QueueView { QueueView(redis: new) }
     }
 
-    /// What the new master had when it took over.
+    /// The state of the new master when it took over.
     private struct Kept {
-        /// The last number that was written.
+        /// The last number written.
         let number: Int
         let done: Int
     }
@@ -103,10 +103,10 @@ struct SplitMaster: Scenario {
         verdict.note(try await cast.view.leases().text)
     }
 
-    /// From before the split until after its end, with both writers beside it.
+    /// Runs the split from before its start until after its end, with both writers.
     private func live(_ cast: Cast, _ stage: Stage, _ verdict: inout Verdict) async throws {
         let (trio, writer, insistent) = (cast.trio, cast.writer, cast.insistent)
-        // Unstructured, so that each can be ended at its time.
+        // Unstructured, so that each can be ended at its own time.
         let writing = Task { await writer.run(stage) }
         let insisting = Task { await insistent.run(stage) }
         defer {
@@ -139,7 +139,7 @@ struct SplitMaster: Scenario {
 
     // MARK: - Jobs
 
-    /// Gives the fleet something to do, and leaves the replicas with all of it, so that no job can be lost.
+    /// Gives the fleet jobs, and waits until the replicas have all of them, so that none can be lost.
     private func load(_ cast: Cast, _ stage: Stage, _ verdict: inout Verdict) async throws {
         try await submit(Self.jobsBefore, to: Self.before, cast)
         let replicas = try await cast.client.send(["WAIT", "2", "5000"], timeout: .seconds(8)).int
@@ -163,7 +163,7 @@ struct SplitMaster: Scenario {
         try await submitter.close()
     }
 
-    /// Jobs that are pushed now are done, and those from before too, each at one place.
+    /// Checks that jobs pushed now are done, and those from before too, each in exactly one place.
     private func work(_ cast: Cast, _ stage: Stage, _ verdict: inout Verdict) async throws {
         let start = stage.clock.now
         try await submit(Self.jobsAfter, to: Self.after, cast)
@@ -183,7 +183,7 @@ struct SplitMaster: Scenario {
 
     // MARK: - Writes
 
-    /// - Returns: when the old master first refused the client.
+    /// - Returns: the time at which the old master first refused the client.
     private func refusal(
         _ cast: Cast,
         after split: ContinuousClock.Instant,
@@ -225,7 +225,7 @@ struct SplitMaster: Scenario {
         verdict.require(worked != nil && fleet <= Self.returnLimit, "the fleet did not go over in time")
     }
 
-    /// Counts what the old master had acknowledged and the new one never heard of: the limit of the promise.
+    /// Counts the writes that the old master acknowledged and the new one never received: documented losses.
     private func losses(
         _ cast: Cast,
         _ kept: Kept,
@@ -251,7 +251,7 @@ struct SplitMaster: Scenario {
         }
     }
 
-    /// Makes the network whole: the old master becomes a replica, and has what the new one has.
+    /// Reconnects the network: the old master becomes a replica and synchronizes with the new one.
     private func heal(
         _ cast: Cast,
         _ writing: Task<Void, Never>,

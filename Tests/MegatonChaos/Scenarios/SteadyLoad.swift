@@ -6,12 +6,12 @@ import Synchronization
 
 /// Pushes jobs to the public list at a steady rate, and knows when each of them was due.
 ///
-/// What could not be pushed in time, as Redis did not answer, is pushed together as soon as it does: it waits from the
-/// moment at which it was due, as users' jobs would.
+/// Jobs that could not be pushed in time because Redis did not answer are pushed together once it does. Their latency
+/// counts from the time at which they were due, as for users' jobs.
 final class SteadyLoad: Sendable {
     private struct State {
         var isStopping = false
-        /// Milliseconds since 1970 by this machine's clock, which the workers' histories have as well.
+        /// Milliseconds since 1970 by this machine's clock, as in the workers' histories.
         var start: Double = 0
         var pushed = 0
         var refused = 0
@@ -22,12 +22,12 @@ final class SteadyLoad: Sendable {
     private let batch: String
     private let state = Mutex(State())
 
-    /// Between two jobs.
+    /// Interval between two jobs.
     private static let interval: Duration = .milliseconds(20)
-    /// After a push that was refused.
+    /// Pause after a refused push.
     private static let pause: Duration = .milliseconds(10)
 
-    /// - Parameter redis: a connection that nothing else uses.
+    /// - Parameter redis: a connection that is not shared.
     init(_ redis: RedisClient, source: String, batch: String) {
         self.redis = redis
         self.source = source
@@ -37,22 +37,22 @@ final class SteadyLoad: Sendable {
     /// Milliseconds since 1970.
     static var now: Double { Date().timeIntervalSince1970 * 1000 }
 
-    /// When the first job was due.
+    /// Time at which the first job was due.
     var start: Double { state.withLock { $0.start } }
-    /// How many jobs were pushed.
+    /// Number of jobs pushed.
     var pushed: Int { state.withLock { $0.pushed } }
-    /// Pushes that were told that Redis is busy.
+    /// Number of pushes that Redis refused as busy.
     var refused: Int { state.withLock { $0.refused } }
 
     func id(_ number: Int) -> String { "\(batch).\(number)" }
 
-    /// When a job was due to be pushed.
+    /// Time at which a job was due to be pushed.
     func due(_ number: Int) -> Double { start + Double((Self.interval * number).wholeMilliseconds) }
 
-    /// No job is due after this.
+    /// Ends the load: no further job becomes due.
     func stop() { state.withLock { $0.isStopping = true } }
 
-    /// Pushes until it is stopped.
+    /// Pushes until `stop()`.
     func run() async throws {
         let clock = ContinuousClock()
         let start = clock.now
@@ -69,7 +69,7 @@ final class SteadyLoad: Sendable {
         }
     }
 
-    /// Pushes these jobs now; while Redis is busy, when it no longer is.
+    /// Pushes these jobs now, or once Redis is no longer busy.
     func push(_ numbers: Range<Int>) async throws {
         let jobs = numbers.map { number -> RedisArgument in
             let job = Job(
@@ -86,7 +86,7 @@ final class SteadyLoad: Sendable {
                 try await redis.send(command)
                 return
             } catch {
-                // Nothing was executed: it may be repeated.
+                // Nothing was executed, so the push can be retried.
                 guard error.code == .busy else { throw error }
                 state.withLock { $0.refused += 1 }
             }

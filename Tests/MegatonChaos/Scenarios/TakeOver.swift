@@ -3,7 +3,7 @@ import MegatonCluster
 import MegatonRedis
 import MegatonTestSupport
 
-/// No. 20: the leading coordinator is killed while it takes jobs in; a stand-by admits each of them once.
+/// No. 20: the leading coordinator is killed while it admits jobs; a stand-by admits each of the others once.
 struct TakeOver: Scenario {
     static let name = "take-over"
     static let summary = "kill -9 of the leading coordinator: a stand-by admits within 11 s, and nothing twice"
@@ -43,9 +43,9 @@ struct TakeOver: Scenario {
         }
     }
 
-    /// Kills whoever leads, once it has admitted some.
+    /// Kills the leader, once it has admitted some jobs.
     ///
-    /// - Returns: how long it took until more was admitted.
+    /// - Returns: time until more jobs were admitted.
     private func kill(_ cluster: SmallCluster, _ stage: Stage) async throws -> Duration? {
         try await stage.reach("a leader that admits", within: .seconds(30)) {
             try await cluster.view.batch(Self.batch)["total"] > 1000
