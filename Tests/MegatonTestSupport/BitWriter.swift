@@ -10,14 +10,14 @@ public struct BitWriter: Sendable {
         for index in (0..<count).reversed() { bits.append(value >> index & 1 == 1) }
     }
 
-    /// An unsigned Exp-Golomb code.
+    /// Writes an unsigned Exp-Golomb code.
     public mutating func golomb(_ value: Int) {
         let width = Int.bitWidth - (value + 1).leadingZeroBitCount
         put(0, width - 1)
         put(value + 1, width)
     }
 
-    /// The bytes, the last one filled up with zeros.
+    /// The bytes; the last one is padded with zeros.
     public var data: Data {
         Data(
             stride(from: 0, to: bits.count, by: 8).map { start in
@@ -29,7 +29,7 @@ public struct BitWriter: Sendable {
     }
 }
 
-/// Headers of AV1 and HEVC streams of any size. No pixels are behind them.
+/// Headers of AV1 and HEVC streams of any size, without pixels.
 public enum TestStream {
     /// A unit of an AV1 stream with its length.
     public static func unit(_ type: Int, _ content: Data) -> Data {
@@ -43,7 +43,7 @@ public enum TestStream {
 
     /// An AV1 sequence header of profile 0.
     ///
-    /// - Parameter isReduced: of a still image, whose frame has no header of its own size.
+    /// - Parameter isReduced: whether it is the header of a still image, whose frame has no size of its own.
     public static func av1Sequence(_ width: Int, _ height: Int, isReduced: Bool = true, depth: Int = 8) -> Data {
         var bits = BitWriter()
         bits.put(0, 3)
@@ -64,13 +64,13 @@ public enum TestStream {
         if !isReduced { bits.put(0, 1) }
         bits.put(0, 3)
         if !isReduced {
-            // No tools, no order hints, screen content as each frame says.
+            // No tools, no order hints, screen content as set by each frame.
             bits.put(0, 5)
             bits.put(0b11, 2)
         }
         bits.put(0, 3)
         bits.put(depth > 8 ? 1 : 0, 1)
-        // Not grey, no description, limited range, chroma of unknown place.
+        // Not gray, no description, limited range, chroma at an unknown position.
         bits.put(0, 8)
         return unit(1, bits.data)
     }
@@ -78,7 +78,7 @@ public enum TestStream {
     /// A key frame of an AV1 stream whose sequence header is not reduced.
     ///
     /// - Parameters:
-    ///   - size: its own, instead of the sequence's.
+    ///   - size: the frame's own size, instead of the sequence's.
     ///   - type: 3 for a header alone, 6 for a frame, 7 for a repeated header.
     public static func av1Frame(size: (width: Int, height: Int)? = nil, type: Int = 6) -> Data {
         var bits = BitWriter()
@@ -126,7 +126,7 @@ public enum TestStream {
         return escaped(bits.data)
     }
 
-    /// The first slice of an image that needs no other one.
+    /// The first slice of an image with a single slice.
     public static let hevcSlice = Data([19 << 1, 1, 0x80, 0xFF])
 
     public static func hvcC(_ units: [Data]) -> Data {
@@ -136,12 +136,12 @@ public enum TestStream {
         return HEIFWriter.box("hvcC", content)
     }
 
-    /// Units with their lengths in front, as items hold them.
+    /// Units with their lengths in front, as items contain them.
     public static func hevc(_ units: [Data]) -> Data {
         units.reduce(Data()) { $0 + HEIFWriter.big($1.count, 4) + $1 }
     }
 
-    /// With a 3 wherever two zeros would come before a small byte.
+    /// Inserts a 3 before a small byte that follows two zeros.
     private static func escaped(_ data: Data) -> Data {
         var (result, zeros) = (Data(), 0)
         for byte in data {

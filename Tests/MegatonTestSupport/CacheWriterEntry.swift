@@ -1,15 +1,15 @@
 public import Foundation
 
-/// What the process that is killed while it fills a disk cache has written in one of its steps.
+/// An entry that a process writes in one step, while it fills a disk cache and is killed.
 public struct CacheWriterEntry: Sendable, Equatable {
-    /// How many keys there are: later steps replace the entries of earlier ones.
+    /// Number of keys: later steps replace the entries of earlier ones.
     public static let keyCount = 40
 
     public let step: Int
 
     public init(step: Int) { self.step = step }
 
-    /// The entry that these bytes are, whole; nil where they are none.
+    /// Parses a whole entry; nil if these bytes are none.
     public init?(_ data: Data) {
         let bytes = data.prefix(8)
         guard bytes.count == 8 else { return nil }
@@ -19,7 +19,7 @@ public struct CacheWriterEntry: Sendable, Equatable {
 
     public var key: String { "\(step % Self.keyCount)" }
 
-    /// The step's number, again and again: 64 KiB to 1 MiB, each time of another size.
+    /// The step's number repeated: 64 KiB to 1 MiB, with a different size in each step.
     public var data: Data {
         let number = withUnsafeBytes(of: UInt64(step).littleEndian) { Array($0) }
         let count = 8192 + step * 7919 % 122_880
@@ -28,6 +28,6 @@ public struct CacheWriterEntry: Sendable, Equatable {
         return data
     }
 
-    /// More than any process gets to.
+    /// More than any process reaches.
     private static let lastStep = 1 << 32
 }

@@ -1,7 +1,7 @@
 public import Foundation
 
-/// Real, odd and hostile files, which lie outside the repository: `MEGATON_CORPUS`, or `../shared/corpus` beside the
-/// checkout. Tests that need them are skipped, visibly, where they are not there.
+/// Real, odd and hostile files, which are outside the repository: `MEGATON_CORPUS`, or `../shared/corpus` beside the
+/// checkout. If they are missing, tests that need them are reported as skipped.
 public enum Corpus {
     private static let root: URL = {
         if let path = ProcessInfo.processInfo.environment["MEGATON_CORPUS"] { return URL(fileURLWithPath: path) }
@@ -15,7 +15,7 @@ public enum Corpus {
 
     public static func data(_ name: String) throws -> Data { try Data(contentsOf: root.appendingPathComponent(name)) }
 
-    /// Good and bad pictures up to a size in bytes, by name; none where the corpus is not there.
+    /// Good and bad images up to a size in bytes, sorted by name; empty if the corpus is missing.
     public static func smallPictures(upTo size: Int = 4096) -> [Data] {
         let names = FileManager.default.enumerator(atPath: root.path)?.compactMap { $0 as? String } ?? []
         let endings = ["jpg", "jpeg", "png", "gif", "webp", "avif", "heic"]

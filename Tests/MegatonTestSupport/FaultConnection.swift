@@ -4,18 +4,18 @@ import NIOPosix
 
 /// A client of a ``FaultProxy`` and its connection to the upstream.
 ///
-/// Lives on the client channel's event loop, which is the upstream channel's too.
+/// Confined to the client channel's event loop, which is the upstream channel's too.
 final class FaultConnection {
     enum Side {
         case client, upstream
     }
 
     private enum Phase {
-        /// Accepted; the upstream is called when the link is no black hole.
+        /// Accepted; connects to the upstream once the link is not a black hole.
         case waiting
         case connecting
         case connected
-        /// The client is gone, and the upstream was not told.
+        /// The client is gone, and the upstream was not notified.
         case ghost
         case ended
     }
@@ -28,7 +28,8 @@ final class FaultConnection {
     private var phase = Phase.waiting
     private var upstream: (any Channel)?
     private var id: Int?
-    /// The client's, kept: a channel that has ended knows it no more, and what it sent is held all the same.
+    /// The client's address. Stored, because a channel that has ended no longer knows it, while its data may still be
+    /// held.
     private var address: String?
 
     init(_ client: any Channel, to target: FaultProxy.Upstream, _ registry: FaultRegistry) {
@@ -43,7 +44,7 @@ final class FaultConnection {
         if id == nil { end() } else { refresh() }
     }
 
-    /// Goes on with whatever may go on: there are new bytes, room, other settings, or a time has come.
+    /// Continues after new bytes, free room, changed settings, or a timer.
     func refresh() {
         if registry.settings.holds(address) { return }
         switch phase {
@@ -64,7 +65,7 @@ final class FaultConnection {
         refresh()
     }
 
-    /// A side's channel has ended.
+    /// Handles the end of one side's channel.
     func ended(_ side: Side) {
         if side == .client, let id { registry.removeClient(id) }
         switch phase {
@@ -77,14 +78,14 @@ final class FaultConnection {
         }
     }
 
-    /// Ends it after so many more bytes from the upstream.
+    /// Ends the connection after `count` more bytes from the upstream.
     func tear(after count: Int) {
         if count > 0 { toClient.tear(after: count) } else { end() }
     }
 
     /// Ends both sides.
     ///
-    /// - Parameter reset: with RST in the place of FIN.
+    /// - Parameter reset: whether to send RST instead of FIN.
     func end(reset: Bool = false) {
         if phase == .ended { return }
         phase = .ended
@@ -95,7 +96,7 @@ final class FaultConnection {
         if let id { registry.remove(id) }
     }
 
-    /// Resets the client and leaves the upstream alone with its side.
+    /// Resets the client, and leaves the upstream side open.
     func becomeGhost() {
         guard phase == .connected, let upstream, upstream.isActive else {
             if phase != .ghost { end(reset: true) }
@@ -104,7 +105,7 @@ final class FaultConnection {
         phase = .ghost
         toUpstream.discard()
         toClient.discard()
-        // What the server still sends stays in the kernel, as with a host that is gone.
+        // Data that the server still sends stays in the kernel, as if the host were gone.
         setPaused(true, toClient, upstream)
         Self.close(client, reset: true)
     }
@@ -156,7 +157,7 @@ final class FaultConnection {
                 self.refresh()
             }
         case .over:
-            // An empty write is done when all before it are.
+            // An empty write completes after all writes before it.
             destination.writeAndFlush(ByteBuffer()).assumeIsolated().whenComplete { [self] _ in end() }
         }
         if phase == .connected, !pipe.isFull { setPaused(false, pipe, source) }
@@ -174,7 +175,7 @@ final class FaultConnection {
             channel.close(promise: nil)
             return
         }
-        // A socket that may not linger is closed with RST.
+        // With a linger time of 0, closing the socket sends RST.
         options.setSoLinger(linger(l_onoff: 1, l_linger: 0)).whenComplete { _ in channel.close(promise: nil) }
     }
 }

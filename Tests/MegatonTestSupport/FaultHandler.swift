@@ -1,6 +1,6 @@
 import NIOCore
 
-/// Tells a ``FaultConnection`` what happens at one of its sides.
+/// Forwards events of one side to its ``FaultConnection``.
 final class FaultHandler: ChannelInboundHandler {
     typealias InboundIn = ByteBuffer
 

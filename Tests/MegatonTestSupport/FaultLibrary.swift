@@ -1,15 +1,15 @@
 public import Foundation
 
-/// The library of faults inside a process, which `LD_PRELOAD` puts in front of a process under test.
+/// The library that injects faults into a process under test, through `LD_PRELOAD`.
 public enum FaultLibrary {
-    /// The library is not where it belongs: `swift build --product CFaults`.
+    /// The library was not found: `swift build --product CFaults` builds it.
     public struct NotBuilt: Error {
-        /// Where it was looked for.
+        /// The path at which it was expected.
         public let path: String
     }
 
-    /// It is built beside the program that runs: the tests, or the chaos harness. A file that is not there would be left
-    /// out by the loader with no more than a word, and the fault with it.
+    /// The library is built beside the running program: the tests, or the chaos harness. The check is needed because
+    /// the loader only warns about a missing file, and the fault would silently be missing.
     private static func path() throws(NotBuilt) -> String {
         let folder = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path
         let path = folder + "/libCFaults.so"
@@ -17,31 +17,31 @@ public enum FaultLibrary {
         return path
     }
 
-    /// Contained in a picture of which a codec dies.
+    /// Bytes in an image that make a codec crash.
     public static let crash = Data(mark.utf8)
     private static let mark = "MEGATON-CRASH"
 
-    /// The environment of a worker whose codecs die of a picture that contains ``crash``. Without Swift's backtrace, which
-    /// takes seconds that are not the subject.
+    /// The environment of a worker whose codecs crash on an image that contains ``crash``. Without Swift's backtrace,
+    /// which would take seconds.
     public static func crashingCodec() throws(NotBuilt) -> [String: String] {
         ["LD_PRELOAD": try path(), "MEGATON_CRASH": mark, "SWIFT_BACKTRACE": "enable=no"]
     }
 
-    /// The environment of a program whose wall clock differs from the machine's by what the file holds.
+    /// The environment of a program whose wall clock differs from the machine's by the offset in the file.
     public static func steppingClock(_ file: String) throws(NotBuilt) -> [String: String] {
         ["LD_PRELOAD": try path(), "MEGATON_CLOCK": file]
     }
 
-    /// The environment of a program, and of those that it starts, for which the disk beneath a directory is full after so
-    /// many bytes of each process.
+    /// The environment of a program, and of its children, for which the disk beneath a directory is full after `room`
+    /// bytes of each process.
     ///
-    /// - Parameter directory: links resolved.
+    /// - Parameter directory: a path with its links resolved.
     public static func fullDisk(beneath directory: String, room: Int = 0) throws(NotBuilt) -> [String: String] {
         ["LD_PRELOAD": try path(), "MEGATON_DISK": directory, "MEGATON_ROOM": String(room)]
     }
 
-    /// Steps the clock of all programs that follow the file, in milliseconds from the machine's time. The file is written
-    /// in place, as they have it mapped.
+    /// Steps the clock of all programs that follow the file, in milliseconds from the machine's time. The file is
+    /// written in place, because the programs have it mapped.
     public static func setClock(_ file: String, aheadBy milliseconds: Int64) throws {
         let bytes = withUnsafeBytes(of: milliseconds) { Data($0) }
         if !FileManager.default.fileExists(atPath: file) {

@@ -1,16 +1,16 @@
 import NIOCore
 
-/// One direction of a connection: what was read and not yet written, in order.
+/// One direction of a connection: the bytes read and not yet written, in order.
 ///
-/// Lives on its connection's event loop.
+/// Confined to its connection's event loop.
 final class FaultPipe {
-    /// How a ``pump(to:_:)`` ended.
+    /// The result of a ``pump(to:_:)``.
     enum Outcome {
-        /// Nothing more until new bytes come or the destination has room.
+        /// Nothing to do until new bytes arrive or the destination has room.
         case idle
         /// The next piece may pass at this time.
         case later(NIODeadline)
-        /// The source's end was reached, or the stream was torn: told once.
+        /// The source has ended, or the stream was torn; reported once.
         case over
     }
 
@@ -19,22 +19,22 @@ final class FaultPipe {
         let due: NIODeadline
     }
 
-    /// Reading stops above this, so that a slow or broken link costs bounded memory.
+    /// Reading pauses above this size in bytes, so that a slow or broken link costs bounded memory.
     private static let limit = 1 << 20
-    /// With a bandwidth, bytes pass in this many slices per second rather than all at the end.
+    /// Slices per second in which a limited bandwidth lets bytes pass, rather than all at the end.
     private static let slicesPerSecond = 20
 
     private var pieces = CircularBuffer<Piece>()
     private var held = 0
     private var end: NIODeadline?
     private var isOver = false
-    /// When the link has carried what was given to it.
+    /// Time at which the link has carried all bytes given to it.
     private var freeAt = NIODeadline.distantPast
-    /// How many bytes may still pass before the stream is torn.
+    /// Number of bytes that may still pass before the stream is torn.
     private var left: Int?
-    /// Wakes the connection for the next piece.
+    /// Timer that resumes the connection for the next piece.
     var timer: Scheduled<Void>?
-    /// Whether its source is not being read.
+    /// Whether reading from its source is paused.
     var isPaused = false
 
     var isFull: Bool { held >= Self.limit }
@@ -45,15 +45,15 @@ final class FaultPipe {
         held += bytes.readableBytes
     }
 
-    /// The source ended: the end passes behind the bytes.
+    /// Marks the end of the source, which passes after the bytes.
     func finish(after latency: TimeAmount) {
         if end == nil { end = .now() + latency }
     }
 
-    /// The stream ends once so many more bytes have passed.
+    /// Ends the stream once `count` more bytes have passed.
     func tear(after count: Int) { left = count }
 
-    /// Nothing passes any more.
+    /// Drops all bytes; nothing passes any more.
     func discard() {
         isOver = true
         pieces.removeAll()
@@ -61,9 +61,10 @@ final class FaultPipe {
         timer?.cancel()
     }
 
-    /// Writes what may pass now.
+    /// Writes the bytes that may pass now.
     ///
-    /// A write may call this again before it returns (the destination has room): the state is up to date before each.
+    /// A write may call this method again before it returns (the destination has room), so the state is updated before
+    /// each write.
     func pump(to destination: any Channel, _ settings: FaultSettings) -> Outcome {
         while let first = pieces.first {
             guard destination.isWritable else { return .idle }
@@ -87,7 +88,7 @@ final class FaultPipe {
         var count = pieces[start].bytes.readableBytes
         if let bandwidth { count = min(count, max(1, bandwidth / Self.slicesPerSecond)) }
         if let left { count = min(count, left) }
-        // Never nil: the count is not above what is there.
+        // Never nil: `count` is at most the number of readable bytes.
         let bytes = pieces[start].bytes.readSlice(length: count) ?? ByteBuffer()
         if pieces[start].bytes.readableBytes == 0 { pieces.removeFirst() }
         held -= count

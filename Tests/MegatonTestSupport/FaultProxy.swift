@@ -3,14 +3,14 @@ public import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A TCP proxy on a loopback port of its own that makes the faults of a network: delay, a narrow link, a black hole,
-/// a split, cuts, ghosts, refusals.
+/// A TCP proxy on its own loopback port that injects network faults: latency, low bandwidth, a black hole, a split
+/// network, cuts, half-open connections, refusals.
 ///
-/// It passes bytes and knows nothing of what they mean, so that TLS goes through it too. A FIN or a RST of one side
-/// reaches the other as FIN behind the bytes. The kernels of both sides acknowledge what the proxy reads: a black hole is
-/// one for the programs, not for the time-outs of TCP itself.
+/// It forwards bytes without parsing them, so TLS passes too. A FIN or RST of one side reaches the other as FIN after
+/// the bytes. The kernels on both sides acknowledge the bytes that the proxy reads: a black hole affects the programs,
+/// but not TCP's own timeouts.
 public final class FaultProxy: Sendable {
-    /// The server behind it.
+    /// The server behind the proxy.
     public enum Upstream: Sendable {
         case tcp(host: String, port: Int)
         case unix(path: String)
@@ -19,17 +19,17 @@ public final class FaultProxy: Sendable {
     private let upstream: Upstream
     private let reservation: PortReservation
     private let registry = FaultRegistry()
-    /// nil while connections are refused.
+    /// Nil while connections are refused.
     private let listener = Mutex<(any Channel)?>(nil)
 
-    /// Starts one. The upstream is called for each connection, not before.
+    /// Starts a proxy. It connects to the upstream for each client connection, and not before.
     public static func start(to upstream: Upstream) async throws -> FaultProxy {
         let proxy = FaultProxy(upstream, try PortReservation())
         try await proxy.listen()
         return proxy
     }
 
-    /// Starts one, runs the body, and stops it.
+    /// Starts a proxy, runs the body, and stops the proxy.
     public static func run<Value>(
         to upstream: Upstream,
         isolation: isolated (any Actor)? = #isolation,
@@ -51,7 +51,7 @@ public final class FaultProxy: Sendable {
         self.reservation = reservation
     }
 
-    /// Beside the socket that keeps the port. NIO has no name for the option.
+    /// Lets the listener share the port with the socket that reserves it. NIO has no name for the option.
     private static let reusePort = NIOBSDSocket.Option(rawValue: SO_REUSEPORT)
 
     private func listen() async throws {
@@ -73,44 +73,45 @@ public final class FaultProxy: Sendable {
 
     public var port: Int { reservation.port }
 
-    /// For a Redis behind it.
+    /// URL of a Redis behind the proxy.
     public var url: String { "redis://127.0.0.1:\(port)" }
 
-    /// Open client connections.
+    /// Number of open client connections.
     public var connections: Int { registry.clientCount }
 
-    /// Returns when there are at least so many client connections.
+    /// Returns once there are at least `count` client connections.
     public func waitForConnections(_ count: Int) async { await registry.waitForClients(count) }
 
-    /// Each piece waits so long from now on, in each direction. Their order stays.
+    /// Delays each piece in each direction from now on. The order is preserved.
     public func setLatency(_ delay: TimeAmount) { registry.change { $0.latency = delay } }
 
-    /// How much passes in each direction of each connection; nil for no limit.
+    /// Limits the bandwidth in each direction of each connection; nil removes the limit.
     public func setBandwidth(bytesPerSecond: Int?) { registry.change { $0.bandwidth = bytesPerSecond } }
 
-    /// Nothing passes in either direction, not even an end; new connections are accepted and hang. When it is healed,
-    /// what was held passes, also from clients that have gone since.
+    /// Holds all bytes in both directions, and even ends of connections; new connections are accepted and hang.
+    /// Once switched off, held bytes pass, even those of clients that have disconnected since.
     public func blackHole(_ isOn: Bool) { registry.change { $0.isBlackHole = isOn } }
 
-    /// A black hole for the clients that call from this address, while all others go on: a network that is split. nil
-    /// heals it.
+    /// A black hole for clients that connect from this address, while all others are served: a split network. Nil ends
+    /// it.
     public func split(from address: String?) { registry.change { $0.splitFrom = address } }
 
-    /// Ends the connections there are on both sides, with RST or with FIN.
+    /// Closes all current connections on both sides, with RST or with FIN.
     public func cut(reset: Bool = true) { registry.forEach { $0.end(reset: reset) } }
 
-    /// Ends each connection there is once so many more bytes went from its upstream to its client: a torn reply. With
-    /// FIN, so that the client certainly gets these bytes. Later connections are left alone.
+    /// Closes each current connection once `count` more bytes went from its upstream to its client: a truncated reply.
+    /// It uses FIN, so that the client receives these bytes for certain. Later connections are not affected.
     public func cut(afterBytes count: Int) { registry.forEach { $0.tear(after: count) } }
 
-    /// Resets the clients there are, while their upstream sides stay open and silent: ghosts for the server.
+    /// Resets the current clients, while their upstream sides stay open and silent: half-open connections for the
+    /// server.
     public func halfOpen() { registry.forEach { $0.becomeGhost() } }
 
-    /// Ends what ``halfOpen()`` left.
+    /// Closes the connections that ``halfOpen()`` left.
     public func endGhosts() { registry.forEach { $0.endGhost() } }
 
-    /// New connections are refused by the kernel (ECONNREFUSED): a connection that is accepted and then closed has been
-    /// reached. Those there are stay.
+    /// Makes the kernel refuse new connections (ECONNREFUSED); accepting and then closing them would look like a
+    /// reachable server. Current connections stay.
     public func refuse(_ isOn: Bool) async throws {
         if isOn {
             let channel = listener.withLock { listener in
@@ -123,7 +124,7 @@ public final class FaultProxy: Sendable {
         }
     }
 
-    /// Ends everything.
+    /// Stops the proxy and closes all connections.
     public func stop() {
         registry.change { $0.isStopped = true }
         registry.forEach { $0.end() }

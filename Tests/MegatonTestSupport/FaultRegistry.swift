@@ -1,13 +1,13 @@
 import NIOCore
 import Synchronization
 
-/// What the connections of a ``FaultProxy`` share: the settings, and who they are.
+/// State shared by the connections of a ``FaultProxy``: the settings, and the set of connections.
 final class FaultRegistry: Sendable {
     private struct State: Sendable {
         var settings = FaultSettings()
         var lastID = 0
         var connections: [Int: NIOLoopBound<FaultConnection>] = [:]
-        /// Those whose client is still there: a ghost's is not.
+        /// Connections whose client is still connected, so without ghosts.
         var clients: Set<Int> = []
         var waiting: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
     }
@@ -17,13 +17,13 @@ final class FaultRegistry: Sendable {
     var settings: FaultSettings { state.withLock { $0.settings } }
     var clientCount: Int { state.withLock { $0.clients.count } }
 
-    /// Changes the settings and lets every connection go on under the new ones.
+    /// Changes the settings and applies them to every connection.
     func change(_ edit: (inout FaultSettings) -> Void) {
         state.withLock { edit(&$0.settings) }
         forEach { $0.refresh() }
     }
 
-    /// Does something with each connection there is, on its event loop.
+    /// Runs an action for each current connection, on its event loop.
     func forEach(_ action: @escaping @Sendable (FaultConnection) -> Void) {
         let connections = state.withLock { Array($0.connections.values) }
         for connection in connections {
@@ -31,7 +31,7 @@ final class FaultRegistry: Sendable {
         }
     }
 
-    /// The new connection's number; nil once the proxy was stopped.
+    /// - Returns: the new connection's number; nil once the proxy was stopped.
     func add(_ connection: NIOLoopBound<FaultConnection>) -> Int? {
         let (id, woken) = state.withLock { state -> (Int?, [CheckedContinuation<Void, Never>]) in
             if state.settings.isStopped { return (nil, []) }
@@ -47,7 +47,7 @@ final class FaultRegistry: Sendable {
         return id
     }
 
-    /// The client is gone; the side of the server may stay.
+    /// Removes a client that is gone; the server's side may stay.
     func removeClient(_ id: Int) {
         state.withLock { _ = $0.clients.remove(id) }
     }
@@ -59,7 +59,7 @@ final class FaultRegistry: Sendable {
         }
     }
 
-    /// Returns when so many clients are connected.
+    /// Returns once `count` clients are connected.
     func waitForClients(_ count: Int) async {
         await withCheckedContinuation { continuation in
             let isReached = state.withLock { state in

@@ -1,16 +1,16 @@
 import NIOCore
 
-/// What a ``FaultProxy`` does at present to what passes through it.
+/// The current faults of a ``FaultProxy``.
 struct FaultSettings: Sendable {
-    /// Added to each piece, in each direction.
+    /// Delay of each piece, in each direction.
     var latency: TimeAmount = .zero
     /// Bytes per second, in each direction of each connection.
     var bandwidth: Int?
     var isBlackHole = false
-    /// The address of the clients that are on the other side of a network that is split.
+    /// Address of the clients on the other side of a split network.
     var splitFrom: String?
     var isStopped = false
 
-    /// Whether nothing passes to or from clients of this address.
+    /// Whether traffic of clients with this address is held.
     func holds(_ address: String?) -> Bool { isBlackHole || (splitFrom != nil && splitFrom == address) }
 }

@@ -1,6 +1,6 @@
 import Foundation
 
-/// A loopback port that is free now. For programs that cannot bind to 0 and tell.
+/// Finds a loopback port that is free now, for programs that cannot bind to port 0 and report the result.
 public enum FreePort {
     public static func find() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
@@ -18,7 +18,7 @@ public enum FreePort {
         return Int(UInt16(bigEndian: address.sin_port))
     }
 
-    /// Whether somebody accepts connections there.
+    /// Whether a server accepts connections on the port.
     public static func isListening(_ port: Int) -> Bool {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }

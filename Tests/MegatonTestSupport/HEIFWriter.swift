@@ -1,8 +1,8 @@
 public import Foundation
 
-/// Writes HEIF and AVIF files box by box (ISO/IEC 23008-12), valid ones and others.
+/// Writes HEIF and AVIF files box by box (ISO/IEC 23008-12), valid and invalid ones.
 public struct HEIFWriter: Sendable {
-    /// Bytes of a blob, or of the file if the blob is nil.
+    /// A range of bytes of a blob, or of the file if the blob is nil.
     public struct Extent: Sendable {
         public var blob: Int?
         public var offset: Int
@@ -18,11 +18,11 @@ public struct HEIFWriter: Sendable {
     public struct Item: Sendable {
         public var id: Int
         public var type: String
-        /// Counted from 1.
+        /// Indices counted from 1.
         public var properties: [Int]
         public var extents: [Extent]
         public var isHidden = false
-        /// Of a `mime` item.
+        /// Encoding of a `mime` item.
         public var encoding = ""
 
         public init(_ id: Int, _ type: String, properties: [Int] = [], extents: [Extent] = []) {
@@ -73,7 +73,7 @@ public struct HEIFWriter: Sendable {
         return blobs.count - 1
     }
 
-    /// An item with all of a blob's bytes.
+    /// Adds an item with all of a blob's bytes.
     public mutating func add(_ id: Int, _ type: String, properties: [Int] = [], blob: Int) {
         items.append(
             Item(id, type, properties: properties, extents: [Extent(blob: blob, length: blobs[blob].count)])
@@ -82,7 +82,7 @@ public struct HEIFWriter: Sendable {
 
     // MARK: - Boxes
 
-    /// - Parameter isWide: with a size of 64 bits.
+    /// - Parameter isWide: whether to write a size of 64 bits.
     public static func box(_ type: String, _ content: Data, isWide: Bool = false) -> Data {
         isWide
             ? big(1, 4) + Data(type.utf8) + big(content.count + 16, 8) + content
@@ -117,7 +117,7 @@ public struct HEIFWriter: Sendable {
 
     public func data() -> Data {
         let ftyp = Self.box("ftyp", Data(brand.utf8) + Data(count: 4) + Data("\(brand)mif1miaf".utf8))
-        // Its length does not depend on the places.
+        // The length of `meta` does not depend on the offsets in it.
         let start = ftyp.count + meta(start: 0).count + 8
         return ftyp + meta(start: start) + Self.box("mdat", blobs.reduce(Data(), +))
     }

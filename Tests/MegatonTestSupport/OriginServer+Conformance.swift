@@ -3,7 +3,7 @@ public import MegatonPipelineTesting
 import NIOCore
 
 extension OriginServer {
-    /// Starts one that answers what loaders are tried on, runs the body, and stops it.
+    /// Starts an origin with the resources of the loader conformance suite, runs the body, and stops the origin.
     public static func runConformance<Value>(
         isolation: isolated (any Actor)? = #isolation,
         _ body: (ConformanceOrigin) async throws -> Value
@@ -29,7 +29,7 @@ extension OriginServer {
             )
         case .hang:
             let never = OriginStream(piece: Data(count: 1), interval: .hours(1))
-            // A length of 0 would be an answer that has come to its end.
+            // With a length of 0 the response would be complete.
             let length = max(1, resource.announcedLength ?? 1)
             return Answer(body: resource.body, announcedLength: length, stream: never)
         }

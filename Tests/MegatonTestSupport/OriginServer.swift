@@ -4,17 +4,17 @@ import NIOHTTP1
 import NIOPosix
 import Synchronization
 
-/// A real HTTP server on a loopback port of its own that counts requests and answers as a test says.
+/// A real HTTP server on its own loopback port that counts requests and responds as a test defines.
 public final class OriginServer: Sendable {
-    /// An answer.
+    /// A response.
     public struct Answer: Sendable {
         public var status: Int
         public var headers: [(String, String)]
         public var body: Data
-        /// Announced in place of the body's own length: a truncated answer.
+        /// Content-Length sent instead of the body's own length: a truncated response.
         public var announcedLength: Int?
-        /// Comes behind the body. Its length is not announced, unless `announcedLength` is: it comes in chunks then
-        /// (RFC 9112 section 7.1).
+        /// Follows the body. Without `announcedLength` no length is sent, and the response is chunked (RFC 9112 section
+        /// 7.1).
         public var stream: OriginStream?
 
         public init(
@@ -35,7 +35,7 @@ public final class OriginServer: Sendable {
             Answer(headers: headers, body: data)
         }
 
-        /// - Parameter length: nil announces none.
+        /// - Parameter length: nil sends no Content-Length.
         func head(length: Int?) -> HTTPResponseHead {
             var head = HTTPResponseHead(version: .http1_1, status: .init(statusCode: status))
             for (name, value) in headers { head.headers.add(name: name, value: value) }
@@ -44,11 +44,11 @@ public final class OriginServer: Sendable {
         }
     }
 
-    /// What was asked for.
+    /// A request received.
     public struct Request: Sendable {
-        /// With its query.
+        /// Path with the query.
         public let path: String
-        /// Names in lower case.
+        /// Header fields; names in lower case.
         public let headers: [String: String]
         public var method = "GET"
     }
@@ -65,10 +65,10 @@ public final class OriginServer: Sendable {
     private let state = Mutex(State())
     private let channel: any Channel
     private let answer: @Sendable (Request) -> Answer
-    /// How long each answer takes, as of a slow origin.
+    /// Delay of each response, as of a slow origin.
     private let delay: TimeAmount
 
-    /// - Parameter answer: for a path with its query.
+    /// - Parameter answer: returns the response for a path with its query.
     public static func start(
         delay: TimeAmount = .zero,
         _ answer: @escaping @Sendable (String) -> Answer
@@ -97,7 +97,7 @@ public final class OriginServer: Sendable {
         return server
     }
 
-    /// Starts one, runs the body, and stops it.
+    /// Starts a server, runs the body, and stops the server.
     public static func run<Value>(
         delay: TimeAmount = .zero,
         isolation: isolated (any Actor)? = #isolation,
@@ -107,7 +107,7 @@ public final class OriginServer: Sendable {
         try await run(delay: delay, responding: { answer($0.path) }, body)
     }
 
-    /// Starts one that sees the header fields of requests, runs the body, and stops it.
+    /// Starts a server that sees the header fields of requests, runs the body, and stops the server.
     public static func run<Value>(
         delay: TimeAmount = .zero,
         isolation: isolated (any Actor)? = #isolation,
@@ -135,19 +135,19 @@ public final class OriginServer: Sendable {
 
     public func url(_ path: String) -> URL { URL(string: "http://127.0.0.1:\(port)\(path)")! }
 
-    /// Requests for a path so far.
+    /// Number of requests for a path so far.
     public func count(_ path: String) -> Int { state.withLock { $0.counts[path] ?? 0 } }
 
-    /// All requests so far.
+    /// Number of all requests so far.
     public var total: Int { state.withLock { $0.counts.values.reduce(0, +) } }
 
-    /// Bytes of streams that went out for a path so far, as far as the kernel.
+    /// Bytes of streams sent for a path so far, as far as the kernel has accepted them.
     public func streamed(_ path: String) -> Int { state.withLock { $0.streamed[path] ?? 0 } }
 
-    /// Answers wait from now on.
+    /// Holds responses from now on.
     public func hold() { state.withLock { $0.isHeld = true } }
 
-    /// Held answers go out, and later ones are no longer held.
+    /// Sends held responses, and holds no later ones.
     public func release() {
         let held = state.withLock { state in
             state.isHeld = false
@@ -157,7 +157,7 @@ public final class OriginServer: Sendable {
         for send in held { send() }
     }
 
-    /// Returns when a path was asked for so often.
+    /// Returns once a path was requested `count` times.
     public func waitForRequests(_ path: String, count: Int) async {
         await withCheckedContinuation { continuation in
             let isReached = state.withLock { state in
@@ -169,16 +169,16 @@ public final class OriginServer: Sendable {
         }
     }
 
-    /// Streams end too.
+    /// Stops the server, and all streams with it.
     public func stop() {
         state.withLock { $0.isStopped = true }
         release()
         channel.close(promise: nil)
     }
 
-    /// A piece of a stream went out.
+    /// Records a sent piece of a stream.
     ///
-    /// - Returns: whether there is to be another.
+    /// - Returns: whether to send another.
     fileprivate func sent(_ count: Int, for path: String) -> Bool {
         state.withLock { state in
             state.streamed[path, default: 0] += count
@@ -243,7 +243,7 @@ private final class Handler: ChannelInboundHandler {
         }
     }
 
-    /// - Parameter streamed: told of each piece of a stream; says whether to go on.
+    /// - Parameter streamed: called with the size of each sent piece of a stream; returns whether to go on.
     private static func send(
         _ answer: OriginServer.Answer,
         on channel: any Channel,
@@ -257,7 +257,7 @@ private final class Handler: ChannelInboundHandler {
         channel.write(HTTPServerResponsePart.head(head), promise: nil)
         channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: answer.body))), promise: nil)
         if answer.announcedLength != nil {
-            // What was announced never comes: the connection ends in the middle.
+            // The announced rest never comes: the connection closes early.
             channel.writeAndFlush(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer()))).whenComplete { _ in
                 channel.close(promise: nil)
             }

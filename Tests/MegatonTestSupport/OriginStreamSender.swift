@@ -2,20 +2,20 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 
-/// Sends an answer with an ``OriginStream`` for as long as there is a client.
+/// Sends a response with an ``OriginStream`` as long as its client is connected.
 ///
-/// Lives on its channel's event loop. A piece goes out when the kernel has taken the one before, so that a client that
-/// does not read costs one piece, and one that is gone ends it.
+/// Confined to its channel's event loop. A piece is sent once the kernel has accepted the one before, so that a client
+/// that does not read costs one piece, and a disconnected client ends the stream.
 final class OriginStreamSender {
     private let answer: OriginServer.Answer
     private let stream: OriginStream
     private let channel: any Channel
     private let piece: ByteBuffer
-    /// Told of each piece; says whether to go on.
+    /// Called with the size of each sent piece; returns whether to go on.
     private let streamed: (Int) -> Bool
     private var left: Int?
 
-    /// Before each piece at the least: a loop that always has something to run does not look at its other sockets.
+    /// Minimum pause before each piece: an event loop that is never idle does not poll its other sockets.
     private static let breath: TimeAmount = .milliseconds(1)
 
     init(
@@ -51,7 +51,7 @@ final class OriginStreamSender {
     private func next() {
         var bytes = piece
         if let left, left < bytes.readableBytes {
-            // Never nil: the count is not above what is there.
+            // Never nil: the length is at most the number of readable bytes.
             bytes = bytes.readSlice(length: left) ?? ByteBuffer()
         }
         let count = bytes.readableBytes
@@ -68,18 +68,18 @@ final class OriginStreamSender {
     private func finish() {
         let announced = answer.announcedLength
         if stream.isHeader || (announced != nil && announced != answer.body.count + (stream.total ?? 0)) {
-            // What was announced never comes: the connection ends in the middle.
+            // The announced rest never comes: the connection closes early.
             channel.close(promise: nil)
         } else {
             channel.writeAndFlush(HTTPServerResponsePart.end(nil), promise: nil)
         }
     }
 
-    /// - Returns: done when the kernel has the bytes.
+    /// - Returns: a future that completes once the kernel has the bytes.
     private func write(_ bytes: ByteBuffer) -> EventLoopFuture<Void> {
         guard stream.isHeader else { return channel.writeAndFlush(HTTPServerResponsePart.body(.byteBuffer(bytes))) }
         do {
-            // Past the encoder, which would end the header section.
+            // Bypasses the encoder, which would end the header section.
             let encoder = try channel.pipeline.syncOperations.context(handlerType: HTTPResponseEncoder.self)
             return encoder.writeAndFlush(NIOAny(bytes))
         } catch {

@@ -1,9 +1,9 @@
 import Foundation
 
-/// A loopback port that stays ours while nobody listens there.
+/// A loopback port that stays reserved while no server listens on it.
 ///
-/// A socket that is bound and never listens: those with SO_REUSEPORT and the same user may listen beside it, others get
-/// EADDRINUSE, and while nobody listens the kernel refuses connections.
+/// It holds a socket that is bound and never listens: sockets of the same user with SO_REUSEPORT may listen beside it,
+/// others get EADDRINUSE, and without a listener the kernel refuses connections.
 final class PortReservation: Sendable {
     let port: Int
     private let descriptor: Int32

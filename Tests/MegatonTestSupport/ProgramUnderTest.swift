@@ -1,12 +1,12 @@
 import Foundation
 import Synchronization
 
-/// A process that a test started: signalled by its own id, and ended with the object.
+/// A process started by a test. Signals go to its own id, and it ends with the object.
 ///
-/// Spawned and waited for by hand: Foundation's `Process` hears of an end through a socket that other children inherit,
-/// so that it may not hear of it while they live.
+/// Spawned and waited for directly: Foundation's `Process` detects an end through a socket that other children inherit,
+/// so that it may not notice the end while they live.
 public final class ProgramUnderTest: Sendable {
-    /// How it ended, and what it said.
+    /// How the process ended, and its output.
     public struct Ending: Sendable {
         /// The exit code; 128 + n for signal n.
         public let code: Int32
@@ -16,13 +16,13 @@ public final class ProgramUnderTest: Sendable {
 
     /// The process could not be started.
     public struct CannotStart: Error {
-        /// Which program.
+        /// Path of the program.
         public let program: String
-        /// Of posix_spawn.
+        /// Error code of posix_spawn.
         public let code: Int32
     }
 
-    /// Waits for the process' end and tells those who ask.
+    /// Waits for the process' end and resumes the waiters.
     private final class End: Sendable {
         private let state = Mutex<(code: Int32?, waiting: [CheckedContinuation<Int32, Never>])>((nil, []))
 
@@ -52,7 +52,7 @@ public final class ProgramUnderTest: Sendable {
     private let files: TestDirectory
     public let pid: Int32
 
-    /// - Parameter environment: added to the test's own.
+    /// - Parameter environment: variables added to the test's own.
     public init(
         program: String,
         arguments: [String],
@@ -68,7 +68,7 @@ public final class ProgramUnderTest: Sendable {
         posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, files.path + "/out", create, 0o600)
         posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, files.path + "/err", create, 0o600)
         let variables = ProcessInfo.processInfo.environment.merging(environment) { _, new in new }
-        // `env -C` starts it elsewhere, and becomes it.
+        // `env -C` changes the directory, and replaces itself by the program.
         let command = directory.map { ["/usr/bin/env", "-C", $0, program] } ?? [program]
         var argv = (command + arguments).map { strdup($0) } + [nil]
         var envp = variables.map { strdup("\($0.key)=\($0.value)") } + [nil]
@@ -87,7 +87,7 @@ public final class ProgramUnderTest: Sendable {
         thread.start()
     }
 
-    /// The program that is built beside the tests.
+    /// The program `megaton`, which is built beside the tests.
     public static func megaton(
         _ arguments: [String],
         environment: [String: String] = [:],
@@ -101,7 +101,7 @@ public final class ProgramUnderTest: Sendable {
         )
     }
 
-    /// Fills a disk cache until it is killed.
+    /// A process that fills a disk cache until it is killed.
     public static func cacheWriter(_ arguments: [String]) throws -> ProgramUnderTest {
         try ProgramUnderTest(program: beside("MegatonCacheWriter"), arguments: arguments)
     }
@@ -116,12 +116,13 @@ public final class ProgramUnderTest: Sendable {
     /// The exit code, 128 + n for signal n; nil while it runs.
     public var code: Int32? { end.code }
 
-    /// Sends a signal to this process, if it is still there.
+    /// Sends a signal to the process, if it still runs.
     public func send(_ signal: Int32) {
         if isRunning { kill(pid, signal) }
     }
 
-    /// Waits for its end. Whoever is cancelled meanwhile, as a test is whose time is up, ends it.
+    /// Waits for the process' end. If the waiting task is canceled, for example by a test's time limit, the process is
+    /// killed.
     public func ending() async -> Ending {
         let code = await withTaskCancellationHandler {
             await end.wait()
@@ -131,8 +132,8 @@ public final class ProgramUnderTest: Sendable {
         return Ending(code: code, output: output, errors: errors)
     }
 
-    /// What it has written to standard output so far.
+    /// Standard output so far.
     public var output: String { (try? String(contentsOfFile: files.path + "/out", encoding: .utf8)) ?? "" }
-    /// What it has written to standard error so far.
+    /// Standard error so far.
     public var errors: String { (try? String(contentsOfFile: files.path + "/err", encoding: .utf8)) ?? "" }
 }

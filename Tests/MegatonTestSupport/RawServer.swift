@@ -2,14 +2,14 @@ public import Foundation
 import NIOCore
 import NIOPosix
 
-/// A server on a loopback port of its own that answers each request with bytes as they are, HTTP or not, and then closes
-/// the connection.
+/// A server on its own loopback port that answers each request with raw bytes, HTTP or not, and then closes the
+/// connection.
 public final class RawServer: Sendable {
     private let channel: any Channel
 
-    /// Starts one, runs the body, and stops it.
+    /// Starts a server, runs the body, and stops the server.
     ///
-    /// - Parameter answer: for the first line of a request.
+    /// - Parameter answer: returns the bytes for the first line of a request.
     public static func run<Value>(
         isolation: isolated (any Actor)? = #isolation,
         answer: @escaping @Sendable (String) -> Data,

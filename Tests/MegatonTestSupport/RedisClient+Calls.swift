@@ -3,7 +3,7 @@ public import MegatonRedis
 import NIOPosix
 
 extension RedisClient {
-    /// How often a command was called, by whomever, those out of scripts included.
+    /// Number of calls of a command by all clients, including calls from scripts.
     public func calls(_ command: String) async throws -> Int {
         let info = try await send(["INFO", "commandstats"]).string ?? ""
         let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("cmdstat_\(command):calls=") }
@@ -12,9 +12,9 @@ extension RedisClient {
 }
 
 extension FaultProxy {
-    /// A client of the Redis behind it.
+    /// A client of the Redis behind the proxy.
     ///
-    /// - Parameter commandTimeout: nil for the usual one.
+    /// - Parameter commandTimeout: nil for the default.
     public func client(_ role: String = "test", commandTimeout: Duration? = nil) throws -> RedisClient {
         var configuration = try RedisConfiguration(url: url)
         if let commandTimeout { configuration.commandTimeout = commandTimeout }

@@ -4,18 +4,18 @@ public import MegatonRedis
 import NIOPosix
 import Synchronization
 
-/// A real redis-server on a socket of its own, ended with the object.
+/// A real redis-server on its own socket. It ends with the object.
 public final class RedisServerProcess: Sendable {
-    /// What a test asks of its server.
+    /// Settings of the server.
     public struct Options: Sendable {
         /// Lines of redis.conf.
         public var settings: [String]
-        /// A configuration file of the repository to start from.
+        /// Configuration file of the repository to start from.
         public var file: String?
-        /// A loopback port in addition to the socket.
+        /// Loopback port in addition to the socket.
         public var port: Int?
         public var tls: TLS?
-        /// Added to our own.
+        /// Variables added to the test's own environment.
         public var environment: [String: String]
 
         public init(
@@ -33,7 +33,7 @@ public final class RedisServerProcess: Sendable {
         }
     }
 
-    /// Files of a certificate.
+    /// A certificate's files.
     public struct TLS: Sendable {
         public var port: Int
         public var certificate: String
@@ -49,10 +49,10 @@ public final class RedisServerProcess: Sendable {
     public let directory: TestDirectory
     public let socket: String
     private let options: Options
-    /// The one that runs, or ran last.
+    /// The current process, or the last one.
     private let process: Mutex<ProgramUnderTest>
 
-    /// Starts it and waits until it answers.
+    /// Starts a server and waits until it answers.
     public static func start(_ options: Options = Options()) async throws -> RedisServerProcess {
         let directory = try TestDirectory()
         let server = RedisServerProcess(options, directory, try launch(options, directory))
@@ -60,7 +60,7 @@ public final class RedisServerProcess: Sendable {
         return server
     }
 
-    /// Starts one, runs the body, and ends it.
+    /// Starts a server, runs the body, and stops the server.
     public static func run<Value>(
         _ options: Options = Options(),
         isolation: isolated (any Actor)? = #isolation,
@@ -89,7 +89,7 @@ public final class RedisServerProcess: Sendable {
         arguments += ["--port", options.port.map(String.init) ?? "0"]
         arguments += ["--unixsocket", directory.path + "/redis.sock", "--dir", directory.path]
         arguments += ["--daemonize", "no", "--logfile", directory.path + "/redis.log"]
-        // Lets a test wait for a change of a key instead of looking again and again.
+        // Lets a test wait for a change of a key instead of polling.
         arguments += ["--notify-keyspace-events", "KA"]
         if options.file == nil { arguments += ["--save", "", "--appendonly", "no"] }
         if let tls = options.tls {
@@ -109,11 +109,11 @@ public final class RedisServerProcess: Sendable {
 
     public var configuration: RedisConfiguration { RedisConfiguration(address: .unix(path: socket)) }
     public var url: String { "unix://\(socket)" }
-    /// Of the server.
+    /// Process id of the server.
     public var pid: Int32 { current.pid }
     private var current: ProgramUnderTest { process.withLock { $0 } }
 
-    /// A client that the test closes, or that goes with the test's process.
+    /// A client that the test closes, or that ends with the test's process.
     public func client(_ role: String = "test") -> RedisClient {
         RedisClient(
             configuration,
@@ -124,7 +124,7 @@ public final class RedisServerProcess: Sendable {
     }
 
     private func waitUntilReady() async throws {
-        // The socket appears when the server listens; its directory tells when that is.
+        // The socket file appears once the server listens; the directory is watched for it.
         try await directory.waitForFile(named: "redis.sock")
         let client = client("ready")
         defer { client.close() }
@@ -140,22 +140,22 @@ public final class RedisServerProcess: Sendable {
         }
     }
 
-    /// Ends the server and waits for its end.
+    /// Kills the server and waits for its end.
     public func stop() async {
         current.send(SIGKILL)
         _ = await current.ending()
         directory.remove()
     }
 
-    /// Kills the server; what it has written stays for ``startAgain()``.
+    /// Kills the server; its data stays for ``startAgain()``.
     public func crash() async {
         current.send(SIGKILL)
         _ = await current.ending()
-        // The name of a socket outlives its server, and would look like that of the next one.
+        // A socket file outlives its server, and would look like that of the next one.
         try? FileManager.default.removeItem(atPath: socket)
     }
 
-    /// Starts it again after ``crash()``, on the same directory, and waits until it answers.
+    /// Starts the server again after ``crash()``, in the same directory, and waits until it answers.
     public func startAgain() async throws {
         let next = try Self.launch(options, directory)
         process.withLock { $0 = next }
@@ -190,7 +190,7 @@ public final class RedisServerProcess: Sendable {
 }
 
 extension RedisServerProcess {
-    /// Returns when somebody listens to the ends of flights.
+    /// Returns once a client is subscribed to the ends of flights.
     public func waitForSubscriber(_ client: RedisClient) async throws {
         while try await client.send(["PUBSUB", "NUMSUB", "megaton:landed:0"]).array?.last?.int ?? 0 == 0 {
             await Task.yield()

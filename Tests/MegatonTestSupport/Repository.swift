@@ -1,6 +1,6 @@
 import Foundation
 
-/// The checkout that the tests were built from.
+/// The checkout from which the tests were built.
 public enum Repository {
     public static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().path

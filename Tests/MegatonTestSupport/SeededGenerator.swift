@@ -1,5 +1,5 @@
-/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014): the same seed gives the same
-/// faults, or the same inputs, in the same order.
+/// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014): the same seed gives the
+/// same faults, or the same inputs, in the same order.
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
@@ -13,15 +13,15 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
         return mixed ^ (mixed >> 31)
     }
 
-    /// True once in so many times.
+    /// Returns true with a probability of 1 in `count`.
     public mutating func once(in count: Int) -> Bool { Int.random(in: 0..<count, using: &self) == 0 }
 
-    /// One of them.
+    /// Returns a random element.
     public mutating func pick<Element>(_ elements: [Element]) -> Element {
         elements[Int.random(in: 0..<elements.count, using: &self)]
     }
 
-    /// So many bytes.
+    /// Returns `count` random bytes.
     public mutating func bytes(_ count: Int) -> [UInt8] {
         (0..<count).map { _ in UInt8.random(in: 0...255, using: &self) }
     }

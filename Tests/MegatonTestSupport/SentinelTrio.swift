@@ -6,20 +6,21 @@ import NIOPosix
 
 /// A real master and its replica, with three real sentinels that watch them (quorum 2, name `megaton`).
 ///
-/// Where the network is to be split, the others call the master through a proxy and from an address of their own
-/// (`bind-source-addr`), by which the proxy tells them from clients.
+/// If the network is to be split, the replicas and sentinels connect to the master through a proxy and from an address
+/// of their own (`bind-source-addr`), by which the proxy distinguishes them from clients.
 public final class SentinelTrio: Sendable {
-    /// What a test asks of the servers.
+    /// Settings of the servers.
     public struct Options: Sendable {
-        /// On all, since each may be the master. With 1 and all others dead, it takes no writes.
+        /// Set on all servers, since each may become the master. With 1 and all others dead, a master accepts no
+        /// writes.
         public var minReplicasToWrite: Int
-        /// Seconds for which a replica that is silent still counts for `minReplicasToWrite`.
+        /// Seconds for which a silent replica still counts for `minReplicasToWrite`.
         public var minReplicasMaxLag: Int
-        /// Further lines of redis.conf, for all.
+        /// Further lines of redis.conf, for all servers.
         public var settings: [String]
-        /// Whether the network can be split (``SentinelTrio/split(_:)``). There is a second replica then, which stays
-        /// one: on its side of the network the first could not have a replica else, and with `minReplicasToWrite` it
-        /// would take no writes when it is the master.
+        /// Whether the network can be split (``SentinelTrio/split(_:)``). If so, there is a second replica, which stays
+        /// a replica: otherwise the first would have no replica on its side of the network, and with
+        /// `minReplicasToWrite` it would accept no writes as the master.
         public var isSplittable: Bool
 
         public init(
@@ -35,9 +36,9 @@ public final class SentinelTrio: Sendable {
         }
     }
 
-    /// Something did not come about in its time.
+    /// A condition did not hold in time.
     public struct NotReached: Error {
-        /// What was waited for.
+        /// Name of the condition.
         public let what: String
     }
 
@@ -45,25 +46,25 @@ public final class SentinelTrio: Sendable {
         case subscribed, switched
     }
 
-    /// Rounds of 100 ms that a wait takes at most.
+    /// Maximum number of polls, 100 ms each.
     private static let rounds = 300
-    /// From which the replicas and the sentinels call in a network that can be split.
+    /// Address from which replicas and sentinels connect if the network can be split.
     private static let farAddress = "127.0.0.2"
 
-    /// Of the server that began as the master.
+    /// Port of the server that was the master at the start.
     public let masterPort: Int
-    /// Of the server that began as the replica.
+    /// Port of the server that was the replica at the start.
     public let replicaPort: Int
-    /// Of the sentinels.
+    /// Ports of the sentinels.
     public let sentinelPorts: [Int]
     private let directory: TestDirectory
-    /// The one that began as the master first.
+    /// The servers; the first was the master at the start.
     private let servers: [ProgramUnderTest]
     private let sentinels: [ProgramUnderTest]
-    /// Before the server that began as the master, where the network can be split.
+    /// The proxy in front of the first server, if the network can be split.
     private let proxy: FaultProxy?
 
-    /// Starts all and waits until the replica is in sync and the sentinels know everybody.
+    /// Starts all processes, and waits until the replica is in sync and the sentinels know each other and all servers.
     public static func start(_ options: Options = Options()) async throws -> SentinelTrio {
         let ports = try Ports(options)
         let proxy: FaultProxy? =
@@ -82,13 +83,13 @@ public final class SentinelTrio: Sendable {
         let probe = makeClient(ports.master)
         defer { probe.close() }
         try await waitForReplicas(ports, options, probe, servers)
-        // Not before: a sentinel asks the master for its replicas at first contact, and then every 10 s.
+        // Not earlier: a sentinel asks the master for its replicas at first contact, and then every 10 s.
         let sentinels = try ports.sentinels.indices.map { try sentinel($0, ports, proxy, directory) }
         for port in ports.sentinels { try await waitForSentinel(port, ports, probe, sentinels) }
         return SentinelTrio(ports, directory, servers, sentinels, proxy)
     }
 
-    /// Starts them, runs the body, and ends them.
+    /// Starts all processes, runs the body, and ends them.
     public static func run<Value>(
         _ options: Options = Options(),
         isolation: isolated (any Actor)? = #isolation,
@@ -121,24 +122,24 @@ public final class SentinelTrio: Sendable {
         self.proxy = proxy
     }
 
-    /// The sentinels' addresses and the master's name.
+    /// URL with the sentinels' addresses and the master's name.
     public var url: String {
         "redis-sentinel://" + sentinelPorts.map { "127.0.0.1:\($0)" }.joined(separator: ",") + "/megaton"
     }
 
-    /// A client straight to one of them, whatever its role; the test closes it.
+    /// A client connected directly to one of the servers, whatever its role; the test closes it.
     public func client(port: Int) -> RedisClient { Self.makeClient(port) }
 
-    /// SIGKILL to the server that began as the master.
+    /// Sends SIGKILL to the server that was the master at the start.
     public func killMaster() { servers[0].send(SIGKILL) }
 
-    /// SIGSTOP to the server that began as the master: its connections stay open and silent.
+    /// Sends SIGSTOP to the server that was the master at the start: its connections stay open and silent.
     public func stopMaster() { servers[0].send(SIGSTOP) }
 
-    /// SIGCONT to the server that began as the master: it comes back, and takes itself for the master at first.
+    /// Sends SIGCONT to the server that was the master at the start: it returns, and still acts as the master at first.
     public func continueMaster() { servers[0].send(SIGCONT) }
 
-    /// Splits the network, or makes it whole again: the server that began as the master is alone on one side, its
+    /// Splits the network, or reconnects it: the server that was the master at the start is alone on one side, its
     /// replicas and the sentinels are on the other, and clients reach both.
     ///
     /// - Precondition: ``Options/isSplittable``.
@@ -149,11 +150,11 @@ public final class SentinelTrio: Sendable {
         proxy.split(from: isOn ? Self.farAddress : nil)
     }
 
-    /// Runs an action, and returns when the first sentinel has told a switch that came after the subscription.
+    /// Runs an action, and returns once the first sentinel has announced a switch that followed the subscription.
     ///
     /// The other sentinels learn of it within their next exchange (2 s).
     ///
-    /// - Throws: what the action throws; `NotReached` after 60 s.
+    /// - Throws: errors of the action; `NotReached` after 60 s.
     public func switched(
         isolation: isolated (any Actor)? = #isolation,
         after action: () async throws -> Void
@@ -167,7 +168,7 @@ public final class SentinelTrio: Sendable {
             onSubscribed: { continuation.yield(.subscribed) },
             onMessage: { _, _ in continuation.yield(.switched) }
         )
-        // Unstructured, so that the action runs in the caller's isolation; cancelled when this returns.
+        // Unstructured, so that the action runs in the caller's isolation; canceled when this method returns.
         let listening = Task { await subscriber.run() }
         defer { listening.cancel() }
         let alarm = MultiThreadedEventLoopGroup.singleton.next().scheduleTask(in: .seconds(60)) {
@@ -187,7 +188,7 @@ public final class SentinelTrio: Sendable {
         throw NotReached(what: "+switch-master")
     }
 
-    /// Ends all of them and waits for their ends.
+    /// Kills all processes and waits for their ends.
     public func stop() async {
         let processes = sentinels + servers.reversed()
         for process in processes { process.send(SIGKILL) }
@@ -200,10 +201,10 @@ public final class SentinelTrio: Sendable {
 // MARK: - Starting
 
 extension SentinelTrio {
-    /// Who listens where.
+    /// Ports of all processes.
     private struct Ports {
         let master: Int
-        /// The one that takes over first.
+        /// Ports of the replicas; the first one takes over first.
         let replicas: [Int]
         let sentinels: [Int]
 
@@ -217,7 +218,7 @@ extension SentinelTrio {
 
     private static func freePorts(_ count: Int) throws -> [Int] {
         var ports: [Int] = []
-        // The kernel may offer the same one twice, since nobody has it yet.
+        // The kernel may offer the same port twice, since none is in use yet.
         for _ in 0..<100 where ports.count < count {
             let port = try FreePort.find()
             if !ports.contains(port) { ports.append(port) }
@@ -226,7 +227,7 @@ extension SentinelTrio {
         return ports
     }
 
-    /// Each with a file of its own, which a sentinel's CONFIG REWRITE changes.
+    /// Launches a server with its own configuration file, which a sentinel's CONFIG REWRITE changes.
     private static func launch(
         _ name: String,
         _ lines: [String],
@@ -240,23 +241,24 @@ extension SentinelTrio {
         return try ProgramUnderTest(program: "/usr/bin/redis-server", arguments: [file] + arguments)
     }
 
-    /// The master first.
+    /// Starts the servers, the master first.
     private static func startServers(
         _ options: Options,
         _ ports: Ports,
         _ proxy: FaultProxy?,
         _ directory: TestDirectory
     ) throws -> [ProgramUnderTest] {
-        // A replica tells its master where it is, and sentinels hear it from there: 127.0.0.1 for all, where each of
-        // them listens, and the proxy's port for the one behind it, lest they know a way around the split.
+        // Sentinels learn a server's address from its master, to which it is announced. All announce 127.0.0.1, on
+        // which each of them listens. The server behind the proxy announces the proxy's port, so that no path bypasses
+        // the split.
         let near = proxy.map { ["replica-announce-ip 127.0.0.1", "replica-announce-port \($0.port)"] } ?? []
-        // Protected mode knows no loopback address but 127.0.0.1.
+        // Protected mode accepts no other loopback address than 127.0.0.1.
         let far = [
             "bind-source-addr \(farAddress)", "protected-mode no", "replica-announce-ip 127.0.0.1",
         ]
         var servers = [try server("master", ports.master, options, directory, near)]
         for (index, port) in ports.replicas.enumerated() {
-            // The lowest takes over.
+            // The replica with the lowest priority value takes over.
             let lines = [
                 "replicaof 127.0.0.1 \(proxy?.port ?? ports.master)", "replica-priority \(100 * (index + 1))",
             ]
@@ -294,12 +296,12 @@ extension SentinelTrio {
             "sentinel failover-timeout megaton 5000",
             "sentinel parallel-syncs megaton 1",
         ]
-        // Else it tells the others the address from which it calls, where it does not listen.
+        // Otherwise it would announce the address from which it connects, on which it does not listen.
         if proxy != nil { lines += ["bind-source-addr \(farAddress)", "sentinel announce-ip 127.0.0.1"] }
         return try launch("sentinel-\(index)", lines, directory, arguments: ["--sentinel"])
     }
 
-    /// For a server of any role.
+    /// Configuration of a client for a server of any role.
     private static func configuration(_ port: Int) -> RedisConfiguration {
         var configuration = RedisConfiguration(address: .tcp(host: "127.0.0.1", port: port))
         configuration.requiresMaster = false
@@ -333,7 +335,7 @@ extension SentinelTrio {
         try await wait("a master that knows its replicas", master, processes) {
             let state = try await master.send(["INFO", "replication"]).string ?? ""
             let online = state.split(whereSeparator: \.isNewline).count { $0.contains("state=online") }
-            // The line is there only with min-replicas-to-write.
+            // Redis reports this line only with min-replicas-to-write.
             return online == count
                 && (options.minReplicasToWrite == 0 || state.contains("min_slaves_good_slaves:\(count)"))
         }
@@ -356,7 +358,7 @@ extension SentinelTrio {
         }
     }
 
-    /// Asks every 100 ms until a condition holds. An error that it throws counts as "not yet".
+    /// Polls every 100 ms until a condition holds. An error thrown by it counts as "not yet".
     private static func wait(
         _ what: String,
         _ master: RedisClient,
@@ -368,7 +370,7 @@ extension SentinelTrio {
             for process in processes where !process.isRunning {
                 throw NotReached(what: "\(what): a process has ended: \(process.output)\(process.errors)")
             }
-            // A read that blocks is the pause: unlike BLPOP it is allowed where too few replicas are there.
+            // A blocking read is the pause: unlike BLPOP it is allowed if there are too few replicas.
             try await master.send(["XREAD", "BLOCK", "100", "STREAMS", "megaton:pause", "$"], timeout: .seconds(10))
         }
         throw NotReached(what: what)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Something that a test changes while others look at it.
+/// A flag that a test sets while other threads read it.
 public final class Switch: Sendable {
     private let state = Atomic(false)
 

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A directory of a test's own, with a path short enough for sockets.
+/// A temporary directory for one test, with a path short enough for sockets.
 public final class TestDirectory: Sendable {
     public let path: String
 
@@ -26,7 +26,7 @@ public final class TestDirectory: Sendable {
         return file
     }
 
-    /// All files beneath, relative, sorted.
+    /// All files beneath it, as relative paths, sorted.
     public var files: [String] {
         let all = FileManager.default.enumerator(atPath: path)?.compactMap { $0 as? String } ?? []
         return all.filter { name in
@@ -36,7 +36,7 @@ public final class TestDirectory: Sendable {
         }.sorted()
     }
 
-    /// Returns when the directory has the file: told by the kernel (inotify), not by looking again and again.
+    /// Returns once the directory has the file. Uses inotify instead of polling.
     public func waitForFile(named name: String) async throws {
         let path = path
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in

@@ -3,8 +3,8 @@
 
     @testable import MegatonPipeline
 
-    /// Addresses as text and as bytes: any text is an address or none, an address reads back as itself, and the policy
-    /// refuses exactly the special ones.
+    /// Addresses as text and as bytes: a text is an address or is rejected, an address survives a round trip, and the
+    /// policy refuses exactly the special addresses.
     public struct AddressFuzz: FuzzTarget {
         public let name = "address"
         public let words = [

@@ -1,7 +1,7 @@
 import Foundation
 
-/// The addresses that are not of the public network, written down a second time and in another way than in
-/// `IPAddress`: as the prefixes of the IANA special-purpose registries (RFC 6890).
+/// Addresses outside the public network, defined independently of `IPAddress`: as the prefixes of the IANA
+/// special-purpose registries (RFC 6890).
 enum AddressOracle {
     /// A range of addresses: `10.0.0.0/8`.
     struct Prefix {
@@ -21,7 +21,7 @@ enum AddressOracle {
             return (address[length / 8] ^ bytes[length / 8]) >> UInt8(8 - length % 8) == 0
         }
 
-        /// The same, with the bits behind the prefix at random, all 0 or all 1.
+        /// An address in the range, with the bits after the prefix random, all 0 or all 1.
         func address(using random: inout SeededGenerator) -> [UInt8] {
             let filling = random.pick([[UInt8](repeating: 0, count: 16), .init(repeating: 255, count: 16)])
             let tail = random.once(in: 2) ? filling : random.bytes(16)
@@ -45,7 +45,7 @@ enum AddressOracle {
         "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
     ].map(Prefix.init)
 
-    /// IPv6 prefixes whose addresses carry an IPv4 address, where it begins, and whether its bits are inverted: mapped,
+    /// IPv6 prefixes whose addresses carry an IPv4 address, with its offset, and whether its bits are inverted: mapped,
     /// compatible, NAT64, 6to4, Teredo.
     static let carriers: [(prefix: Prefix, offset: Int, isInverted: Bool)] = [
         ("::ffff:0:0/96", 12, false), ("::/96", 12, false), ("64:ff9b::/96", 12, false), ("2002::/16", 2, false),
@@ -57,8 +57,8 @@ enum AddressOracle {
         var carried = carriers.filter { $0.prefix.contains(address) }.map { carrier in
             address[carrier.offset..<(carrier.offset + 4)].map { carrier.isInverted ? ~$0 : $0 }
         }
-        // ISATAP: ::0:5efe:w.x.y.z and ::200:5efe:w.x.y.z behind any prefix (RFC 5214 section 6.1); the other bits of the
-        // first octet are taken for the same.
+        // ISATAP: ::0:5efe:w.x.y.z and ::200:5efe:w.x.y.z after any prefix (RFC 5214 section 6.1); other values of the
+        // first octet's bits are treated alike.
         if Array(address[9...11]) == [0, 0x5E, 0xFE] { carried.append(Array(address[12...])) }
         return v6.contains { $0.contains(address) } || carried.contains { isSpecial($0) }
     }
@@ -72,7 +72,7 @@ enum AddressOracle {
         return nil
     }
 
-    /// An address, often at the edge of a special range or within another form.
+    /// A random address, often at the edge of a special range or within another form.
     static func address(using random: inout SeededGenerator) -> [UInt8] {
         let v4 = random.once(in: 4) ? random.bytes(4) : random.pick(Self.v4).address(using: &random)
         switch Int.random(in: 0..<5, using: &random) {
@@ -90,7 +90,7 @@ enum AddressOracle {
         }
     }
 
-    /// The same, one less or one more.
+    /// The same address, one less or one more.
     private static func neighbour(of address: [UInt8], _ random: inout SeededGenerator) -> [UInt8] {
         var address = address
         let step = random.pick([0, 1, 255] as [UInt8])

@@ -4,7 +4,7 @@
 
     @testable import MegatonPipeline
 
-    /// A blob out of a cache that anybody may have written to: an entry, or a miss.
+    /// A blob from a cache that any process may have written to: it is an entry, or a miss.
     public struct CacheBlobFuzz: FuzzTarget {
         public let name = "blob"
         public let words = [
@@ -63,7 +63,7 @@
             try promise(CachedData(encoded: slice) == entry, "a slice is read otherwise")
         }
 
-        /// What `CachingDataLoader` keeps.
+        /// Checks the entries of `CachingDataLoader`.
         private func checkResponse(_ blob: Data) throws {
             guard let (head, body) = StoredResponse.decode(blob) else { return }
             let again = StoredResponse.decode(try head.encoded(with: body))

@@ -1,7 +1,7 @@
-/// libcurl's own reading of a URL, with what `CURLOPT_URL` does to it; nil where libcurl does not take it.
+/// libcurl's own parse of a URL, with the flags of `CURLOPT_URL`; nil if libcurl rejects it.
 ///
-/// The functions are declared here: where a module imports libcurl's headers beside Foundation, the constants of
-/// sockets are no longer found in its other files. The numbers are part of libcurl's ABI (curl/urlapi.h).
+/// The functions are declared here: if a module imports libcurl's headers beside Foundation, the socket constants are
+/// no longer found in its other files. The numbers are part of libcurl's ABI (curl/urlapi.h).
 final class CurlURL {
     enum Part: UInt32 {
         case url, scheme, user, password, options, host, port

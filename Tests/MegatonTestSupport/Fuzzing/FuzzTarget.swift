@@ -1,30 +1,30 @@
-/// A parser of what strangers send, and what it promises whatever they send.
+/// A parser of untrusted input, and the properties that hold for any input.
 ///
-/// The tests give each target a few thousand inputs from a fixed seed (`Fuzzer`); `scripts/fuzz` lets libFuzzer look for
-/// new ones for as long as one likes.
+/// The tests give each target a few thousand inputs from a fixed seed (`Fuzzer`); `scripts/fuzz` lets libFuzzer search
+/// for new ones for as long as it runs.
 public protocol FuzzTarget: Sendable {
-    /// What `scripts/fuzz` calls it.
+    /// Name of the target in `scripts/fuzz`.
     var name: String { get }
-    /// Valid inputs, which mutations start from.
+    /// Valid inputs, from which mutations start.
     var seeds: [[UInt8]] { get }
-    /// Words of the format: a mutation puts them in whole.
+    /// Words of the format, which mutations insert whole.
     var words: [String] { get }
 
-    /// A new input with the structure of the format.
+    /// Generates an input with the structure of the format.
     func generate(using random: inout SeededGenerator) -> [UInt8]
 
-    /// - Throws: `BrokenPromise`, or whatever the parser should not have thrown.
+    /// - Throws: `BrokenPromise`, or an error that the parser should not have thrown.
     func check(_ input: [UInt8]) throws
 }
 
 extension FuzzTarget {
-    /// Throws unless the promise holds.
+    /// Throws unless the property holds.
     func promise(_ isKept: Bool, _ text: @autoclosure () -> String) throws(BrokenPromise) {
         if !isKept { throw BrokenPromise(description: text()) }
     }
 }
 
-/// What a parser did that it should not.
+/// A property that a parser violated.
 public struct BrokenPromise: Error, CustomStringConvertible {
     public let description: String
 }

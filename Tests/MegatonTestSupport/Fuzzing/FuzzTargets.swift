@@ -3,7 +3,7 @@
 
     /// All targets, for `scripts/fuzz`.
     public enum FuzzTargets {
-        /// - Throws: where libvips does not start.
+        /// - Throws: an error if libvips does not start.
         public static func all() throws -> [any FuzzTarget] {
             [
                 RESPFuzz(), JobFuzz(), AddressFuzz(), URLFuzz(), try PictureFuzz(files: Corpus.smallPictures()),

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Gives a target inputs of its structure and mutations of valid ones. The same seed gives the same inputs.
+/// Runs a target on generated inputs and on mutations of valid ones. The same seed gives the same inputs.
 public struct Fuzzer {
     private let target: any FuzzTarget
     private let seed: UInt64
@@ -12,7 +12,7 @@ public struct Fuzzer {
         mutator = Mutator(seeds: target.seeds, words: target.words)
     }
 
-    /// The input of this number. Each has a generator of its own, so that one can be had without those before it.
+    /// The input with this number. Each has its own generator, so that one can be reproduced without those before it.
     public func input(_ number: Int) -> [UInt8] {
         var random = SeededGenerator(seed: seed &+ UInt64(number) &* 0xD134_2543_DE82_EF95)
         if number < target.seeds.count { return target.seeds[number] }
@@ -23,12 +23,12 @@ public struct Fuzzer {
         }
     }
 
-    /// Checks so many inputs.
+    /// Checks `count` inputs.
     ///
-    /// An input that ends the process (a trap has no error) is left in a file named `megaton-fuzz-<target>-<pid>` in the
-    /// temporary directory.
+    /// An input that ends the process (a trap throws no error) is left in a file named `megaton-fuzz-<target>-<pid>` in
+    /// the temporary directory.
     ///
-    /// - Throws: `Failure` with the first input that breaks a promise.
+    /// - Throws: `Failure` with the first input that violates a property.
     public func run(_ count: Int) throws {
         let last = LastInput(target.name)
         for number in 0..<count {
@@ -44,7 +44,7 @@ public struct Fuzzer {
         last.remove()
     }
 
-    /// An input that broke a promise.
+    /// An input that violated a property.
     public struct Failure: Error, CustomStringConvertible {
         let target: String
         let seed: UInt64
@@ -61,8 +61,8 @@ public struct Fuzzer {
     }
 }
 
-/// The input being checked, in a file, for the case that checking it ends the process. The file stays open: one that is
-/// made anew for each input costs milliseconds.
+/// Stores the input being checked in a file, in case the check ends the process. The file stays open: creating one for
+/// each input would cost milliseconds.
 private final class LastInput {
     private let path: String
     private let file: CInt

@@ -3,8 +3,8 @@
 
     @testable import MegatonPipeline
 
-    /// Boxes of HEIF files and headers of their streams, from strangers: any bytes are measured or refused in short
-    /// time, and every measure is a plausible one.
+    /// Boxes of untrusted HEIF files and headers of their streams: any bytes are measured or refused in short time, and
+    /// every measure is plausible.
     public struct HEIFFuzz: FuzzTarget {
         public let name = "heif"
         public let words = [
@@ -14,7 +14,7 @@
         ]
         public let seeds: [[UInt8]]
 
-        /// - Parameter files: further small images; those that are HEIF or AVIF are taken.
+        /// - Parameter files: further small images; only HEIF and AVIF are used.
         public init(files: [Data] = []) {
             var random = SeededGenerator(seed: 1)
             let made = (0..<12).map { _ in Self.file(using: &random).data() }
@@ -25,7 +25,7 @@
             Array(Self.file(using: &random).data())
         }
 
-        /// A few items of all types, with references and properties that may fit.
+        /// A few items of all types, with references and properties that may match.
         private static func file(using random: inout SeededGenerator) -> HEIFWriter {
             var file = HEIFWriter()
             let side = random.pick([1, 16, 64, 65, 512, 16_384, 65_536])
@@ -81,11 +81,11 @@
                 ]
                 try promise(known.contains(error.code) && !error.message.isEmpty, "\(error)")
             }
-            // Far more than 64 kB can take, also on a busy machine.
+            // Far more than 64 kB can take, even on a busy machine.
             try promise(start.duration(to: .now) < .seconds(10), "measuring took \(start.duration(to: .now))")
         }
 
-        /// A broken promise as the pipeline's own error, so that one `catch` sees both.
+        /// Throws a violation as the pipeline's own error, so that one `catch` handles both.
         private func check(_ isKept: Bool, _ text: String) throws(ImagePipeline.Error) {
             if !isKept { throw ImagePipeline.Error(.renderFailed, text) }
         }

@@ -3,8 +3,8 @@
 
     @testable import MegatonPipeline
 
-    /// The header fields of an origin's answer, behind an empty line those of a 304, and behind another those of the request:
-    /// however they are written, a lifetime is a number of seconds between none and a year.
+    /// Header fields of a response, of a 304 and of the request, separated by empty lines: for any fields, a lifetime
+    /// is between zero and a year.
     public struct HTTPCacheFuzz: FuzzTarget {
         public let name = "http"
         public let words = [
@@ -20,7 +20,7 @@
             "cache-control: no-cache\nlast-modified: Wed, 21 Oct 2015 07:28:00 GMT\n\ncache-control: s-maxage=7\n",
         ].map { Array($0.utf8) }
 
-        /// Seconds.
+        /// A year in seconds.
         private static let year: Double = 365 * 24 * 3600
 
         public init() {}

@@ -6,8 +6,8 @@
 
     @testable import MegatonCluster
 
-    /// What anybody may push into the public list: any bytes are a job or an error with a sentence, a job is what its own
-    /// JSON says, and its outputs stay beneath the template's directory.
+    /// Entries that any client may push to the public list: any bytes are a job or an error with a message, a job
+    /// equals its JSON, and its outputs stay beneath the template's directory.
     public struct JobFuzz: FuzzTarget {
         public let name = "job"
         public let words = [
@@ -47,7 +47,7 @@
             return Array("{\(fields.shuffled(using: &random).joined(separator: ","))}".utf8)
         }
 
-        /// Mostly one that is right.
+        /// Mostly a valid number.
         private func number(_ random: inout SeededGenerator) -> String {
             let odd = ["101", "0", "-1", "8193", "1.0", "2.5", "1e2", "9223372036854775808", "null"]
             return random.once(in: 20) ? random.pick(odd) : random.pick(["1", "5", "77", "100"])
@@ -105,11 +105,11 @@
                 try promise(again == job && again.json() == json, "\(job) became \(again)")
                 if !wasValidated { try checkOutputs(job) }
             }
-            // What a dead letter holds is read with the same care.
+            // The content of a dead letter is parsed with the same care.
             _ = DeadLetter(key: "x", died: 0, json: .bulk(ByteBuffer(bytes: input)))
         }
 
-        /// The short reader and the decoder agree, and what cannot be accepted keeps the id that it would have had.
+        /// The fast reader and the decoder agree, and a rejected job keeps the id that it would have had.
         private func checkIdentity(_ data: Data) throws {
             let decoded = try? JSONDecoder().decode(Job.self, from: data)
             if let plain = Job(plainJSON: data), plain.problem == nil {

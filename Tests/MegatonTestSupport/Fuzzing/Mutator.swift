@@ -1,8 +1,8 @@
-/// Small changes to valid inputs: what gets past the first check of a parser and fails at a later one.
+/// Makes small changes to valid inputs, which pass the first check of a parser and fail at a later one.
 struct Mutator {
-    /// Bytes; what grows beyond it is cut.
+    /// Maximum length in bytes; longer inputs are truncated.
     private static let longest = 64 * 1024
-    /// Where counters and signs turn over.
+    /// Values at which counters and signs overflow.
     private static let numbers = [
         "-1", "0", "1", "127", "128", "255", "256", "32767", "65535", "65536", "2147483647", "2147483648", "4294967295",
         "4294967296", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "18446744073709551616",
@@ -43,7 +43,7 @@ struct Mutator {
         }
     }
 
-    /// The digits behind the place become another number; where there are none, a binary one is written.
+    /// Replaces the digits after the place by another number; if there are none, writes a binary one.
     private func changeNumber(_ bytes: inout [UInt8], _ place: Int, _ random: inout SeededGenerator) {
         func isDigit(_ byte: UInt8) -> Bool { (48...57).contains(byte) }
         if let start = bytes[place...].firstIndex(where: isDigit), !random.once(in: 3) {

@@ -3,7 +3,7 @@
 
     @testable import MegatonPipeline
 
-    /// Pictures of strangers: any bytes are refused, or become a picture of the size that was asked for.
+    /// Untrusted images: any bytes are refused, or become an image of the requested size.
     public struct PictureFuzz: FuzzTarget {
         public let name = "picture"
         public let words = [
@@ -14,12 +14,12 @@
         ]
         public let seeds: [[UInt8]]
         private let engine: VipsEngine
-        /// What renders: planes where it can.
+        /// The engine that renders: planes if possible.
         private let router = RoutingEngine(isStrict: false)
-        /// Far below the usual ones: a header that lies about its size is not worth seconds.
+        /// Far below the defaults: a header that lies about its size is not worth seconds.
         private let limits: RenderLimits
 
-        /// - Parameter files: further small pictures.
+        /// - Parameter files: further small images.
         public init(files: [Data] = []) throws {
             var limits = RenderLimits()
             limits.pixels = 300_000
@@ -36,7 +36,7 @@
             seeds = ([png, Self.gif] + made + files).map { Array($0) }
         }
 
-        /// Two frames of 2x2 pixels with a local colour table, by the specification (GIF89a sections 18 to 22).
+        /// Two frames of 2x2 pixels with a local color table, by the specification (GIF89a sections 18 to 22).
         private static let gif: Data = {
             let frame: [UInt8] = [
                 0x21, 0xF9, 4, 1, 10, 0, 1, 0, 0x2C, 0, 0, 0, 0, 2, 0, 2, 0, 0x80, 255, 0, 0, 0, 0, 255, 2, 3, 0x44,
@@ -103,7 +103,7 @@
             ),
         ]
 
-        /// A broken promise as the pipeline's own error, so that one `catch` sees both.
+        /// Throws a violation as the pipeline's own error, so that one `catch` handles both.
         private func expect(_ isKept: Bool, _ text: String) throws(ImagePipeline.Error) {
             if !isKept { throw ImagePipeline.Error(.renderFailed, text) }
         }

@@ -3,8 +3,8 @@
 
     @testable import MegatonRedis
 
-    /// The bytes of a Redis connection: however they are cut into packets they mean the same, and whatever they are they end
-    /// as values, as an error, or in waiting for more, and never hold more memory than the limits say.
+    /// The bytes of a Redis connection: however they are split into packets, they mean the same. Any bytes end as
+    /// values, as an error, or in waiting for more, and never hold more memory than the limits allow.
     public struct RESPFuzz: FuzzTarget {
         public let name = "resp"
         public let words = [
@@ -47,7 +47,7 @@
             try checkCommand(input)
         }
 
-        /// What came of a stream: the values, and whether it ended in an error.
+        /// The result of a stream: the values, and whether it ended in an error.
         private struct Outcome: Equatable {
             var values: [RedisValue] = []
             var isBroken = false
@@ -78,13 +78,13 @@
             var random = SeededGenerator(seed: input.reduce(7) { $0 &* 31 &+ UInt64($1) })
             for largest in [7, 100, Int.max] {
                 let other = try outcome(input) { Int.random(in: 1...largest, using: &random) }
-                // Where the stream breaks, what came before in the same packet is lost with the connection.
+                // At an error, values that came before it in the same packet are lost with the connection.
                 let isSame = single.isBroken ? single.values.starts(with: other.values) : single.values == other.values
                 try promise(isSame && single.isBroken == other.isBroken, "\(other) in packets, \(single) byte by byte")
             }
         }
 
-        /// With narrow limits no reply is larger than they say.
+        /// With narrow limits no reply is larger than they allow.
         private func checkLimits(_ input: [UInt8]) throws {
             let limits = RedisReplyReader.Limits(bytes: 256, elements: 8)
             let reader = RedisReplyReader(limits: limits)
@@ -113,7 +113,7 @@
             }
         }
 
-        /// What the encoder writes is read back as the arguments were: no byte of one ends it early.
+        /// Encoded arguments are read back unchanged: no byte of an argument ends it early.
         private func checkCommand(_ input: [UInt8]) throws {
             let arguments = input.split(separator: 10, maxSplits: 20, omittingEmptySubsequences: false)
             var encoder = RedisCommandEncoder(allocator: ByteBufferAllocator())

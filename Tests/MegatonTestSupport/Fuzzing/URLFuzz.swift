@@ -3,8 +3,8 @@
 
     @testable import MegatonPipeline
 
-    /// URLs of strangers. What the policy lets pass is what libcurl will ask: the same scheme, host and port, no user; and
-    /// where the host is an address in any notation that the resolver takes, the address policy knows its class.
+    /// Untrusted URLs. If the policy allows a URL, libcurl uses the same scheme, host and port, and no user. If the
+    /// host is an address in any notation that the resolver accepts, the address policy knows its class.
     public struct URLFuzz: FuzzTarget {
         public let name = "url"
         public let words = [
@@ -37,7 +37,7 @@
             return Array(text.utf8)
         }
 
-        /// A name, or an address in one of the ways in which `inet_aton` takes it.
+        /// A name, or an address in one of the notations that `inet_aton` accepts.
         private func host(_ random: inout SeededGenerator) -> String {
             let names = [
                 "example.com", "example.com.", "localhost", "a_b", "-", "..", "xn--bcher-kva.example", "bücher", "%61",
@@ -82,7 +82,7 @@
 
         private func checkAsCurlDoes(_ url: URL) throws {
             let text = url.absoluteString
-            // What libcurl does not take is not fetched.
+            // A URL that libcurl rejects is not fetched.
             guard let curl = CurlURL(text) else { return }
             try promise(curl[.scheme] == url.scheme?.lowercased(), "\(text): another scheme for curl")
             try promise(curl[.user] == nil && curl[.password] == nil, "\(text): a user for curl")
@@ -107,7 +107,7 @@
             String(host.lowercased().drop { $0 == "[" }.prefix { $0 != "%" && $0 != "]" })
         }
 
-        /// The address that the resolver takes a text for without asking anybody.
+        /// The address that the resolver parses from a text without a DNS query.
         private static func resolve(_ host: String) -> IPAddress? {
             var hints = addrinfo()
             hints.ai_flags = AI_NUMERICHOST
