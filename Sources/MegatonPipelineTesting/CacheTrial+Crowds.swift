@@ -2,7 +2,7 @@ import Foundation
 import MegatonPipeline
 
 extension CacheTrial {
-    /// At a time, and rounds of each.
+    /// Number of concurrent tasks, and rounds of each.
     private static let crowd = 16, rounds = 20
 
     func manyOwners() async throws(ConformanceFailure) {
@@ -13,7 +13,7 @@ extension CacheTrial {
                 try await require(own, holds: stamp(own, version))
             }
         }
-        // All have written now.
+        // All tasks have finished writing now.
         try await crowd { (owner) async throws(ConformanceFailure) in
             let own = key("owner \(owner)")
             try await require(own, holds: stamp(own, Self.rounds - 1))
@@ -46,7 +46,7 @@ extension CacheTrial {
         try require(isStamp(data, of: key), "for \(key) \(Self.text(data)) that nobody has written so")
     }
 
-    /// Lets all of them loose, and tells of the first failure.
+    /// Runs the work in `crowd` concurrent tasks, and throws the first failure.
     private func crowd(
         _ work: @escaping @Sendable (Int) async throws(ConformanceFailure) -> Void
     ) async throws(ConformanceFailure) {

@@ -83,7 +83,7 @@ extension CacheTrial {
         for name in names.enumerated().filter({ !$0.offset.isMultiple(of: 3) }) {
             await cache.storeData(stamp(name.element, name.offset), for: name.element)
         }
-        // Out of order, and one of them twice.
+        // In another order, with one key repeated.
         let asked = Array(names.reversed()) + [names[1], key("none")]
         let found = await cache.cachedData(for: asked)
         try require(found.count == asked.count, "\(found.count) answers for \(asked.count) keys")

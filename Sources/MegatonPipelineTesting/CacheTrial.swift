@@ -1,7 +1,7 @@
 import Foundation
 import MegatonPipeline
 
-/// One check of a cache under way, with keys of its own.
+/// One running check of a cache, with keys of its own.
 struct CacheTrial: Sendable {
     let cache: any DataCaching
     let check: DataCachingConformance.Check
@@ -14,7 +14,8 @@ struct CacheTrial: Sendable {
 
     func key(_ name: String) -> String { "\(prefix) \(name)" }
 
-    /// Bytes that say by themselves whether they are whole: the key, the version, and as much filling as that asks for.
+    /// Returns data whose integrity can be verified: the key, the version, and filling whose length and bytes depend on
+    /// the version.
     func stamp(_ key: String, _ version: Int) -> Data {
         let filling = Data(repeating: UInt8(truncatingIfNeeded: version), count: 1000 + version * 997 % 20_000)
         return Data("\(version) \(key) ".utf8) + filling
@@ -39,7 +40,7 @@ struct CacheTrial: Sendable {
 
     static func text(_ data: Data?) -> String { data.map { "\($0.count) bytes (\($0.hashValue))" } ?? "nothing" }
 
-    /// Of a key that may be long or not printable.
+    /// Returns a printable excerpt of a key, which may be long or not printable.
     static func excerpt(_ key: String) -> String {
         key.count <= 80 ? key.debugDescription : "\(key.prefix(60).debugDescription)… of \(key.utf8.count) bytes"
     }

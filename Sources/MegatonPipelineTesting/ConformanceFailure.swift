@@ -1,10 +1,10 @@
-/// Says which rule of a contract a conformance breaks, and how that was seen.
+/// Names the rule of a contract that a conformance breaks, and the observed behavior.
 public struct ConformanceFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// The name of the check.
     public let check: String
-    /// What must hold.
+    /// The rule that must hold.
     public let rule: String
-    /// What was found in its place.
+    /// The observed behavior that breaks the rule.
     public let found: String
 
     public var description: String { "\(check): \(found) (the rule: \(rule))" }

@@ -1,24 +1,25 @@
 public import Foundation
 
 extension ConformanceOrigin {
-    /// What the server is asked for, and how it answers.
+    /// A resource of the server, with the response that it must send.
     public enum Resource: Sendable, Hashable {
         /// `/bytes/N`: 200, `body` with its Content-Length.
         case bytes(Int)
-        /// `/chunks/N`: 200, `piece` N times, a few milliseconds apart; the length is not announced.
+        /// `/chunks/N`: 200, `piece` N times, a few milliseconds apart, without a Content-Length.
         case chunks(Int)
-        /// `/status/N`: that status, and a short text.
+        /// `/status/N`: status N, and a short text.
         case status(Int)
-        /// `/cut/N`: 200, `body`, of which twice as much is announced; then the connection is closed.
+        /// `/cut/N`: 200 and `body`, with twice its length announced; then the server closes the connection.
         case cut(Int)
-        /// `/hang/N`: 200, `body`, of which twice as much is announced; then nothing while the client is there.
+        /// `/hang/N`: 200 and `body`, with twice its length announced; then nothing until the client closes the
+        /// connection.
         case hang(Int)
-        /// `/conditional`: 304 and no body where If-None-Match is `validator`, else 200 and `body`.
+        /// `/conditional`: 304 without a body if If-None-Match is `validator`, else 200 and `body`.
         case conditional
 
-        /// Reads a request's path; what is before the last two components does not matter.
+        /// Parses a request's path; components before the last two are ignored.
         ///
-        /// - Returns: nil for a path of nothing here: 404 is the answer.
+        /// - Returns: nil for the path of no resource, for which the server must respond with 404.
         public init?(path: String) {
             let components = path.split(separator: "/").suffix(2)
             if components.last == "conditional" {
@@ -37,7 +38,7 @@ extension ConformanceOrigin {
             }
         }
 
-        /// Beneath the base URL.
+        /// The path relative to the base URL.
         public var path: String {
             switch self {
             case .bytes(let count): "bytes/\(count)"
@@ -49,12 +50,12 @@ extension ConformanceOrigin {
             }
         }
 
-        /// The status of the answer; of `.conditional` for a request without the validator.
+        /// The status of the response; for `.conditional` that to a request without the validator.
         public var status: Int {
             if case .status(let status) = self { status } else { 200 }
         }
 
-        /// The bytes that are sent. Bodies of different lengths differ in their bytes as well.
+        /// The bytes of the body. Bodies of different lengths also differ in their bytes.
         public var body: Data {
             switch self {
             case .bytes(let count), .cut(let count), .hang(let count): Self.pattern(count)
@@ -74,12 +75,12 @@ extension ConformanceOrigin {
             }
         }
 
-        /// What `.chunks` sends again and again.
+        /// The bytes that `.chunks` sends repeatedly.
         public static let piece = pattern(1000)
-        /// Of `.conditional`, as it stands in the header field.
+        /// The entity tag of `.conditional`, as it stands in the header field.
         public static let validator = "\"conformance\""
 
-        /// Without a period that a loader's buffers could have, so that chunks in the wrong order are seen.
+        /// Bytes without a period that a loader's buffers could have, so that reordered chunks are detected.
         private static func pattern(_ count: Int) -> Data {
             var data = Data(count: count)
             data.withUnsafeMutableBytes { bytes in

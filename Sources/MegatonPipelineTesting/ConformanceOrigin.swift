@@ -1,15 +1,16 @@
 public import Foundation
 
-/// The HTTP server that loaders are tried on. It is the caller's: any server that answers each `Resource` as told.
+/// The HTTP server against which loaders are checked. The caller provides it: any server that serves each `Resource` as
+/// documented.
 public struct ConformanceOrigin: Sendable {
-    /// Resources are asked for beneath it.
+    /// The base URL of all resources.
     public var baseURL: URL
-    /// Where nobody answers.
+    /// A URL at which no server answers.
     public var unreachableURL: URL
 
     /// - Parameters:
-    ///   - baseURL: `http:` or `https:`; the loader must be allowed to ask it.
-    ///   - unreachableURL: port 1 of the loopback address unless told otherwise.
+    ///   - baseURL: `http:` or `https:`; the loader must be allowed to request it.
+    ///   - unreachableURL: port 1 of the loopback address by default.
     public init(
         baseURL: URL,
         unreachableURL: URL = URL(string: "http://127.0.0.1:1/") ?? URL(fileURLWithPath: "/")

@@ -1,12 +1,12 @@
 extension DataCachingConformance {
-    /// A rule of the contract, and the way to try it.
+    /// A rule of the contract, and the check that verifies it.
     public enum Check: String, Sendable, CaseIterable, CustomStringConvertible {
         case miss, readYourWrites, overwrite, emptyData, largeData, slices, contains, remove, removeAll, batch, oddKeys,
             longKeys, manyOwners, manyWriters
 
         public var description: String { rawValue }
 
-        /// What must hold.
+        /// The rule that must hold.
         public var rule: String {
             switch self {
             case .miss: "there is nothing for a key that nothing was stored for"

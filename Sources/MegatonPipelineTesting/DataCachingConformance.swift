@@ -1,9 +1,9 @@
 public import MegatonPipeline
 
-/// Tries a cache on the contract of `DataCaching`, point by point.
+/// Checks a cache against the contract of `DataCaching`, rule by rule.
 ///
-/// The cache may hold other entries, but nobody else may change it meanwhile. It belongs to no test library; with Swift
-/// Testing:
+/// The cache may hold other entries, but no other code may change it meanwhile. The checks depend on no test library.
+/// With Swift Testing:
 ///
 /// ```swift
 /// @Test(arguments: DataCachingConformance.Check.allCases)
@@ -12,14 +12,14 @@ public import MegatonPipeline
 /// }
 /// ```
 ///
-/// A cache that keeps the defaults of `removeData(for:)` and `removeAll()`, which do nothing, leaves out the checks
-/// `.remove` and `.removeAll`.
+/// For a cache that keeps the no-op defaults of `removeData(for:)` and `removeAll()`, omit the checks `.remove` and
+/// `.removeAll`.
 public struct DataCachingConformance: Sendable {
     public let cache: any DataCaching
 
     public init(_ cache: any DataCaching) { self.cache = cache }
 
-    /// - Throws: what the cache does otherwise than the rule of the check says.
+    /// - Throws: a failure that describes how the cache breaks the rule of the check.
     public func run(_ check: Check) async throws(ConformanceFailure) {
         let trial = CacheTrial(cache: cache, check: check)
         switch check {

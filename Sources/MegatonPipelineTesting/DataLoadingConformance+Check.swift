@@ -1,5 +1,5 @@
 extension DataLoadingConformance {
-    /// A rule of the contract, and the way to try it.
+    /// A rule of the contract, and the check that verifies it.
     public enum Check: String, Sendable, CaseIterable, CustomStringConvertible {
         // Delivery
         case wholeBody, responseWithEachChunk, incrementalDelivery, oneCallAtATime, emptyBody
@@ -11,7 +11,7 @@ extension DataLoadingConformance {
 
         public var description: String { rawValue }
 
-        /// What must hold.
+        /// The rule that must hold.
         public var rule: String {
             switch self {
             case .wholeBody: "the chunks together are the body, and the load succeeds"

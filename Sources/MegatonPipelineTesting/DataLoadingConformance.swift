@@ -1,8 +1,8 @@
 public import MegatonPipeline
 
-/// Tries a loader on the contract of `DataLoading`, point by point.
+/// Checks a loader against the contract of `DataLoading`, rule by rule.
 ///
-/// It belongs to no test library. With Swift Testing:
+/// The checks depend on no test library. With Swift Testing:
 ///
 /// ```swift
 /// @Test(arguments: DataLoadingConformance.Check.allCases)
@@ -15,17 +15,17 @@ public import MegatonPipeline
 public struct DataLoadingConformance: Sendable {
     public let loader: any DataLoading
     public let origin: ConformanceOrigin
-    /// How long a call that must come is waited for. What passes never waits for so long.
+    /// Timeout for each call that must come. A check that passes never waits that long.
     public var patience: Duration
 
-    /// - Parameter patience: 30 seconds unless told otherwise.
+    /// - Parameter patience: 30 seconds by default.
     public init(_ loader: any DataLoading, origin: ConformanceOrigin, patience: Duration = .seconds(30)) {
         self.loader = loader
         self.origin = origin
         self.patience = patience
     }
 
-    /// - Throws: what the loader does otherwise than the rule of the check says.
+    /// - Throws: a failure that describes how the loader breaks the rule of the check.
     public func run(_ check: Check) async throws(ConformanceFailure) {
         let trial = LoadTrial(conformance: self, check: check)
         switch check {

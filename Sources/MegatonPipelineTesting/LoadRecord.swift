@@ -1,7 +1,7 @@
 import Foundation
 import FoundationNetworking
 
-/// What has been seen of one load so far.
+/// The calls observed for one load so far.
 struct LoadRecord: Sendable {
     /// A call of `didReceiveData`.
     struct Chunk: Sendable {
@@ -10,11 +10,11 @@ struct LoadRecord: Sendable {
     }
 
     var chunks: [Chunk] = []
-    /// The text of the error of each call of `completion`; nil is success.
+    /// One element per call of `completion`: the text of its error, nil for success.
     var completions: [String?] = []
-    /// Calls that the contract forbids whatever the load is of.
+    /// Calls that the contract forbids for any resource.
     var violations: [String] = []
-    /// `cancel()` has returned.
+    /// Whether `cancel()` has returned.
     var isCancelled = false
 
     var body: Data { Data(chunks.map(\.data).joined()) }
@@ -23,7 +23,7 @@ struct LoadRecord: Sendable {
     var calls: Int { chunks.count + completions.count }
     var statuses: Set<Int?> { Set(chunks.map { ($0.response as? HTTPURLResponse)?.statusCode }) }
 
-    /// For failures.
+    /// A description for failures.
     var summary: String {
         let end =
             switch completions.first {

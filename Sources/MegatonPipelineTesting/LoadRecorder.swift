@@ -3,13 +3,13 @@ import FoundationNetworking
 import MegatonPipeline
 import Synchronization
 
-/// Takes the calls of one load and notes what the contract forbids whatever the load is of.
+/// Receives the calls of one load, and records those that the contract forbids for any resource.
 final class LoadRecorder: Sendable {
     private struct State {
         var record = LoadRecord()
         /// Calls that have not returned yet.
         var running = 0
-        /// To be cancelled from within the next call.
+        /// A load that the next call cancels from within.
         var toCancel: (any Cancellable)?
         var watchers: [AsyncStream<Void>.Continuation] = []
     }
@@ -17,20 +17,20 @@ final class LoadRecorder: Sendable {
     private let state = Mutex(State())
     private let onEnd: @Sendable () -> Void
 
-    /// Turns of other threads for which each call is drawn out, so that a second one would overlap with it.
+    /// Number of times that each call yields to other threads, so that a concurrent second call would overlap with it.
     private static let lingering = 20
 
-    /// - Parameter onEnd: called when nobody holds the recorder, and so none of its load's closures, any more.
+    /// - Parameter onEnd: called when the recorder, and with it every closure of its load, has been released.
     init(onEnd: @escaping @Sendable () -> Void = {}) { self.onEnd = onEnd }
 
     deinit { onEnd() }
 
     var record: LoadRecord { state.withLock { $0.record } }
 
-    /// The next call of `didReceiveData` cancels the load.
+    /// Makes the next call, of either closure, cancel the load.
     func cancelWithinNextCall(_ load: any Cancellable) { state.withLock { $0.toCancel = load } }
 
-    /// `cancel()` has returned.
+    /// Records that `cancel()` has returned.
     func noteCancelled() {
         state.withLock { $0.record.isCancelled = true }
         tellWatchers()
@@ -67,7 +67,7 @@ final class LoadRecorder: Sendable {
         for watcher in state.withLock({ $0.watchers }) { watcher.yield() }
     }
 
-    /// - Returns: what has been seen when the condition holds; nil where it does not within the patience.
+    /// - Returns: the record once the condition holds; nil if it does not hold within `patience`.
     func wait(
         _ patience: Duration,
         until isMet: @escaping @Sendable (LoadRecord) -> Bool
@@ -84,7 +84,7 @@ final class LoadRecorder: Sendable {
                 return nil
             }
             group.addTask {
-                // Cancelled when the condition holds: the error says nothing else.
+                // Cancelled when the condition holds; the error carries no other information.
                 try? await Task.sleep(for: patience)
                 return nil
             }

@@ -67,7 +67,7 @@ extension LoadTrial {
                     return !Task.isCancelled
                 }
                 group.addTask { [patience = conformance.patience] in
-                    // Cancelled when they are gone: the error says nothing else.
+                    // Cancelled when the closures are released; the error carries no other information.
                     try? await Task.sleep(for: patience)
                     return false
                 }
@@ -79,7 +79,7 @@ extension LoadTrial {
         }
     }
 
-    /// The stream ends with the last of the load's closures.
+    /// Runs a load to its end; the stream ends with the last of the load's closures.
     private func load(
         _ resource: Resource,
         isCancelled: Bool,

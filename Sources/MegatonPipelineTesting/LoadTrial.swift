@@ -2,7 +2,7 @@ import Foundation
 import FoundationNetworking
 import MegatonPipeline
 
-/// One check of a loader under way.
+/// One running check of a loader.
 struct LoadTrial: Sendable {
     typealias Resource = ConformanceOrigin.Resource
 
@@ -37,7 +37,7 @@ struct LoadTrial: Sendable {
         return Load(recorder: recorder, handle: handle)
     }
 
-    /// Waits for what must come.
+    /// Waits until the condition holds, and throws if it does not within `patience`.
     @discardableResult
     func wait(
         for load: Load,
@@ -58,15 +58,14 @@ struct LoadTrial: Sendable {
         return record
     }
 
-    /// Loads something to its end: what a loader still had to say of another load has been said then, and chunks of
-    /// another load had the time to come in.
+    /// Runs further loads to their end, which gives late calls and chunks of earlier loads time to arrive.
     func settle() async throws(ConformanceFailure) {
         for resource in [Resource.bytes(1000), .chunks(10), .bytes(1000)] {
             try requireSuccess(try await completion(of: start(resource)), resource)
         }
     }
 
-    // MARK: - Verdicts
+    // MARK: - Requirements
 
     func failure(_ found: String) -> ConformanceFailure {
         ConformanceFailure(check: check.rawValue, rule: check.rule, found: found)
