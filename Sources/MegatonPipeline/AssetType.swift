@@ -1,10 +1,11 @@
 public import Foundation
 
-/// What kind of file some bytes are, told from the bytes alone: a name or a header can lie.
+/// The format of a file, detected from its bytes alone, because a name or a header field can be wrong.
 ///
-/// Nuke's `AssetType`, with AVIF told from HEIC also by the compatible brands (ISO/IEC 23000-22 section 7).
+/// Nuke's `AssetType`, which also uses the compatible brands to distinguish AVIF from HEIC (ISO/IEC 23000-22 section
+/// 7).
 public struct AssetType: Sendable, Hashable, CustomStringConvertible {
-    /// A short lower-case name: `jpeg`.
+    /// A short lowercase name, e.g. `jpeg`.
     public let description: String
     /// The media type of RFC 6838.
     public let mediaType: String
@@ -18,7 +19,7 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
     public static let png = AssetType("png", "image/png")
     public static let gif = AssetType("gif", "image/gif")
     public static let webp = AssetType("webp", "image/webp")
-    /// Single pictures are decoded; a sequence, whose major brand is `avis`, is refused with `.unsupportedFormat`.
+    /// Single images are decoded; a sequence, whose major brand is `avis`, is refused with `.unsupportedFormat`.
     public static let avif = AssetType("avif", "image/avif")
     public static let heic = AssetType("heic", "image/heic")
     public static let tiff = AssetType("tiff", "image/tiff")
@@ -34,10 +35,10 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
     public static let pdf = AssetType("pdf", "application/pdf")
     public static let html = AssetType("html", "text/html")
 
-    /// What is decoded unless a configuration says otherwise.
+    /// The formats that are decoded by default.
     public static let supported: Set<AssetType> = [.jpeg, .png, .gif, .webp, .avif, .heic]
 
-    /// Looks at the first bytes; nil where they are of no kind that it knows.
+    /// Detects the format from the first bytes; nil if it is unknown.
     public init?(_ data: Data) {
         let head = [UInt8](data.prefix(512))
         func starts(_ bytes: [UInt8], at offset: Int = 0) -> Bool {
@@ -76,7 +77,7 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The major brand, then the compatible ones: `mif1` with `avif` among its brands is AVIF.
+    /// Checks the major brand, then the compatible ones: `mif1` with `avif` among its brands is AVIF.
     private static func isoBaseMedia(_ head: [UInt8]) -> AssetType? {
         let length = min(head.count, Int(head[2]) << 8 | Int(head[3]))
         guard length >= 12 else { return nil }
@@ -88,19 +89,20 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
             if brand == "avif" || brand == "avis" { return .avif }
             if heic.contains(brand) { return .heic }
         }
-        // A film has pictures' brands among its compatible ones too seldom to look beyond the first.
+        // For movies only the major brand is checked. A movie with an image brand among its compatible ones, which is
+        // rare, is taken for an image.
         let mp4: Set = ["isom", "iso2", "iso4", "iso5", "iso6", "mp41", "mp42", "mmp4", "avc1", "dash"]
         if mp4.contains(brands[0]) { return .mp4 }
         if ["M4V ", "M4VH", "M4VP"].contains(brands[0]) { return .m4v }
         return brands[0] == "qt  " ? .mov : nil
     }
 
-    /// Whether an AVIF file is an image sequence first of all: its major brand is `avis` (AV1 Image File Format, "AVIF
+    /// Whether an AVIF file is primarily an image sequence: its major brand is `avis` (AV1 Image File Format, "AVIF
     /// image sequence brand").
     static func isSequence(_ avif: Data) -> Bool { avif.dropFirst(8).prefix(4).elementsEqual("avis".utf8) }
 
-    /// The size in the first image properties (`ispe`, ISO/IEC 23008-12 section 6.5.3) of AVIF and HEIC, which stand
-    /// near the beginning.
+    /// The size in the first image properties (`ispe`, ISO/IEC 23008-12 section 6.5.3) of AVIF and HEIC, which are near
+    /// the start of the file.
     func declaredSize(_ data: Data) -> PixelSize? {
         guard self == .avif || self == .heic else { return nil }
         let head = data.prefix(64 * 1024)

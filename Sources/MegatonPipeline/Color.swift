@@ -1,4 +1,4 @@
-/// An opaque colour in sRGB.
+/// An opaque color in sRGB.
 public struct Color: Sendable, Hashable, CustomStringConvertible {
     public let red: UInt8
     public let green: UInt8
@@ -13,7 +13,7 @@ public struct Color: Sendable, Hashable, CustomStringConvertible {
         self.blue = blue
     }
 
-    /// Reads `#rrggbb` or `rrggbb`.
+    /// Parses `#rrggbb` or `rrggbb`.
     public init?(hex: String) {
         let digits = hex.hasPrefix("#") ? hex.dropFirst() : hex[...]
         guard digits.utf8.count == 6, digits.allSatisfy(\.isHexDigit), let number = UInt32(digits, radix: 16) else {
@@ -26,7 +26,7 @@ public struct Color: Sendable, Hashable, CustomStringConvertible {
         )
     }
 
-    /// `#rrggbb`
+    /// The color as `#rrggbb`.
     public var description: String {
         let number = UInt32(red) << 16 | UInt32(green) << 8 | UInt32(blue)
         let digits = String(number, radix: 16)

@@ -1,18 +1,18 @@
 public import Foundation
 
-/// A decoded picture with what is known of it.
+/// A decoded image with its metadata.
 public struct ImageContainer: Sendable {
-    /// Its pixels.
+    /// The decoded pixels.
     public var image: PlatformImage
-    /// What it was decoded from.
+    /// The format from which the image was decoded.
     public var type: AssetType?
-    /// Whether it is of an unfinished download.
+    /// Whether the image comes from an unfinished download.
     public var isPreview: Bool
-    /// The bytes that it was decoded from, where the decoder keeps them: of animations, and of what it only passes on.
+    /// The encoded bytes, if the decoder keeps them: those of animations, and of formats that it only passes through.
     public var data: Data?
-    /// For decoders and processors.
+    /// Custom values of decoders and processors.
     public var userInfo: [String: any Sendable]
-    /// Nil where a program has made it.
+    /// Nil if the program created the image itself.
     var provenance: ImageProvenance?
 
     public init(
@@ -29,14 +29,14 @@ public struct ImageContainer: Sendable {
         self.userInfo = userInfo
     }
 
-    /// The same, with what it was made of.
+    /// A copy with another provenance.
     func made(of provenance: ImageProvenance?) -> ImageContainer {
         var container = self
         container.provenance = provenance
         return container
     }
 
-    /// The same with another picture.
+    /// A copy with a transformed image.
     public func map(_ transform: (PlatformImage) throws -> PlatformImage) rethrows -> ImageContainer {
         var container = self
         container.image = try transform(image)

@@ -1,19 +1,20 @@
 public import Foundation
 import Synchronization
 
-/// Loads images before somebody asks for them: Nuke's prefetcher, which also tells how each of them went.
+/// Loads images before they are requested: Nuke's prefetcher, which also reports the result of each.
 ///
-/// Starting the same request twice is starting it once, and one stop ends it. Everything ends with the prefetcher.
+/// Starting a request again while it is active has no effect, and one stop ends it. All requests end with the
+/// prefetcher.
 public final class ImagePrefetcher: Sendable {
-    /// Where the images go.
+    /// The cache that prefetching fills.
     public enum Destination: Sendable {
-        /// Decoded and processed, into memory.
+        /// Decoded and processed images, into the memory cache.
         case memoryCache
-        /// Bytes only, into the data caches: nothing is decoded.
+        /// Bytes only, into the data caches, without decoding.
         case diskCache
     }
 
-    /// How one request went.
+    /// The result of one request.
     public typealias Outcome = (request: ImageRequest, result: Result<Void, ImagePipeline.Error>)
 
     private struct State {
@@ -23,10 +24,10 @@ public final class ImagePrefetcher: Sendable {
     }
 
     private struct Item {
-        /// What was started again since it was stopped is another life of the same key.
+        /// Distinguishes requests for the same key: one that was stopped and started again has another life.
         let life: Int
         let operation: TaskQueue.Operation
-        /// Once it has begun.
+        /// The image task, once it has started.
         var task: ImageTask?
     }
 
@@ -38,10 +39,10 @@ public final class ImagePrefetcher: Sendable {
     private let didComplete: @Sendable () -> Void
 
     /// - Parameters:
-    ///   - maxConcurrentRequestCount: requests at a time.
-    ///   - didFinish: told of each request that was not stopped; at once of one that is in memory already.
-    ///   - didComplete: told each time when nothing is left to do: by `startPrefetching` itself where nothing has to be
-    ///     done, and by a stop that leaves nothing. On any thread; Nuke tells it on the main one.
+    ///   - maxConcurrentRequestCount: maximum number of concurrent requests.
+    ///   - didFinish: called for each request that was not stopped; immediately if its image is already in memory.
+    ///   - didComplete: called whenever no request is left: by `startPrefetching` itself if there is nothing to load,
+    ///     and by a stop that ends the last request. Called on any thread, while Nuke uses the main one.
     public init(
         pipeline: ImagePipeline,
         destination: Destination = .memoryCache,
@@ -58,9 +59,9 @@ public final class ImagePrefetcher: Sendable {
 
     deinit { stopPrefetching() }
 
-    // MARK: - Steering
+    // MARK: - Controls
 
-    /// Of all requests, in the place of their own. A change reaches what has not begun, and images under way.
+    /// Priority of all requests, which replaces their own. A change affects waiting requests and running image tasks.
     public var priority: ImageRequest.Priority {
         get { state.withLock { $0.priority } }
         set {
@@ -74,27 +75,27 @@ public final class ImagePrefetcher: Sendable {
         }
     }
 
-    /// Holds what has not begun; what runs goes on.
+    /// Whether waiting requests are held back; running ones continue.
     public var isPaused: Bool {
         get { queue.isSuspended }
         set { queue.isSuspended = newValue }
     }
 
-    /// What has not ended.
+    /// Number of unfinished requests.
     public var count: Int { state.withLock { $0.items.count } }
 
     // MARK: - Starting and stopping
 
     public func startPrefetching(with urls: [URL]) { startPrefetching(with: urls.map { ImageRequest(url: $0) }) }
 
-    /// What is in memory already is not started.
+    /// Starts prefetching, except for images that are already in memory.
     public func startPrefetching(with requests: [ImageRequest]) {
-        // Files are not looked at here: whether they are in memory turns out when they are loaded. A preview is not what was
-        // asked for.
+        // Files are not checked here; whether they are in memory is found out when they are loaded. A preview does not
+        // count, because the full image was requested.
         let isInMemory = requests.map {
             destination == .memoryCache && !$0.isFile && pipeline.answerInMemory($0)?.isPreview == false
         }
-        // All at once: it is not complete before the last of them.
+        // Start all under one lock, so that `didComplete` is not called before the last has started.
         let isIdle = state.withLock { state in
             var hasStarted = false
             for (request, isInMemory) in zip(requests, isInMemory) where !isInMemory {
@@ -111,7 +112,7 @@ public final class ImagePrefetcher: Sendable {
         guard state.items[key] == nil else { return false }
         state.lastLife += 1
         let life = state.lastLife
-        // Weak: what is under way ends with the prefetcher.
+        // Weak because running requests end with the prefetcher.
         let operation = queue.enqueue(priority: state.priority) { [weak self, pipeline, destination] in
             guard let priority = self?.priority else { return }
             var request = request
@@ -156,10 +157,10 @@ public final class ImagePrefetcher: Sendable {
 
     public func stopPrefetching(with urls: [URL]) { stopPrefetching(with: urls.map { ImageRequest(url: $0) }) }
 
-    /// What has not begun never does, and what runs is cancelled, unless somebody else wants it too.
+    /// Removes waiting requests and cancels running ones. Work that other requests share continues.
     public func stopPrefetching(with requests: [ImageRequest]) { stop(requests.map(ImageLoadKey.init)) }
 
-    /// Stops everything.
+    /// Stops all requests.
     public func stopPrefetching() { stop(state.withLock { Array($0.items.keys) }) }
 
     private func stop(_ keys: [ImageLoadKey]) {

@@ -1,8 +1,8 @@
 extension ImageRequest {
-    /// Which of those who wait goes first. It changes nothing about what runs already.
+    /// Order in which waiting work starts. It does not affect running work.
     public typealias Priority = WorkPriority
 
-    /// How the caches are used: Nuke's options, without those of a screen.
+    /// Cache options: those of Nuke, without the ones that concern a screen.
     public struct Options: OptionSet, Sendable, Hashable {
         public let rawValue: UInt16
 
@@ -10,22 +10,23 @@ extension ImageRequest {
 
         public static let disableMemoryCacheReads = Options(rawValue: 1 << 0)
         public static let disableMemoryCacheWrites = Options(rawValue: 1 << 1)
-        /// No data cache, whatever it lies on, is asked.
+        /// Reads from no data cache, whether it is on a disk or not.
         public static let disableDiskCacheReads = Options(rawValue: 1 << 2)
-        /// Nothing is put into a data cache: originals nor what is made of them (Nuke forgets the latter).
+        /// Writes nothing to a data cache, neither originals nor images made from them (in Nuke the latter are still
+        /// written).
         public static let disableDiskCacheWrites = Options(rawValue: 1 << 3)
         public static let disableMemoryCache: Options = [.disableMemoryCacheReads, .disableMemoryCacheWrites]
         public static let disableDiskCache: Options = [.disableDiskCacheReads, .disableDiskCacheWrites]
-        /// Asks the origin, and keeps what it says.
+        /// Asks the origin, and stores its response.
         public static let reloadIgnoringCachedData: Options = [.disableMemoryCacheReads, .disableDiskCacheReads]
-        /// Asks no origin: what is in no cache is `.dataMissingInCache`.
+        /// Asks no origin: an image that is in no cache fails with `.dataMissingInCache`.
         public static let returnCacheDataDontLoad = Options(rawValue: 1 << 4)
-        /// A closure's bytes are fetched at once, without waiting for a place. Of closures only (in Nuke of URLs too):
-        /// downloads always wait for one of `fetchConcurrency`.
+        /// Calls a request's data closure at once, without waiting for a slot. It applies to closures only (in Nuke to
+        /// URLs too): downloads always wait for one of the `fetchConcurrency` slots.
         public static let skipDataLoadingQueue = Options(rawValue: 1 << 5)
     }
 
-    /// A name for what is in `userInfo`.
+    /// A key of `userInfo`.
     public struct UserInfoKey: Hashable, Sendable, ExpressibleByStringLiteral {
         public let rawValue: String
 
@@ -33,24 +34,24 @@ extension ImageRequest {
         public init(stringLiteral value: String) { self.init(value) }
     }
 
-    /// A smaller picture, decoded as such: formats that can are read at a fraction of their size.
+    /// Decodes a smaller image. Formats that support it are decoded directly at a fraction of their size.
     public struct ThumbnailOptions: Sendable, Hashable {
-        /// Pixels. The picture keeps its aspect.
+        /// Pixels. The image keeps its aspect ratio.
         public var size: PixelSize
         public var contentMode: ImageProcessors.ContentMode
 
-        /// The longer side is so many pixels at the most.
+        /// Limits the longer side to this many pixels.
         public init(maxPixelSize: Int) {
             self.init(size: PixelSize(width: maxPixelSize, height: maxPixelSize), contentMode: .aspectFit)
         }
 
-        /// - Parameter contentMode: whether the picture fits within the size or covers it; nothing is cut off.
+        /// - Parameter contentMode: whether the image fits within the size or covers it; nothing is cropped.
         public init(size: PixelSize, contentMode: ImageProcessors.ContentMode = .aspectFill) {
             self.size = size
             self.contentMode = contentMode
         }
 
-        /// Part of the keys.
+        /// Part of the cache keys.
         var identifier: String {
             "megaton/thumbnail?width=\(size.width),height=\(size.height),contentMode=\(contentMode.rawValue)"
         }

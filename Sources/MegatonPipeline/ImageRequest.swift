@@ -1,50 +1,51 @@
 public import Foundation
 public import FoundationNetworking
 
-/// What is to be fetched, what is made of it, and what it is called in the caches: Nuke's request.
+/// The source of an image, how to process it, and its identity in the caches: Nuke's request.
 ///
 /// ```swift
 /// ImageRequest(url: url, processors: [.resize(width: 320)], priority: .high, options: [.reloadIgnoringCachedData])
 /// ```
 public struct ImageRequest: Sendable {
-    /// Where the bytes come from.
+    /// The source of the bytes.
     enum Resource: Sendable {
         case url(URL)
         case urlRequest(URLRequest)
-        /// Bytes of a closure.
+        /// Bytes that a closure returns.
         case data(id: String, fetch: @Sendable () async throws -> Data)
-        /// A picture of a closure: nothing is fetched or decoded.
+        /// An image that a closure returns, without download or decoding.
         case image(id: String, fetch: @Sendable () async throws -> ImageContainer)
-        /// A URL that was nil: accepted, and refused when it is loaded, as in Nuke.
+        /// A nil URL: accepted, but loading it fails, as in Nuke.
         case none
     }
 
     let resource: Resource
-    /// Applied in their order.
+    /// Processors, applied in this order.
     public var processors: [any ImageProcessing]
-    /// Which of those who wait goes first.
+    /// Order in which waiting work starts.
     public var priority: Priority
     public var options: Options
-    /// Decodes a smaller picture straight away, which is the cheapest way to a small picture.
+    /// Decodes a smaller image directly, which is the cheapest way to get one.
     public var thumbnail: ThumbnailOptions?
     /// Additional header fields of the request to the origin.
     public var headers: [String: String]
-    /// Who may see it: part of all keys, so that nobody is handed what another may see. It selects no credential; the
-    /// `credentialName` of the `URLRequest` does. Who sets that one sets this one too.
+    /// Identifies the users that may see the image: part of all keys, so that no user receives an image that only
+    /// others may see. It does not select a credential; `credentialName` of the `URLRequest` does. Code that sets
+    /// `credentialName` must set this too.
     public var credentialScope: String?
-    /// For the delegate and for decoders: in no key, so that what changes the picture must not be in here.
+    /// Values for the delegate and for decoders. They are part of no key, so they must not affect the resulting image.
     public var userInfo: [UserInfoKey: any Sendable]
-    /// A remembered failure that is older is not the answer: the origin is asked. Nil, as by default, accepts any that is
-    /// remembered; `.zero` none but those of others who ask at the same time. `Cache-Control: no-cache` and `max-age`
-    /// limit the age too.
+    /// Maximum age of a remembered failure that may be returned; if an older one is remembered, the origin is asked.
+    /// Nil, the default, accepts any remembered failure. `.zero` accepts only failures of concurrent requests.
+    /// `Cache-Control: no-cache` and `max-age` limit the age too.
     public var maximumFailureAge: Duration?
     private var customID: String?
-    /// Of a local file, once a pipeline has looked at it: part of its names.
+    /// The revision of a local file, once a pipeline has checked it: part of its keys.
     var revision: String?
-    /// The delegate's name for the original, once a pipeline has asked for it; it takes the place of `imageID`.
+    /// The delegate's key for the original, once a pipeline has asked for it; it replaces `imageID`.
     var originalName: String?
 
-    /// - Parameter url: `http:`, `https:`, `file:` or `data:`; nil is refused with `.invalidURL` when it is loaded.
+    /// - Parameter url: `http:`, `https:`, `file:` or `data:`; nil fails with `.invalidURL` when it is loaded.
     public init(
         url: URL?,
         processors: [any ImageProcessing] = [],
@@ -55,7 +56,7 @@ public struct ImageRequest: Sendable {
         self.init(url.map(Resource.url) ?? .none, processors, priority, options, userInfo)
     }
 
-    /// - Parameter urlRequest: its method, header fields and cache policy are part of what is fetched.
+    /// - Parameter urlRequest: its method, header fields and cache policy are used for the download.
     public init(
         urlRequest: URLRequest,
         processors: [any ImageProcessing] = [],
@@ -66,9 +67,9 @@ public struct ImageRequest: Sendable {
         self.init(.urlRequest(urlRequest), processors, priority, options, userInfo)
     }
 
-    /// Bytes that a closure fetches: called once for all who want the same id at the same time.
+    /// Bytes from a closure, which is called once for all concurrent requests with the same ID.
     ///
-    /// - Parameter id: of the bytes: their name in the caches.
+    /// - Parameter id: identifies the bytes in the caches.
     public init(
         id: String,
         data: @escaping @Sendable () async throws -> Data,
@@ -80,7 +81,7 @@ public struct ImageRequest: Sendable {
         self.init(.data(id: id, fetch: data), processors, priority, options, userInfo)
     }
 
-    /// A picture that a closure makes: it is never kept as an original, as it has no bytes.
+    /// An image from a closure. It has no encoded bytes, so that it is never cached as an original.
     public init(
         id: String,
         image: @escaping @Sendable () async throws -> ImageContainer,
@@ -107,7 +108,7 @@ public struct ImageRequest: Sendable {
         headers = [:]
     }
 
-    /// Nil for closures.
+    /// The URL; nil for closures.
     public var url: URL? {
         switch resource {
         case .url(let url): url
@@ -116,7 +117,7 @@ public struct ImageRequest: Sendable {
         }
     }
 
-    /// As it was given, or made of the URL. Nil for closures.
+    /// The `URLRequest` that was given, or one made from the URL. Nil for closures.
     public var urlRequest: URLRequest? {
         switch resource {
         case .url(let url): URLRequest(url: url)
@@ -125,8 +126,8 @@ public struct ImageRequest: Sendable {
         }
     }
 
-    /// The name in the caches, in the place of the URL: for presigned URLs that change with each request. What has the
-    /// same name at the same time is also fetched once.
+    /// Identifies the original in the caches instead of its URL, e.g. for presigned URLs that change with each request.
+    /// Concurrent requests with the same ID share one download.
     public var imageID: String? {
         get { customID ?? originalID }
         set { customID = newValue }
@@ -141,13 +142,13 @@ public struct ImageRequest: Sendable {
 }
 
 extension ImageRequest: ExpressibleByStringLiteral {
-    /// A URL; one that is none is refused when it is loaded.
+    /// A URL. If the string is no valid URL, loading fails.
     public init(stringLiteral value: String) { self.init(url: URL(string: value)) }
 }
 
 extension ImageRequest: CustomStringConvertible {
     public var description: String {
-        // A name may be a URL too.
+        // A custom ID may be a URL too.
         let name = customID.map(Redaction.text) ?? url?.redacted ?? originalID.map(Redaction.text) ?? "no URL"
         return "ImageRequest(\(name), processors: \(processors.map(\.identifier)), priority: \(priority))"
     }

@@ -1,25 +1,25 @@
 public import FoundationNetworking
 
-/// What an image request has brought.
+/// The result of an image request.
 public struct ImageResponse: Sendable {
-    /// Which cache had it.
+    /// The kind of cache that had the image.
     public enum CacheType: String, Sendable, Codable {
-        /// Decoded, in this process.
+        /// A decoded image in this process.
         case memory
-        /// Bytes, in a data cache: a disk's, or the cluster's.
+        /// Bytes in a data cache, on a disk or in the cluster.
         case disk
     }
 
     public var container: ImageContainer
     public var request: ImageRequest
-    /// What the origin said; nil where a cache had it, or where there is no HTTP.
+    /// The origin's response; nil if the image comes from a cache, or not from HTTP.
     public var urlResponse: URLResponse?
-    /// Nil where it was fetched. Also told of an intermediate result that was used.
+    /// Nil if the image was fetched. Also set if a cached intermediate result was used.
     public var cacheType: CacheType?
-    /// Where a data cache had it (`.disk`), the ``DataCaching/layerName`` of that cache, or of the layer of a
-    /// ``LayeredDataCache``: `memory`, `disk` or `redis`, say. Nil where a coordinator of flights does not tell.
+    /// If a data cache had the image (`.disk`), the ``DataCaching/layerName`` of that cache, or of the layer of a
+    /// ``LayeredDataCache``, e.g. `memory`, `disk` or `redis`. Nil if the coordinator does not report it.
     public var cacheLayer: String?
-    /// Nil where it is in memory as it is.
+    /// Ensures that the image is cached only once; nil if it came from the memory cache unchanged.
     var keeper: ImageKeeper?
 
     public init(

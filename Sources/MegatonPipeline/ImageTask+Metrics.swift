@@ -1,27 +1,29 @@
 extension ImageTask {
-    /// What a task has cost, by stage.
+    /// Durations and counts of a task, by stage.
     public struct Metrics: Sendable, Hashable {
-        /// From its beginning to its end; nil until then.
+        /// Time from the start of the task to its end; nil until then.
         public var total: Duration?
-        /// Waiting for a place and for the origin, or for a cache. Nil where nothing was loaded. So are the next two.
+        /// Time spent waiting for a slot and for the origin, or for a cache. Nil if nothing was loaded. The same holds
+        /// for the next two.
         public var load: Duration?
         public var decode: Duration?
         public var process: Duration?
-        /// Bytes that came from the origin or a file.
+        /// Bytes received from the origin or a file.
         public var bytes = 0
-        /// Whether an origin was asked.
+        /// Number of downloads requested from an origin.
         public var originFetches = 0
-        /// Encoded images that a data cache would have kept, and that were left out as `refreshConcurrency` was used up.
+        /// Encoded images that were not stored in a data cache because all of `refreshConcurrency` was in use.
         public var dropped = 0
-        /// Whether the work was done on another task's account: what it has cost is told there, and not here.
+        /// Whether another task did the work: its cost is then recorded there and not here.
         public var isCoalesced = false
-        /// How much of `load`, `decode` and `process` was waiting for a turn, or for memory.
+        /// The parts of `load`, `decode` and `process` that were spent waiting for a slot or for memory.
         public var waits = QueueWaits()
-        /// Of the last request to an origin, by a loader that tells them (``TimedDataLoading``); nil where there was none.
+        /// Timings of the last request to an origin, if the loader reports them (``TimedDataLoading``); nil if there
+        /// was none.
         public var timings: LoadTimings?
-        /// Which cache had the image, or what it was made of: as the response's, and nil where there is none.
+        /// The kind of cache that had the image or its source, as in the response; nil if there was none.
         public var cacheType: ImageResponse.CacheType?
-        /// Which layer of the data cache that was: as the response's.
+        /// The layer of the data cache that had it, as in the response.
         public var cacheLayer: String?
     }
 

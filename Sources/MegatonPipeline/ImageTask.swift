@@ -1,16 +1,16 @@
 import Synchronization
 
-/// A request under way: Nuke's task, in the shape of Nuke 14.
+/// A running request: Nuke's task, with the API of Nuke 14.
 ///
-/// It runs from the moment it is made, whether anybody waits or not. Every stream of events tells what is known first, so
-/// that one who comes late gets the progress and the end (Nuke 13 told him nothing).
+/// It runs from its creation, whether or not a caller waits. Each event stream begins with the current state, so that a
+/// late subscriber receives the progress and the result (in Nuke 13 it received nothing).
 public final class ImageTask: Sendable, Identifiable {
     public typealias Error = ImagePipeline.Error
 
     /// Bytes of a download.
     public struct Progress: Sendable, Hashable {
         public let completed: Int64
-        /// 0 where the origin does not say.
+        /// 0 if the origin does not announce it.
         public let total: Int64
 
         public init(completed: Int64, total: Int64) {
@@ -18,32 +18,32 @@ public final class ImageTask: Sendable, Identifiable {
             self.total = total
         }
 
-        /// 0 to 1; 0 where the total is unknown.
+        /// 0 to 1; 0 if the total is unknown.
         public var fraction: Float { total > 0 ? min(1, Float(completed) / Float(total)) : 0 }
     }
 
-    /// What happens to a task, in this order: `started`, any progress and previews, `finished`.
+    /// An event of a task, in this order: `started`, any progress and previews, `finished`.
     public enum Event: Sendable {
-        /// For the delegate alone: a stream of events begins when there is news, as in Nuke.
+        /// For the delegate only: as in Nuke, event streams do not contain it.
         case started
         case progress(Progress)
-        /// A picture of what has come so far.
+        /// An image of the bytes received so far.
         case preview(ImageResponse)
-        /// Once, and last.
+        /// Sent once, as the last event.
         case finished(Result<ImageResponse, Error>)
     }
 
-    /// How a task stands.
+    /// The state of a task.
     public struct Status: Sendable {
-        /// Nil until it has finished.
+        /// Nil until the task has finished.
         public var result: Result<ImageResponse, Error>?
-        /// Whether `cancel` was called: a request, not an outcome. One that had finished before stays as it was.
+        /// Whether `cancel` was called before the task had finished. It is a request, not an outcome.
         public var isCancelled = false
         public var priority: ImageRequest.Priority
         public var progress = Progress(completed: 0, total: 0)
     }
 
-    /// Steers the work behind a task.
+    /// Controls the work behind a task.
     struct Control: Sendable {
         let cancel: @Sendable () -> Void
         let setPriority: @Sendable (ImageRequest.Priority) -> Void
@@ -54,16 +54,16 @@ public final class ImageTask: Sendable, Identifiable {
         var control: Control?
         var streams: [Int: AsyncStream<Event>.Continuation] = [:]
         var nextStream = 0
-        /// Resumed when the observer has been told the end.
+        /// Resumed when the observer has received the last event.
         var waiting: [CheckedContinuation<Result<ImageResponse, Error>, Never>] = []
         var isEndTold = false
-        /// What the observer has not been told yet, and whether somebody is telling it.
+        /// Events that the observer has not received yet, and whether a thread is delivering them.
         var untold: [Event] = []
         var isTelling = false
 
-        /// - Returns: whether nobody is telling the observer.
+        /// - Returns: whether no thread is delivering, so that the caller must.
         mutating func note(_ event: Event) -> Bool {
-            // News of the same kind take the place of the older ones.
+            // New progress replaces undelivered progress, and a new preview an undelivered preview.
             switch (untold.last, event) {
             case (.progress, .progress), (.preview, .preview): untold.removeLast()
             default: break
@@ -82,15 +82,15 @@ public final class ImageTask: Sendable, Identifiable {
         }
     }
 
-    /// Different for all tasks of a pipeline.
+    /// Unique among the tasks of a pipeline.
     public let id: Int
     public let request: ImageRequest
     let recorder = TaskRecorder()
     private let state: Mutex<State>
-    /// Told of each event, in their order: the pipeline's delegate.
+    /// Called with each event, in order, for the pipeline's delegate.
     private let observer: (@Sendable (ImageTask, Event) -> Void)?
 
-    /// Progress that nobody has read is forgotten beyond this; the end never is.
+    /// Buffer size of an event stream: older unread events are dropped beyond it, the last one never.
     private static let buffer = 64
 
     init(id: Int, request: ImageRequest, observer: (@Sendable (ImageTask, Event) -> Void)? = nil) {
@@ -104,11 +104,11 @@ public final class ImageTask: Sendable, Identifiable {
 
     public var status: Status { state.withLock { $0.status } }
 
-    /// Which of those who wait goes first. It may be changed at any time.
+    /// Order in which waiting work starts. It may be changed at any time.
     public var priority: ImageRequest.Priority {
         get { status.priority }
         set {
-            // Under the lock, so that of two changes the later one is what the work hears last.
+            // Under the lock, so that of two changes the later one also reaches the work last.
             state.withLock { state in
                 state.status.priority = newValue
                 state.control?.setPriority(newValue)
@@ -116,10 +116,11 @@ public final class ImageTask: Sendable, Identifiable {
         }
     }
 
-    /// The last that was told.
+    /// The latest progress.
     public var currentProgress: Progress { status.progress }
 
-    /// Stops it: it ends with `.cancelled`, and what nobody else wants is not done. Any number of times, at any time.
+    /// Cancels the task: it ends with `.cancelled`, and work that no other task shares is stopped. May be called
+    /// repeatedly and at any time.
     public func cancel() {
         let control = state.withLock { state -> Control? in
             guard state.status.result == nil else { return nil }
@@ -132,7 +133,7 @@ public final class ImageTask: Sendable, Identifiable {
 
     // MARK: - Results
 
-    /// The result; waits for it. If the waiting Swift task is cancelled, so is this one, also for others who wait.
+    /// The result; waits for it. If the waiting Swift task is cancelled, so is this image task, also for other waiters.
     public var response: ImageResponse {
         get async throws(Error) {
             let result = await withTaskCancellationHandler {
@@ -156,7 +157,7 @@ public final class ImageTask: Sendable, Identifiable {
 
     // MARK: - Events
 
-    /// A stream of its own for each who asks. It begins with what is known, and ends with the task.
+    /// A new stream for each access. It begins with the current state and ends with the task.
     public var events: AsyncStream<Event> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: Event.self,
@@ -179,12 +180,12 @@ public final class ImageTask: Sendable, Identifiable {
         return stream
     }
 
-    /// Of the download.
+    /// Progress of the download.
     public var progress: AsyncStream<Progress> {
         stream { if case .progress(let progress) = $0 { progress } else { nil } }
     }
 
-    /// Pictures of what has come so far.
+    /// Images of the bytes received so far.
     public var previews: AsyncStream<ImageResponse> {
         stream { if case .preview(let response) = $0 { response } else { nil } }
     }
@@ -192,7 +193,7 @@ public final class ImageTask: Sendable, Identifiable {
     private func stream<Value: Sendable>(_ select: @escaping @Sendable (Event) -> Value?) -> AsyncStream<Value> {
         let events = events
         return AsyncStream(bufferingPolicy: .bufferingNewest(Self.buffer)) { continuation in
-            // Ends with the events, which end with the task, or with whoever reads.
+            // Ends with the event stream, which ends with the task, or when the reader stops.
             let task = Task {
                 for await event in events {
                     if let value = select(event) { continuation.yield(value) }
@@ -205,7 +206,7 @@ public final class ImageTask: Sendable, Identifiable {
 
     // MARK: - For the pipeline
 
-    /// Hands over what steers the work. It hears of what has happened meanwhile.
+    /// Attaches the control of the work, and applies a priority change or cancellation that has happened meanwhile.
     func attach(_ control: Control) {
         let isOver = state.withLock { state in
             if state.status.result != nil { return true }
@@ -222,7 +223,7 @@ public final class ImageTask: Sendable, Identifiable {
 
     func send(preview: ImageResponse) { tell(.preview(preview)) { _ in } }
 
-    /// The first end counts.
+    /// Ends the task; only the first call counts.
     func finish(_ result: Result<ImageResponse, Error>) {
         recorder.end()
         let ended = state.withLock { state -> (streams: [AsyncStream<Event>.Continuation], mustTell: Bool)? in
@@ -235,7 +236,7 @@ public final class ImageTask: Sendable, Identifiable {
             return (Array(state.streams.values), state.note(.finished(result)))
         }
         guard let ended else { return }
-        // Not under the lock: the end of a stream calls back.
+        // Not under the lock, because ending a stream calls `onTermination`.
         for stream in ended.streams {
             stream.yield(.finished(result))
             stream.finish()
@@ -253,7 +254,8 @@ public final class ImageTask: Sendable, Identifiable {
         if mustTell { tellObserver() }
     }
 
-    /// One event at a time, in their order, whichever threads they come from. What the observer causes itself follows.
+    /// Delivers one event at a time, in order, whichever thread it comes from. Events that the observer itself causes
+    /// follow.
     private func tellObserver() {
         while let event = state.withLock({ $0.nextUntold() }) {
             observer?(self, event)
@@ -269,7 +271,7 @@ public final class ImageTask: Sendable, Identifiable {
 }
 
 extension ImageTask: CustomStringConvertible {
-    /// As in Nuke, for logs.
+    /// A description for logs, as in Nuke.
     public var description: String {
         let status = status
         let state =

@@ -6,7 +6,7 @@ enum JSONTree: Decodable {
     case text(String)
     case list
     case object
-    /// A text with half a character, say.
+    /// E.g. a string with half a surrogate pair.
     case unreadable
 
     init(from decoder: any Decoder) throws {
@@ -36,7 +36,7 @@ enum JSONTree: Decodable {
         }
     }
 
-    /// As it stands in a message: short, on one line, without secrets.
+    /// The value in a message: short, on one line, without secrets.
     var shown: String {
         switch self {
         case .null: "null"
@@ -50,7 +50,7 @@ enum JSONTree: Decodable {
     }
 
     static func shown(from decoder: any Decoder) -> JSONTree {
-        // Whatever it is, it is JSON; a value that cannot be read even so is only named.
+        // Any JSON decodes as a `JSONTree`; a value that still fails is shown as "…".
         (try? decoder.singleValueContainer().decode(JSONTree.self)) ?? .text("…")
     }
 }

@@ -1,5 +1,5 @@
-/// The wire form: unknown fields are refused by name, so that a misspelt option is not silently without effect. What is
-/// at its default is not written, but for the fields of the first version.
+/// The JSON form. Unknown fields are refused by name, so that a misspelled option is not silently ignored. Options at
+/// their defaults are not written, except for the fields of the first version.
 extension Rendition: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case name, width, height, fit, format, quality, background
@@ -76,16 +76,16 @@ extension Rendition: Codable {
 }
 
 extension CodingUserInfoKey {
-    /// Set to true where the JSON is our own, written from a value that was validated: it is not validated again.
+    /// Set to true if the JSON was written by Megaton from a validated value, so that it is not validated again.
     public static let wasValidated = CodingUserInfoKey(rawValue: "megaton.wasValidated")!
 }
 
 extension Decoder {
-    /// The fields of an object, none of them unknown.
+    /// Returns the fields of an object after a check that none of them is unknown.
     ///
     /// - Parameters:
-    ///   - isChecked: the JSON is our own: its fields are not looked at one by one.
-    ///   - allowed: an object of this kind, for the message if the value is none.
+    ///   - isChecked: whether the JSON is known to be valid, which skips the check.
+    ///   - allowed: an example of such an object, for the message if the value is none.
     public func fields<Keys: CodingKey & CaseIterable>(
         _ keys: Keys.Type,
         isChecked: Bool,
@@ -98,7 +98,7 @@ extension Decoder {
         return fields
     }
 
-    /// Refuses a keyed value that has fields other than those of `Keys`.
+    /// Throws if a keyed value has fields other than those of `Keys`.
     public func refuseUnknownFields<Keys: CodingKey & CaseIterable>(except keys: Keys.Type) throws {
         let known = Keys.allCases.map(\.stringValue)
         let present = try container(keyedBy: AnyCodingKey.self).allKeys.map(\.stringValue)

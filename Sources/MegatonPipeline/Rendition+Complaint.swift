@@ -1,11 +1,12 @@
 extension Rendition {
-    /// Says what is wrong with the values, or nil.
+    /// Describes the first invalid value in a sentence; nil if all are valid.
     public var complaint: String? { problem?.description }
 
-    /// The first field whose value cannot be used, or nil.
+    /// The first invalid field, or nil.
     public var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encoding.problem }
 
-    /// The same without what concerns names of files, and without the largest side, which a pipeline has its own of.
+    /// Like `complaint`, but without the checks of the name and the maximum side, for which a pipeline has limits of
+    /// its own.
     var renderComplaint: String? {
         let side = sides.first { $0.pixels < 1 }.map {
             FieldProblem($0.field, "is \($0.pixels); allowed is 1 pixel or more")

@@ -1,16 +1,17 @@
 extension Rendition {
-    /// Which damage of a source is an error: the levels of libvips, from the most tolerant. A level has those before it.
+    /// The damage of a source that counts as an error: the levels of libvips, the most tolerant first. Each level
+    /// includes those before it.
     ///
-    /// An image that is rendered in spite of damage has a remark that says so (``RenditionResponse/notes``).
-    /// Damage that the format's library does not notice cannot be judged: see the article Limits.
+    /// An image that is rendered in spite of damage has a note about it (``RenditionResponse/notes``). Damage that the
+    /// format's library does not detect has no effect: see the article Limits.
     public enum FailOn: String, WordChoice {
-        /// Whatever can be shown is shown: what is missing is grey, black or transparent.
+        /// Renders as much as can be decoded; missing parts are gray, black or transparent.
         case nothing = "none"
-        /// Data that ends before the image does: what is cut off is not shown as if it were whole.
+        /// Data that ends before the image does, so that an incomplete image is not taken for a whole one.
         case truncated
-        /// Data that cannot be right, too: wrong codes, wrong checksums.
+        /// Also invalid data: wrong codes or checksums.
         case error
-        /// Whatever a library remarks, too.
+        /// Also any warning of a library.
         case warning
     }
 }

@@ -1,41 +1,41 @@
 extension Rendition {
-    /// What is written.
+    /// The output format.
     public enum Format: String, WordChoice {
         case jpeg, png, webp, avif, gif
-        /// Only where `VipsRuntime.allow([.jxl])` has switched it on: libvips does not trust its codec yet.
+        /// Available only after `VipsRuntime.allow([.jxl])`, because libvips does not trust its codec yet.
         case jxl
 
         public static let aliases: [String: Format] = ["jpg": .jpeg]
 
-        /// For file names.
+        /// The extension for file names.
         public var fileExtension: String { self == .jpeg ? "jpg" : rawValue }
 
         /// The media type of RFC 6838.
         public var mediaType: String { "image/\(rawValue)" }
 
-        /// Whether transparency survives.
+        /// Whether the format keeps transparency.
         public var hasAlpha: Bool { self != .jpeg }
 
-        /// Whether it can show several frames.
+        /// Whether the format supports animations.
         public var hasFrames: Bool { self == .gif || self == .webp }
 
-        /// Whether `quality` changes anything.
+        /// Whether `quality` has an effect.
         public var hasQuality: Bool { self != .png && self != .gif }
 
-        /// Whether it can be written so that a rough picture comes first.
+        /// Whether the format supports progressive or interlaced encoding, which shows a rough image first.
         public var isProgressive: Bool { self == .jpeg || self == .png }
 
-        /// Whether there is a choice between loss and none.
+        /// Whether the format supports both lossy and lossless encoding.
         public var hasLossless: Bool { self == .webp || self == .jxl }
 
-        /// Whether a colour profile can be written into it.
+        /// Whether the format can contain a color profile.
         public var hasProfile: Bool { self != .gif }
 
-        /// Whether EXIF can be written into it; libvips does not for JPEG XL (seen in 8.14.1).
+        /// Whether EXIF can be written; libvips does not write it for JPEG XL (observed in 8.14.1).
         public var hasMetadata: Bool { self != .gif && self != .jxl }
 
-        /// The encoder's own numbers, from fast to small: zlib's level of PNG, libwebp's method, libaom's speed turned
-        /// round, the palette search of GIF, libjxl's effort. JPEG has none.
+        /// The range of `effort` in the encoder's own numbers, from fast to small: zlib's level for PNG, libwebp's
+        /// method, the inverse of libaom's speed for AVIF, the palette search for GIF, libjxl's effort. JPEG has none.
         public var efforts: ClosedRange<Int>? {
             switch self {
             case .jpeg: nil

@@ -1,19 +1,19 @@
 extension Rendition {
-    /// What stays where a picture is cut: a point of the compass, or what is found in it.
+    /// The part of an image that cropping keeps: a compass point, or one found in the pixels.
     public enum Gravity: String, WordChoice {
         case centre, north, east, south, west
         case northEast = "northeast"
         case southEast = "southeast"
         case southWest = "southwest"
         case northWest = "northwest"
-        /// What catches the eye: skin, saturated colours, edges (libvips).
+        /// The most salient part: skin, saturated colors, edges (libvips).
         case attention
         /// The part with the most detail (libvips).
         case entropy
 
         public static let aliases: [String: Gravity] = ["center": .centre, "smart": .attention]
 
-        /// The place in what is left over, 0 (left, top), 1 (middle) or 2 (right, bottom) halves of it; nil where the
+        /// The offset within the surplus, in halves of it: 0 (left, top), 1 (middle) or 2 (right, bottom). Nil if the
         /// pixels decide.
         var halves: (horizontal: Int, vertical: Int)? {
             switch self {
@@ -31,7 +31,8 @@ extension Rendition {
         }
     }
 
-    /// A point of the upright source, in parts of its width and height: 0, 0 is the left top and 1, 1 the right bottom.
+    /// A point of the upright source, as fractions of its width and height: 0, 0 is the top left and 1, 1 the bottom
+    /// right.
     public struct FocalPoint: Sendable, Hashable, Codable {
         /// 0 to 1.
         public var x: Double

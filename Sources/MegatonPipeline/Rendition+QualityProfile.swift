@@ -1,18 +1,18 @@
 extension Rendition {
-    /// How much of the shrinking is left to the decoder, where the format can shrink while it decodes: JPEG by 2, 4 or 8,
-    /// WebP by any factor.
+    /// How much of the downscaling the decoder does, if the format supports that: JPEG by 2, 4 or 8, WebP by any
+    /// factor.
     ///
-    /// Decoders shrink at a fraction of the cost, by averages of blocks, which alias and sharpen. The article Engines
-    /// has what each costs.
+    /// Decoders downscale at a fraction of the cost, by averaging blocks, which causes aliasing and sharpening. The
+    /// article Engines lists the cost of each profile.
     public enum QualityProfile: String, WordChoice {
-        /// The decoder shrinks as far as the result's size.
+        /// The decoder downscales as far as the output size.
         case fast
-        /// It leaves a factor of two to the resampling: the margin of libvips' own thumbnailer.
+        /// The decoder leaves a factor of two to the resampling, as libvips' own thumbnailer does.
         case balanced
-        /// It does not shrink at all: each pixel of the source goes through the resampling.
+        /// The decoder does not downscale: each pixel of the source is resampled.
         case faithful
 
-        /// How much larger than the result what is decoded is at the least; nil for the source's own size.
+        /// Minimum ratio of the decoded size to the output size; nil to decode at the source's own size.
         var margin: Double? {
             switch self {
             case .fast: 1

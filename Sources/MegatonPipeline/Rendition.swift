@@ -1,77 +1,77 @@
-/// One picture to be made from a source: its size, how it fits, and how it is encoded.
+/// One output image of a source: its size, its fit and its encoding.
 ///
-/// Whatever changes a byte of the result is a property here and part of `identity`: the processors and the thumbnail of a
-/// request are not applied to it.
+/// Each option that changes the output bytes is a property here and part of `identity`. The processors and the
+/// thumbnail of a request are not applied to renditions.
 public struct Rendition: Sendable, Hashable {
-    /// How the source's rectangle meets the wanted one; the words of CSS `object-fit` and sharp.
+    /// How the source is fitted to the requested size, in the terms of CSS `object-fit` and sharp.
     ///
-    /// Nothing is enlarged unless `enlarge` says so. Of a source that is too small `inside` and `outside` leave the
-    /// size as it is, `cover` cuts the wanted aspect out of it at its own size (Nuke's `Resize` with `crop`), `fill`
-    /// leaves the sides that are too short, and `contain` puts it as it is into the middle of the canvas, which always
-    /// has the wanted size.
+    /// Nothing is enlarged unless `enlarge` is true. If the source is too small, `inside` and `outside` keep its size,
+    /// `cover` crops it to the requested aspect ratio at its own size (Nuke's `Resize` with `crop`), `fill` keeps the
+    /// sides that are too short, and `contain` centers it unscaled on the canvas, which always has the requested size.
     public enum Fit: String, WordChoice {
-        /// As large as fits within width x height, keeping the aspect.
+        /// The largest size within width x height that keeps the aspect ratio.
         case inside
-        /// Covers width x height, keeping the aspect; what sticks out is cut off, `gravity` or `focus` say where.
+        /// Covers width x height and keeps the aspect ratio; the surplus is cropped as `gravity` or `focus` say.
         case cover
-        /// As `inside`, then filled up to width x height with the background.
+        /// Like `inside`, then padded to width x height with the background color.
         case contain
-        /// Exactly width x height, the aspect given up.
+        /// Exactly width x height, without keeping the aspect ratio.
         case fill
-        /// As small as covers width x height, keeping the aspect; nothing is cut off.
+        /// The smallest size that covers width x height and keeps the aspect ratio, without cropping.
         case outside
     }
 
-    /// Which of the original's metadata stay. All others go, whatever is said here.
+    /// Metadata of the original to keep. All other metadata is always removed.
     public enum KeptMetadata: String, WordChoice {
         case none
         /// EXIF's Copyright and Artist.
         case copyright
     }
 
-    /// In which colours a picture is written.
+    /// The color space of the output.
     public enum ColorProfile: String, WordChoice {
-        /// sRGB, without a profile: what every program shows right.
+        /// sRGB without a profile, which every program shows correctly.
         case srgb
-        /// Those of the source's own profile, which goes into the file: for wide gamuts. Sources in CMYK or grey, and
-        /// those without a profile, become sRGB all the same.
+        /// The source's own profile, which is embedded in the file, for wide gamuts. Sources in CMYK or gray, and those
+        /// without a profile, are still converted to sRGB.
         case keep
     }
 
-    /// Stands in output names: letters, digits, `.`, `_` and `-`.
+    /// Part of output names: letters, digits, `.`, `_` and `-`.
     public var name: String
-    /// Pixels; nil leaves that side to the other one and the aspect.
+    /// Pixels; nil derives it from the height and the aspect ratio.
     public var width: Int?
-    /// Pixels; nil leaves that side to the other one and the aspect.
+    /// Pixels; nil derives it from the width and the aspect ratio.
     public var height: Int?
     public var fit: Fit
     public var format: Format
     /// 1 to 100; PNG and GIF ignore it.
     public var quality: Int
-    /// Behind transparent pixels and in the bars of `contain`.
+    /// Color behind transparent pixels and of the bars of `contain`.
     public var background: Color
-    /// What stays where `cover` cuts.
+    /// The part that `cover` keeps when it crops.
     public var gravity: Gravity
-    /// What stays in the middle where `cover` cuts, as far as the edges let it; in the place of `gravity`.
+    /// The point that `cover` centers as far as the edges permit; it replaces `gravity`.
     public var focus: FocalPoint?
-    /// Pixels of the screen for one of the page, 1 to 4: width and height are multiplied by it, less where the result
-    /// would be over the limits for outputs.
+    /// Device pixel ratio, 1 to 4: width and height are multiplied by it, or by less if the output would exceed the
+    /// limits.
     public var dpr: Double
     /// Whether a source that is too small is enlarged.
     public var enlarge: Bool
-    /// JPEG with several scans, or interlaced PNG.
+    /// Writes a JPEG with several scans, or an interlaced PNG.
     public var progressive: Bool
-    /// How hard the encoder tries, in its own numbers (`Format.efforts`); nil is its default.
+    /// Effort of the encoder, in its own numbers (`Format.efforts`); nil is its default.
     public var effort: Int?
-    /// WebP and JPEG XL without loss; PNG has none anyway.
+    /// Writes WebP or JPEG XL without loss; PNG is always lossless.
     public var lossless: Bool
-    /// Whether the frames of an animation stay: GIF and WebP. The first one alone is taken else.
+    /// Whether GIF and WebP keep the frames of an animation; otherwise only the first one is used.
     public var animated: Bool
     public var keepMetadata: KeptMetadata
     public var profile: ColorProfile
-    /// How much of the shrinking is left to the decoder.
+    /// How much of the downscaling the decoder does.
     public var qualityProfile: QualityProfile
-    /// Which damage of the source is an error; nil is what the job says, then the worker, then `truncated`.
+    /// The damage of the source that counts as an error; nil uses the value of the job, then of the worker, then
+    /// `truncated`.
     public var failOn: FailOn?
 
     /// - Parameter name: `<width>x<height>` if nil.
@@ -117,13 +117,13 @@ public struct Rendition: Sendable, Hashable {
         self.failOn = failOn
     }
 
-    /// The largest side that may be asked for, pixels.
+    /// The largest side that may be requested, in pixels.
     public static let maximumSide = 8192
 
-    /// Everything but the name, in a fixed order: two renditions with the same identity look the same.
-    /// Their bytes may differ a little where one was made beside a larger one, of that one's pixels.
+    /// All options except the name, in a fixed order: two renditions with the same identity look the same. Their bytes
+    /// may differ slightly if one was made from the pixels of a larger rendition.
     ///
-    /// Options at their defaults are left out, so that what was made before there were these options keeps its key.
+    /// Options at their defaults are omitted, so that renditions made before these options existed keep their keys.
     public var identity: [String] {
         var fields = [
             width.map(String.init) ?? "", height.map(String.init) ?? "", fit.rawValue, format.rawValue,
@@ -138,10 +138,10 @@ public struct Rendition: Sendable, Hashable {
         return fields + encoding.identity
     }
 
-    /// The level that holds for it.
+    /// The effective level of `failOn`.
     var toleratedDamage: FailOn { failOn ?? .truncated }
 
-    /// How the pixels become bytes.
+    /// The options of the encoder.
     var encoding: EncodingOptions {
         EncodingOptions(
             format: format,

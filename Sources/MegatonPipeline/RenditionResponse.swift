@@ -1,26 +1,27 @@
 public import Foundation
 
-/// A finished rendition, and where it came from.
+/// A finished rendition, and how it was obtained.
 public struct RenditionResponse: Sendable {
-    /// Who made it.
+    /// How the rendition was obtained.
     public enum Source: String, Sendable, Codable {
-        /// This request did.
+        /// This request rendered it.
         case render
-        /// A cache had it, or somebody else was making it.
+        /// A cache had it, or another request was rendering it.
         case cache
     }
 
     public let rendition: Rendition
-    /// The encoded picture.
+    /// The encoded image.
     public let data: Data
     /// Pixels.
     public let size: PixelSize
     public let source: Source
-    /// SHA-256 of the data, hex, where it is known already.
+    /// SHA-256 of the data in hex, if it is already known.
     public let checksum: String?
-    /// The ``DataCaching/layerName`` of the cache that had it, as of ``ImageResponse/cacheLayer``; nil where it was made.
+    /// The ``DataCaching/layerName`` of the cache that had it, as in ``ImageResponse/cacheLayer``; nil if it was
+    /// rendered.
     public let cacheLayer: String?
-    /// Remarks on parts of its source that could not be used as they are, in sentences for people: damage in spite of which it was
-    /// rendered, a color profile that does not fit. At most ``RenderNotes/maximumCount``.
+    /// Notes on problems of the source, in sentences for people: damage in spite of which it was rendered, or a color
+    /// profile that does not fit. At most ``RenderNotes/maximumCount``.
     public let notes: [String]
 }

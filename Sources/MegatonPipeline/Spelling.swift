@@ -1,10 +1,10 @@
-/// Finds the word that was probably meant by a misspelt one.
+/// Finds the word that a misspelled one probably meant.
 public enum Spelling {
-    /// Longer words are not compared: the time grows with the square of their length.
+    /// Longer words are not compared, because the time grows with the square of their length.
     private static let maximumLength = 64
 
-    /// The word of the list that takes the fewest changed, added, missing or swapped letters; nil if even that one takes
-    /// more than a third of its letters.
+    /// Returns the word with the smallest edit distance (changed, added, missing or swapped letters); nil if the
+    /// distance exceeds a third of its letters, where at least one and at most three changes are allowed.
     public static func nearest(to word: String, among words: [String]) -> String? {
         guard !word.isEmpty, word.utf8.count <= maximumLength else { return nil }
         let letters = Array(word.lowercased().utf8)
@@ -13,7 +13,7 @@ public enum Spelling {
         return best.distance <= max(1, min(3, best.word.utf8.count / 3)) ? best.word : nil
     }
 
-    /// Optimal string alignment: Levenshtein's distance, and two letters that are swapped count as one change.
+    /// Optimal string alignment: Levenshtein distance in which a swap of two adjacent letters counts as one change.
     private static func distance(_ left: [UInt8], _ right: [UInt8]) -> Int {
         if left.isEmpty || right.isEmpty { return max(left.count, right.count) }
         var (older, last) = ([Int](), Array(0...right.count))

@@ -1,22 +1,22 @@
-/// A value that users choose by a word, in jobs as well as in options.
+/// A value that users choose by a word, in jobs and in options.
 ///
-/// The type itself owns its other spellings (`jpg` for `jpeg`), so that every reader accepts the same words and names the
-/// same ones if a word is unknown. Values are always written with their own word.
+/// The type itself defines alternative words (`jpg` for `jpeg`), so that every parser accepts the same words and lists
+/// the same ones for an unknown word. Values are always written with their own word.
 public protocol WordChoice: RawRepresentable, CaseIterable, Codable, Sendable where RawValue == String {
-    /// Other words that are accepted for a value.
+    /// Alternative words for values.
     static var aliases: [String: Self] { get }
 }
 
 extension WordChoice {
     public static var aliases: [String: Self] { [:] }
 
-    /// Nil if no value has this word, nor an alias.
+    /// Nil if neither a value nor an alias has this word.
     public init?(word: String) {
         guard let value = Self(rawValue: word) ?? Self.aliases[word] else { return nil }
         self = value
     }
 
-    /// The words for people, aliases beside their values: `jpeg (also jpg), png, webp`.
+    /// The words for people, with aliases beside their values, e.g. `jpeg (also jpg), png, webp`.
     public static var allowedWords: String {
         let aliases = Self.aliases
         return allCases.map { value in
@@ -25,12 +25,12 @@ extension WordChoice {
         }.joined(separator: ", ")
     }
 
-    /// The word that was probably meant; nil if none is near.
+    /// The word that was probably meant; nil if none is similar.
     public static func suggestion(for word: String) -> String? {
         Spelling.nearest(to: word, among: allCases.map(\.rawValue) + aliases.keys.sorted())
     }
 
-    /// - Throws: `DecodingError` with a sentence that names the field, the value and the words that are allowed.
+    /// - Throws: `DecodingError` with a sentence that names the field, the value and the allowed words.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let word = try? container.decode(String.self), let value = Self(word: word) else {
