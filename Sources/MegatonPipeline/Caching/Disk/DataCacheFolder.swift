@@ -143,7 +143,7 @@ struct DataCacheFolder: Sendable {
         guard unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR else { throw DataCacheFault("remove", path) }
     }
 
-    // MARK: - Looking
+    // MARK: - Listing
 
     func info(_ name: DataCacheFileName) -> Info? {
         var status = stat()

@@ -34,7 +34,7 @@ public struct LayeredFlights: FlightCoordinating {
         trust.endWith(shared.observeDeletions { [weak trust] key in trust?.distrust(key) })
     }
 
-    // MARK: - Looking
+    // MARK: - Lookups
 
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
         var found = await copies(of: keys)
@@ -102,7 +102,7 @@ public struct LayeredFlights: FlightCoordinating {
         await shared.bindingFailure(for: key)
     }
 
-    // MARK: - Changing
+    // MARK: - Changes
 
     @discardableResult
     public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
