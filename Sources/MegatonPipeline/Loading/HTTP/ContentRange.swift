@@ -1,13 +1,13 @@
-/// Which bytes a part is (RFC 9110 section 14.4): `bytes 100-199/200`.
+/// Byte range of a partial response (RFC 9110 section 14.4): `bytes 100-199/200`.
 struct ContentRange: Equatable {
-    /// Of the first byte; the body begins at 0.
+    /// Offset of the first byte; the body starts at 0.
     let first: Int
-    /// Of the last byte.
+    /// Offset of the last byte.
     let last: Int
-    /// Bytes of the whole body.
+    /// Size of the whole body, bytes.
     let total: Int
 
-    /// - Returns: nil also for other units, for a total that is not told (`*`) and for what contradicts itself.
+    /// - Returns: nil if the value is malformed or contradicts itself, has another unit, or an unknown total (`*`).
     init?(_ value: String?) {
         guard let words = value?.split(separator: " "), words.count == 2, words[0].lowercased() == "bytes" else {
             return nil
@@ -23,7 +23,7 @@ struct ContentRange: Equatable {
         self.total = total
     }
 
-    /// Digits and nothing else.
+    /// Parses ASCII digits and nothing else.
     static func number(_ text: Substring) -> Int? {
         text.utf8.allSatisfy { (48...57).contains($0) } ? Int(text) : nil
     }

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// The dates of HTTP (RFC 9110 section 5.6.7).
+/// Dates of HTTP (RFC 9110 section 5.6.7).
 enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     private static let days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
@@ -10,12 +10,12 @@ enum HTTPDate {
         return calendar
     }()
 
-    /// Reads all three forms: `Sun, 06 Nov 1994 08:49:37 GMT`, and the obsolete `Sunday, 06-Nov-94 08:49:37 GMT` and
+    /// Parses all three forms: `Sun, 06 Nov 1994 08:49:37 GMT`, and the obsolete `Sunday, 06-Nov-94 08:49:37 GMT` and
     /// `Sun Nov  6 08:49:37 1994`.
     ///
-    /// To the letter, case too: what a date was meant to be is not guessed at, as a guess may let a stale answer pass.
+    /// Strict, including case: a guess at a malformed date might make a stale response appear fresh.
     ///
-    /// - Parameter now: what the century of a year of two digits is told by.
+    /// - Parameter now: determines the century of a two-digit year.
     static func parse(_ text: String?, now: Date = Date()) -> Date? {
         guard let text, text.utf8.count <= 40 else { return nil }
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
@@ -39,7 +39,7 @@ enum HTTPDate {
         days.contains { short ? $0.prefix(3) == name : $0 == name }
     }
 
-    /// What would be more than fifty years ahead is of the last century with these digits.
+    /// A date that seems more than fifty years ahead is of the most recent past year with the same two digits.
     private static func date(
         twoDigits year: Int,
         _ month: Substring,
@@ -68,7 +68,7 @@ enum HTTPDate {
             let seconds = ((days * 24 + hour) * 60 + minute) * 60 + min(second, 59)
             return Date(timeIntervalSince1970: Double(seconds))
         }
-        // A leap second is told by no clock of ours.
+        // `DateComponents` knows no leap second.
         let components = DateComponents(
             year: year,
             month: month + 1,
@@ -80,9 +80,9 @@ enum HTTPDate {
         return components.isValidDate(in: calendar) ? calendar.date(from: components) : nil
     }
 
-    /// Days since 1970, of any date that an origin is likely to send: a calendar takes longer than all else about it.
+    /// Days from 1970 to a date. Computed here because `Calendar` takes longer than all other parsing.
     ///
-    /// - Returns: nil where the month has no such day.
+    /// - Returns: nil if the month has no such day.
     private static func daysSince1970(_ year: Int, _ month: Int, _ day: Int) -> Int? {
         let isLeap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
         let lengths = [31, isLeap ? 29 : 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]

@@ -2,9 +2,9 @@ internal import Foundation
 
 /// Header field values that are lists (RFC 9110 section 5.6.1).
 enum HTTPFieldList {
-    /// The elements between commas, trimmed, without empty ones. A comma in a quoted string parts nothing.
+    /// The elements between commas, trimmed, without empty ones. A comma in a quoted string does not separate elements.
     ///
-    /// A quote that nothing closes is a character like any other: it must not hide what follows.
+    /// An unclosed quote is an ordinary character: it must not hide the elements after it.
     static func elements(_ value: String) -> [Substring] {
         let bytes = value.utf8
         var elements: [Substring] = []
@@ -23,7 +23,7 @@ enum HTTPFieldList {
         return elements.filter { !$0.isEmpty }
     }
 
-    /// Without the whitespace around it (OWS: spaces and tabs).
+    /// Removes optional whitespace (OWS: spaces and tabs) from both ends.
     static func trimmed(_ text: Substring) -> Substring {
         func isSpace(_ byte: UInt8) -> Bool { byte == 32 || byte == 9 }
         guard let first = text.utf8.firstIndex(where: { !isSpace($0) }),
@@ -32,7 +32,7 @@ enum HTTPFieldList {
         return text[first...last]
     }
 
-    /// What a quoted string means; nil where the text is none (RFC 9110 section 5.6.4).
+    /// Content of a quoted string; nil if the text is not one (RFC 9110 section 5.6.4).
     static func unquoted(_ text: Substring) -> String? {
         let bytes = text.utf8
         guard bytes.first == UInt8(ascii: "\""), bytes.count > 1,
@@ -46,7 +46,7 @@ enum HTTPFieldList {
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// Whether it is a token (RFC 9110 section 5.6.2): the name of a field or of a directive.
+    /// Whether the text is a token (RFC 9110 section 5.6.2): the name of a field or of a directive.
     static func isToken(_ text: Substring) -> Bool {
         let marks = "!#$%&'*+-.^_`|~".utf8
         return !text.isEmpty
@@ -56,7 +56,7 @@ enum HTTPFieldList {
             }
     }
 
-    /// The place of the closing quote.
+    /// Index of the closing quote.
     private static func end<Bytes: BidirectionalCollection<UInt8>>(
         ofQuoteAt start: Bytes.Index,
         _ bytes: Bytes

@@ -1,37 +1,36 @@
 internal import Foundation
 
-/// How long an answer of an origin may be used (RFC 9111 sections 3 and 4.2), and for how long it may still be served
-/// when it is stale (RFC 5861).
+/// How long a response may be used (RFC 9111 sections 3 and 4.2), and how long it may be served stale (RFC 5861).
 struct HTTPFreshness: Equatable {
-    /// Seconds that are left when the answer is here; nil where it must not be kept. 0 where it may be, but must be
-    /// revalidated before each use.
+    /// Remaining freshness lifetime on arrival, seconds; 0 if the response may be stored but is stale at once, nil if
+    /// it must not be stored.
     let lifetime: Double?
-    /// Seconds after the lifetime, nil for none: it may be served while the origin is asked.
+    /// Seconds after the lifetime during which the response may be served while it is revalidated; nil for none.
     let staleWhileRevalidate: Double?
-    /// Seconds after the lifetime, nil for none: it may be served in the place of an error.
+    /// Seconds after the lifetime during which the response may be served in place of an error; nil for none.
     let staleIfError: Double?
-    /// Seconds: how old it was when it came (RFC 9111 section 4.2.3).
+    /// Age on arrival, seconds (RFC 9111 section 4.2.3).
     let age: Double
 
-    /// Seconds for which a response without any lifetime and without `Last-Modified` is fresh, unless a configuration has
-    /// another number. Section 4.2.2 leaves the heuristic to the cache.
+    /// Default lifetime, in seconds, of a response with neither an explicit lifetime nor `Last-Modified`; a
+    /// configuration may set another. Section 4.2.2 leaves the heuristic to the cache.
     static let defaultLifetime: Double = 24 * 3600
-    /// The lifetime as a share of the time since `Last-Modified` (section 4.2.2).
+    /// Heuristic lifetime as a share of the time since `Last-Modified` (section 4.2.2).
     static let heuristicShare = 0.1
-    /// A lifetime by `Last-Modified` is at most so many times the one without it: a week by default.
+    /// Upper bound of a lifetime by `Last-Modified`, as a multiple of the lifetime without it: a week by default.
     static let heuristicLimit: Double = 7
-    /// The answers that are kept as originals. Both are heuristically cacheable (RFC 9110 section 15.1), as are 204,
-    /// 206, 300, 301, 308, 404, 405, 410, 414 and 501: redirects are followed anew each time, a part is no picture, and
-    /// errors are remembered for moments only.
+    /// Statuses that are stored as originals. Both are heuristically cacheable (RFC 9110 section 15.1). So are 204,
+    /// 206, 300, 301, 308, 404, 405, 410, 414 and 501, but redirects are followed anew each time, a partial body is not
+    /// an image, and errors are remembered only briefly.
     static let keptStatuses: Set<Int> = [200, 203]
 
     /// - Parameters:
     ///   - headers: names in lower case.
-    ///   - isAuthorized: whether the request told who asks: a shared cache keeps the answer only where the origin says
-    ///     that others may have it (RFC 9111 section 3.5).
-    ///   - requested: when the request was sent.
-    ///   - heuristic: seconds for which it is fresh if it names no lifetime: see `defaultLifetime`.
-    ///   - received: when the answer was here; now by default.
+    ///   - isAuthorized: whether the request identified the caller. A shared cache stores the response then only if the
+    ///     origin allows others to use it (RFC 9111 section 3.5).
+    ///   - heuristic: lifetime in seconds of a response that names none: see `defaultLifetime`.
+    ///   - requested: when the request was sent; `received` by default.
+    ///   - received: when the response arrived; now by default.
     init(
         headers: [String: String],
         status: Int = 200,
@@ -43,13 +42,14 @@ struct HTTPFreshness: Equatable {
         let control = CacheControl(headers["cache-control"])
         let age = Self.age(headers, requested: requested ?? received, received: received)
         let left = Self.lifetime(control, headers, heuristic, received: received) - age
-        // RFC 9111 section 4.2.4: these forbid to serve what is stale, whatever else is said. `s-maxage` would too
-        // (section 5.2.2.10), but an origin that sends it with `stale-…` means us: only shared caches heed it.
+        // RFC 9111 section 4.2.4: these directives forbid serving stale responses, whatever else is present. `s-maxage`
+        // would too (section 5.2.2.10), but only shared caches heed it, so an origin that combines it with `stale-…`
+        // means them.
         let mustAsk = control.scope("no-cache") == .everything
         let mayBeStale = !mustAsk && !control.contains("must-revalidate") && !control.contains("proxy-revalidate")
         func window(_ name: String) -> Double? {
             guard mayBeStale, case .value(let seconds) = control.seconds(name) else { return nil }
-            // What was stale already when it came has used up a part of it.
+            // A response that was stale on arrival has already used a part of the window.
             let rest = seconds + min(0, left)
             return rest > 0 ? rest : nil
         }
@@ -64,12 +64,12 @@ struct HTTPFreshness: Equatable {
         staleIfError = isKept ? ifError : nil
     }
 
-    /// Whether a shared cache may keep an answer at all, be it of use or not (RFC 9111 section 3).
+    /// Whether a shared cache may store a response at all, useful or not (RFC 9111 section 3).
     ///
     /// - Parameter headers: names in lower case.
     static func mayKeep(_ headers: [String: String], status: Int, isAuthorized: Bool) -> Bool {
         let control = CacheControl(headers["cache-control"])
-        // Section 5.2.2.3: `no-store` beside it is meant for caches that do not know the status. We know what we keep.
+        // Section 5.2.2.3: with `must-understand`, `no-store` is for caches that do not know the status; this one does.
         let isForbidden = control.contains("no-store") && !control.contains("must-understand")
         let mayShare =
             !isAuthorized || ["public", "s-maxage", "must-revalidate"].contains(where: control.contains)
@@ -77,8 +77,8 @@ struct HTTPFreshness: Equatable {
             && VaryKey.names(headers) != .all
     }
 
-    /// Seconds from its making to its end, or 0 where the origin means something that cannot be understood
-    /// (section 4.2.1). In a shared cache `s-maxage` goes before `max-age`, and both before `Expires`.
+    /// Freshness lifetime in seconds since the origin created the response; 0 if a directive is malformed (section
+    /// 4.2.1). In a shared cache `s-maxage` overrides `max-age`, and both override `Expires`.
     private static func lifetime(
         _ control: CacheControl,
         _ headers: [String: String],
@@ -94,7 +94,7 @@ struct HTTPFreshness: Equatable {
         }
         let made = HTTPDate.parse(headers["date"], now: received) ?? received
         if let expires = headers["expires"] {
-            // Section 5.3: what is no date, 0 above all, has expired.
+            // Section 5.3: an invalid date, especially 0, means that the response has expired.
             guard let end = HTTPDate.parse(expires, now: received) else { return 0 }
             return min(max(0, end.timeIntervalSince(made)), CacheControl.longest)
         }
@@ -102,13 +102,14 @@ struct HTTPFreshness: Equatable {
         return min(max(0, made.timeIntervalSince(changed) * heuristicShare), heuristicLimit * heuristic)
     }
 
-    /// Section 4.2.3. Never negative, so that a wrong clock of an origin prolongs nothing.
+    /// Age on arrival, seconds (section 4.2.3). Never negative, so that an origin's wrong clock does not prolong a
+    /// lifetime.
     private static func age(_ headers: [String: String], requested: Date, received: Date) -> Double {
-        // A date that is none is as good as none (RFC 9110 section 6.6.1). It knows whole seconds only.
+        // An invalid date counts as absent (RFC 9110 section 6.6.1). A date has whole seconds only.
         let apparent = HTTPDate.parse(headers["date"], now: received).map {
             received.timeIntervalSince($0).rounded(.down)
         }
-        // Section 5.1: the first one counts, and what is no number says nothing.
+        // Section 5.1: the first value counts, and an invalid one is ignored.
         let announced = headers["age"]
             .flatMap { $0.split(separator: ",").first }
             .flatMap { CacheControl.deltaSeconds(String(HTTPFieldList.trimmed($0))) }

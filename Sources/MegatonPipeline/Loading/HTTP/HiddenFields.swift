@@ -1,23 +1,24 @@
 internal import Foundation
 internal import FoundationNetworking
 
-/// What a request showed the origin, and its key in the caches does not tell: the header fields that a delegate set in
-/// `willLoadData`. Whoever asks next would be handed what they have opened.
+/// Unkeyed headers: request headers that can change the response but are not part of the cache key, e.g. a token added
+/// in `willLoadData`. A response that depends on them must not be served to other callers.
 ///
-/// Of a request with a `credentialScope` it is not hidden who asks: the scope is in the key, and says who may share the
-/// answer.
+/// With a `credentialScope`, headers that identify the caller are not unkeyed: the scope is part of the key and
+/// determines which callers share the response.
 struct HiddenFields: Sendable, Equatable {
-    /// In lower case.
+    /// Names of the unkeyed headers, in lower case.
     private let names: Set<String>
-    /// Whether the request told who asks (RFC 9111 section 3.5), be it by a hidden field or not.
+    /// Whether the request has `Authorization` (RFC 9111 section 3.5), keyed or not, and no `credentialScope`.
     let isAuthorized: Bool
-    /// Whether it asked for something else than the key says: by another method, or for a part or on a condition that a
-    /// delegate has added. The answer is for this request alone.
+    /// Whether method, range or condition of the request differ from its key, because a delegate has changed them. The
+    /// response is for this request only.
     let isExclusive: Bool
 
     /// - Parameters:
-    ///   - sent: as it went to the loader.
-    ///   - known: as the key knows it.
+    ///   - sent: the request as passed to the loader.
+    ///   - known: the request as its cache key represents it.
+    ///   - scope: the `credentialScope` of the request, if any.
     init(sent: URLRequest, known: URLRequest, scope: String?) {
         let (fields, knownFields) = (Self.fields(sent), Self.fields(known))
         let all = Set(fields.keys).union(knownFields.keys)
@@ -28,10 +29,10 @@ struct HiddenFields: Sendable, Equatable {
             || URLRequest.exclusiveFields.contains { fields[$0] != knownFields[$0] }
     }
 
-    /// Whether the answer was chosen by what the key knows. One that `Vary` says was chosen by a hidden field is not for
-    /// whoever asks next (RFC 9111 section 4.1), and nothing that is stored could tell for whom it is.
+    /// Whether no unkeyed header selected the response. If `Vary` names such a header, the response must not be reused
+    /// for other requests (RFC 9111 section 4.1), and its entry could not record which ones match.
     ///
-    /// - Parameter headers: of the answer, names in lower case.
+    /// - Parameter headers: of the response, names in lower case.
     func areIrrelevant(to headers: [String: String]) -> Bool {
         switch VaryKey.names(headers) {
         case .none: true
@@ -40,12 +41,12 @@ struct HiddenFields: Sendable, Equatable {
         }
     }
 
-    /// Whether none of these fields, in lower case, was hidden.
+    /// Whether none of these fields, in lower case, is an unkeyed header.
     func areIrrelevant(toFields fields: (some Sequence<String>)?) -> Bool {
         fields.map { names.isDisjoint(with: $0) } ?? true
     }
 
-    /// What tells who asks.
+    /// Headers that identify the caller.
     private static let identities: Set<String> = ["authorization", "cookie", "proxy-authorization"]
 
     private static func fields(_ request: URLRequest) -> [String: String] {

@@ -2,24 +2,24 @@ internal import Foundation
 internal import FoundationNetworking
 
 extension ImageRequest {
-    /// How old a remembered failure may be that answers the request: as it says itself and by its header fields.
+    /// Maximum age of a remembered failure that may answer the request, by its own property and its header fields.
     var failureAge: Duration? {
         [maximumFailureAge, cachePolicy.maximumFailureAge].compactMap { $0 }.min().map { max(.zero, $0) }
     }
 
-    /// Header fields of the request to the origin.
+    /// Header fields of the request as sent to the origin.
     var sentFields: [String: String] {
         switch resource {
         case .data, .image, .none, .url: return headers
         case .urlRequest(let request):
-            // By name, whatever its case.
+            // `setValue` ignores the case of names.
             var request = request
             for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
             return request.allHTTPHeaderFields ?? [:]
         }
     }
 
-    /// What it wants of caches. Of sources that HTTP has no part in nothing is said: `options` steer their caches.
+    /// Cache directives of the request. None for sources without HTTP: `options` control their caches.
     var cachePolicy: RequestCachePolicy {
         let sets = headers.keys.contains {
             let name = $0.lowercased()

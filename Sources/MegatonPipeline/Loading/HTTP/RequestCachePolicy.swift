@@ -1,20 +1,20 @@
 internal import Foundation
 internal import FoundationNetworking
 
-/// What a request wants of caches: `URLRequest.cachePolicy`, and its `Cache-Control` (RFC 9111 section 5.2.1).
+/// Cache directives of a request: `URLRequest.cachePolicy` and its `Cache-Control` (RFC 9111 section 5.2.1).
 ///
-/// `no-transform` means nothing for originals, which are kept as they are. Two that are equal make two requests for the
-/// same source the same work.
+/// `no-transform` has no effect on originals, which are stored unchanged. Requests for the same source coalesce only if
+/// these are equal.
 struct RequestCachePolicy: Hashable {
-    /// What is to be done with what a cache has.
+    /// How to use a cached entry.
     enum Verdict: Equatable {
-        /// It is the answer.
+        /// The entry answers the request.
         case use
-        /// The origin is asked whether it still holds.
+        /// The origin is asked to revalidate the entry.
         case revalidate
-        /// The origin is asked without a condition: there is nothing, or it is not wanted.
+        /// The origin is asked without a condition: there is no entry, or the request rejects it.
         case fetch
-        /// The request has no answer, as the origin must not be asked.
+        /// The request fails: there is no usable entry, and the origin must not be contacted.
         case miss
     }
 
@@ -22,17 +22,17 @@ struct RequestCachePolicy: Hashable {
         case whenNeeded
         /// With a condition.
         case always
-        /// Whatever the caches have.
+        /// Regardless of cached entries.
         case unconditionally
         case never
     }
 
     private let control: CacheControl
     private let policy: URLRequest.CachePolicy
-    /// Whether the answer is for this caller alone: see `URLRequest.isExclusive`.
+    /// Whether the response is for this caller only: see `URLRequest.isExclusive`.
     let isExclusive: Bool
 
-    /// Of a request that says nothing, as nearly all do.
+    /// Policy of a request without directives, as nearly all are.
     static let silent = RequestCachePolicy(CacheControl(nil), .useProtocolCachePolicy)
 
     private init(_ control: CacheControl, _ policy: URLRequest.CachePolicy) {
@@ -43,29 +43,29 @@ struct RequestCachePolicy: Hashable {
 
     init(_ request: URLRequest) {
         let field = request.value(forHTTPHeaderField: "Cache-Control")
-        // Section 5.4: what clients of HTTP/1.0 say in its place.
+        // Section 5.4: the equivalent of HTTP/1.0 clients.
         let pragma = CacheControl(request.value(forHTTPHeaderField: "Pragma"))
         control = CacheControl(field ?? (pragma.contains("no-cache") ? "no-cache" : nil))
         policy = request.cachePolicy
         isExclusive = request.isExclusive
     }
 
-    /// Whether everything is left to the origin.
+    /// Whether the request has no directives.
     var isSilent: Bool { self == .silent }
 
-    /// Whether the answer may be kept.
+    /// Whether the response may be stored.
     var mayKeep: Bool { !isExclusive && !control.contains("no-store") }
 
-    /// Whether the origin may be asked at all.
+    /// Whether the origin may be contacted at all.
     var asksOrigin: Bool { origin != .never }
 
-    /// Whether what a cache has can be the answer, be it after the origin has confirmed it.
+    /// Whether a cached entry may answer the request, possibly after revalidation.
     var readsCaches: Bool { origin != .unconditionally }
 
-    /// Whether what a cache has can be the answer without the origin being asked.
+    /// Whether a cached entry may answer the request without contacting the origin.
     var takesUnasked: Bool { origin == .whenNeeded || origin == .never }
 
-    /// How old a remembered failure may be that answers the request; nil for any age.
+    /// Maximum age of a remembered failure that may answer the request; nil for any age.
     var maximumFailureAge: Duration? {
         if origin == .always || origin == .unconditionally || control.contains("no-cache") { return .zero }
         if takesAnyAge { return nil }
@@ -77,34 +77,34 @@ struct RequestCachePolicy: Hashable {
     }
 
     /// - Parameters:
-    ///   - entry: nil where there is none, or none that matches the request by `Vary`.
-    ///   - now: by which its age is told.
+    ///   - entry: nil if there is none, or none that matches the request by `Vary`.
+    ///   - now: determines the age of the entry.
     func verdict(on entry: CachedData?, at now: Date) -> Verdict {
         let origin = origin
         if origin == .unconditionally { return .fetch }
         guard let entry else { return origin == .never ? .miss : .fetch }
-        // Whatever its age: who says so means it.
+        // The caller has explicitly asked for an entry of any age.
         if takesAnyAge { return .use }
         if origin == .always { return .revalidate }
         if isSatisfied(by: entry, at: now) { return .use }
         return origin == .never ? .miss : .revalidate
     }
 
-    /// Whether an entry is the answer, and nobody need be asked behind it: it is fresh, or stale and welcome all the
-    /// same.
+    /// Whether an entry answers the request without revalidation in the background: it is fresh, or the request accepts
+    /// its staleness.
     func isContent(with entry: CachedData, at now: Date) -> Bool {
         (entry.staleness == nil || isWelcomeStale(entry)) && verdict(on: entry, at: now) == .use
     }
 
-    /// The same for a decoded picture. Where nothing is said it is good as long as it is in memory, as in Nuke.
+    /// The same for a decoded image. Without directives it is valid as long as it is in memory, as in Nuke.
     func isContent(with container: ImageContainer, at now: Date) -> Bool {
         if isSilent { return true }
         if let entry = container.provenance?.entry(at: now) { return isContent(with: entry, at: now) }
-        // Made by a program: nobody knows how old it is.
+        // Created by a program: its age is unknown.
         return takesUnasked && !["no-cache", "max-age", "min-fresh"].contains(where: control.contains)
     }
 
-    /// Whether the request forbids to use an entry unasked that its origin allows to be used, fresh or stale.
+    /// Whether the request forbids the unvalidated use of an entry, fresh or stale, that its origin allows.
     func refuses(_ entry: CachedData, at now: Date) -> Bool {
         if takesAnyAge { return false }
         return !takesUnasked || control.contains("no-cache") || !isWithinLimits(entry, at: now)
@@ -115,8 +115,8 @@ struct RequestCachePolicy: Hashable {
         case .returnCacheDataDontLoad: .never
         case .reloadRevalidatingCacheData: isExclusive ? .unconditionally : .always
         case .reloadIgnoringLocalCacheData, .reloadIgnoringLocalAndRemoteCacheData: .unconditionally
-        // With `no-cache` beside it nothing is used unasked, and nobody is asked: the more restrictive one counts
-        // (section 4.2.1).
+        // With `no-cache` as well, neither an unvalidated entry nor the origin may be used: the more restrictive
+        // directive counts (section 4.2.1).
         case _ where control.contains("only-if-cached"): .never
         case _ where isExclusive: .unconditionally
         default: control.contains("no-cache") ? .always : .whenNeeded
@@ -132,11 +132,11 @@ struct RequestCachePolicy: Hashable {
         return mayBeUsed && !control.contains("no-cache") && isWithinLimits(entry, at: now)
     }
 
-    /// Whether the request takes the entry though it is stale: section 5.2.1.2, where section 4.2.4 does not forbid it.
+    /// Whether the request accepts a stale entry (section 5.2.1.2), unless section 4.2.4 forbids it.
     private func isWelcomeStale(_ entry: CachedData) -> Bool {
         if takesAnyAge { return true }
         guard let staleness = entry.staleness, control.contains("max-stale") else { return false }
-        // What the origin has said about it is not known of entries whose header fields were too long.
+        // Directives of the origin are unknown if its header fields were too long to store.
         guard let headers = entry.metadata.headers else { return false }
         let answer = CacheControl(headers["cache-control"])
         let forbidding = ["no-cache", "must-revalidate", "proxy-revalidate", "s-maxage"]
@@ -151,7 +151,7 @@ struct RequestCachePolicy: Hashable {
         case .absent: break
         case .invalid: return false
         case .value(let seconds):
-            // RFC 8246 section 2: a reload is no reason to ask about what never changes while it is fresh.
+            // RFC 8246 section 2: a reload does not revalidate an immutable response while that is fresh.
             let isImmutable = CacheControl(entry.metadata.headers?["cache-control"]).contains("immutable")
             guard isFresh && isImmutable || entry.metadata.currentAge(at: now) <= seconds else { return false }
         }
