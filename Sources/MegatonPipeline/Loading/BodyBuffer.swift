@@ -1,10 +1,10 @@
 internal import Foundation
 
-/// The bytes of one body as they come, in memory or in a file. A copy may be read, and must not be appended to.
+/// Bytes of one body as they arrive, in memory or in a file. A copy may be read, but must not be appended to.
 struct BodyBuffer: Sendable {
     private enum Storage {
         case empty
-        /// All of it came at once: nothing was copied.
+        /// A single chunk, which is not copied.
         case whole(Data)
         case memory(BodyBlock)
         case file(SpoolFile)
@@ -14,13 +14,13 @@ struct BodyBuffer: Sendable {
     private var storage = Storage.empty
     private(set) var count = 0
 
-    /// Bytes of memory for a body of unknown length at first.
+    /// Initial memory for a body of unknown length, bytes.
     private static let firstCapacity = 256 << 10
 
     init(_ spool: BodySpool) { self.spool = spool }
 
-    /// - Parameter total: bytes of the whole body, as far as it is known.
-    /// - Throws: `.diskFull`; `.outputFailed` where a file cannot be written to.
+    /// - Parameter total: size of the whole body in bytes, if known.
+    /// - Throws: `.diskFull`; `.outputFailed` if a file cannot be written; `.tooCostly` if there is no memory.
     mutating func append(_ chunk: Data, total: Int?) throws(ImagePipeline.Error) {
         if chunk.isEmpty { return }
         if case .empty = storage {
@@ -55,7 +55,7 @@ struct BodyBuffer: Sendable {
         switch storage {
         case .memory(let block):
             if bytes <= block.capacity { return }
-            // Without a place for files there is no threshold.
+            // Memory is uncounted only if no file can be created: there is no threshold then.
             let threshold = block.isCounted ? spool.threshold : .max
             let capacity = max(bytes, min(block.capacity * 2, threshold))
             if capacity <= threshold, block.grow(to: capacity) { return }
@@ -65,7 +65,7 @@ struct BodyBuffer: Sendable {
         }
     }
 
-    /// Puts the bytes into a file, or into memory where there can be none.
+    /// Moves the bytes to a file, or to uncounted memory if no file can be created.
     private mutating func move(_ capacity: Int) throws(ImagePipeline.Error) {
         let data = snapshot
         if let file = try spool.makeFile() {
@@ -91,7 +91,7 @@ struct BodyBuffer: Sendable {
 
     /// The bytes, without a copy. Nothing may be appended afterwards.
     ///
-    /// - Throws: `.outputFailed` where a file cannot be mapped.
+    /// - Throws: `.outputFailed` if a file cannot be mapped.
     func data() throws(ImagePipeline.Error) -> Data {
         if case .memory(let block) = storage { return block.data(count) }
         do throws(SpoolFile.Fault) { return try copied(count) } catch { throw BodySpool.full(error) }

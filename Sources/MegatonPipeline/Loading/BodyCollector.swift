@@ -2,7 +2,8 @@ internal import Foundation
 internal import FoundationNetworking
 import Synchronization
 
-/// Gathers the chunks of one load and answers once, whichever comes first: completion, the byte limit or cancellation.
+/// Collects the chunks of one load. Returns one outcome, by completion, byte limit or cancellation: the first one
+/// counts.
 final class BodyCollector: Sendable {
     typealias Answer = ResumableDownload.Outcome
 
@@ -14,13 +15,13 @@ final class BodyCollector: Sendable {
         var load: (any Cancellable)?
     }
 
-    /// What a chunk has led to.
+    /// Result of a chunk.
     private enum Step {
         case late
         case isTooLarge
-        /// The load is to be given up: what it sends does not continue what is here.
+        /// The load has to be cancelled: its response does not continue the bytes here.
         case isUseless
-        /// The bytes cannot be held.
+        /// The bytes cannot be stored.
         case failed(ImagePipeline.Error)
         case progress(Int64, Int64, part: ResumableDownload?)
     }
@@ -29,7 +30,7 @@ final class BodyCollector: Sendable {
     private let watch: BodyWatch
     private let state: Mutex<State>
 
-    /// - Parameter limit: bytes of the whole body, with those that an earlier load has brought.
+    /// - Parameter limit: bytes of the whole body, including resumed ones.
     init(_ download: ResumableDownload, limit: Int, watch: BodyWatch) {
         self.limit = limit
         self.watch = watch
@@ -45,10 +46,10 @@ final class BodyCollector: Sendable {
         if let early { continuation.resume(returning: early) }
     }
 
-    /// The load is told to stop if it began after the answer was given.
+    /// Cancels the load at once if the outcome is known already.
     func attach(_ load: any Cancellable) {
         let isAnswered = state.withLock { state in
-            // The load holds our closures: to keep it beyond the answer would keep both for ever.
+            // The load retains this object by its closures: keeping it beyond the outcome would leak both.
             if !state.isAnswered { state.load = load }
             return state.isAnswered
         }

@@ -1,20 +1,20 @@
 internal import Foundation
 import Synchronization
 
-/// Memory of all bodies of one process that are not in files, those in use after their download included.
+/// Memory budget for all bodies of one process that are not in files, including those in use after their download.
 final class BodyMemory: Sendable {
     static let process = BodyMemory(limit: 64 << 20)
 
-    /// Bytes.
+    /// Size of the budget, bytes.
     let limit: Int
     private let used = Mutex(0)
 
     init(limit: Int) { self.limit = limit }
 
-    /// Bytes that are reserved.
+    /// Bytes reserved.
     var bytesInUse: Int { used.withLock { $0 } }
 
-    /// - Returns: false if less is left. No body waits for memory: it goes to a file then.
+    /// - Returns: false if too little is left. A body does not wait for memory: it goes to a file instead.
     func reserve(_ bytes: Int) -> Bool {
         used.withLock { used in
             guard used + bytes <= limit else { return false }
@@ -26,17 +26,16 @@ final class BodyMemory: Sendable {
     func release(_ bytes: Int) { used.withLock { $0 -= bytes } }
 }
 
-/// Memory for one body, which grows while the body comes.
+/// Memory for one body, which grows while the body arrives.
 ///
-/// `Sendable` without checking: it is changed by the one body that it belongs to, and only read once `data` was made of
-/// it, which ends the body.
+/// `@unchecked Sendable`: only the body that owns it changes it, and only until `data` ends that body.
 final class BodyBlock: @unchecked Sendable {
     private var start: UnsafeMutableRawPointer
     private(set) var capacity: Int
     /// Nil if its memory is not counted.
     private let memory: BodyMemory?
 
-    /// - Parameter memory: nil for a body that must be in memory, as it cannot be in a file.
+    /// - Parameter memory: nil for a body that must be in memory because no file can be created.
     init?(capacity: Int, _ memory: BodyMemory?) {
         guard memory?.reserve(capacity) != false else { return nil }
         guard let start = malloc(max(1, capacity)) else {
@@ -53,10 +52,10 @@ final class BodyBlock: @unchecked Sendable {
         memory?.release(capacity)
     }
 
-    /// Whether it is a part of the memory for bodies.
+    /// Whether it counts toward the memory budget for bodies.
     var isCounted: Bool { memory != nil }
 
-    /// - Returns: false if there is not so much memory.
+    /// - Returns: false if there is not enough memory.
     func grow(to capacity: Int) -> Bool {
         let more = capacity - self.capacity
         if more <= 0 { return true }
@@ -70,7 +69,7 @@ final class BodyBlock: @unchecked Sendable {
         return true
     }
 
-    /// - Parameter offset: so many bytes are there already; with these they are within the capacity.
+    /// - Parameter offset: number of bytes written before. The result must fit into the capacity.
     func write(_ bytes: UnsafeRawBufferPointer, at offset: Int) {
         if let source = bytes.baseAddress { memcpy(start + offset, source, bytes.count) }
     }
@@ -79,7 +78,7 @@ final class BodyBlock: @unchecked Sendable {
 
     /// The bytes without a copy. Nothing may be written afterwards.
     func data(_ count: Int) -> Data {
-        // The closure holds the block until the last user of the bytes is gone.
+        // The closure retains the block until the last user of the bytes is gone.
         Data(bytesNoCopy: start, count: count, deallocator: .custom { [self] _, _ in withExtendedLifetime(self) {} })
     }
 }

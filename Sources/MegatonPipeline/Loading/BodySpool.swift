@@ -2,19 +2,19 @@ internal import Foundation
 internal import Logging
 import Synchronization
 
-/// Where bodies are while they come, and until they are rendered: small ones in memory, large ones in files.
+/// Storage for bodies while they arrive and until they are rendered: small ones in memory, large ones in files.
 struct BodySpool: Sendable {
-    /// Bytes: a larger body is in a file.
+    /// Size above which a body is in a file, bytes.
     var threshold = Int.max
-    /// Of the files; nil for the usual one.
+    /// Directory of the files; nil for the default of `SpoolFile`.
     var directory: String?
-    /// The memory that small bodies share.
+    /// Memory budget that small bodies share.
     var memory: BodyMemory?
     var logger: Logger?
-    /// Makes a file in the place of `directory`'s: for a test of full disks.
+    /// Creates a file in place of one in `directory`, to test full disks.
     var open: (@Sendable () -> SpoolFile)?
 
-    /// A copy of bytes in a file, if they are too many for memory; else the bytes themselves.
+    /// A copy of the bytes in a file, if they exceed the threshold; otherwise, or if that fails, the bytes themselves.
     func spooled(_ data: Data) -> Data {
         guard data.count > threshold, let file = try? SpoolFile(in: directory) else { return data }
         do throws(SpoolFile.Fault) {
@@ -25,7 +25,7 @@ struct BodySpool: Sendable {
         }
     }
 
-    /// A file for a large body; nil if none can be made, which is logged once.
+    /// Creates a file for a large body; nil if none can be created, which is logged once.
     ///
     /// - Throws: `.diskFull`.
     func makeFile() throws(ImagePipeline.Error) -> SpoolFile? {

@@ -1,27 +1,28 @@
 internal import Foundation
 
-/// Lets the calls of a load's closures through until the load is over, and none that would begin after that: what
-/// ``DataLoading`` promises of `cancel()`.
+/// Lets calls of a load's closures pass until the load is over, and none that would begin later: the guarantee of
+/// ``DataLoading`` for `cancel()`.
 ///
-/// To look and then to call is not enough, as `cancel()` may return in between. So the lock is held during a call, and
-/// who cancels from another thread waits for the end of it; it is recursive, as one may also cancel from within a call.
-/// Whoever cancels must not hold a lock that the load's closures take.
+/// A check before each call is not enough, because `cancel()` may return between the check and the call. The lock is
+/// therefore held during a call, and cancelling from another thread waits for the end of that call. The lock is
+/// recursive, because a closure may cancel its own load. A caller of `cancel()` must not hold a lock that the load's
+/// closures acquire.
 ///
-/// `Sendable` without checking: `closed` is touched only with the lock held.
+/// `@unchecked Sendable`: `closed` is used only with the lock held.
 final class CallGate: @unchecked Sendable {
     private let lock = NSRecursiveLock()
     private var closed = false
 
     var isClosed: Bool { lock.withLock { closed } }
 
-    /// No call begins when this has returned.
+    /// Closes the gate. No call begins after this has returned.
     func close() { lock.withLock { closed = true } }
 
     func call(_ body: () -> Void) {
         lock.withLock { if !closed { body() } }
     }
 
-    /// The last call.
+    /// Makes the last call and closes the gate.
     func end(_ body: () -> Void) {
         lock.withLock {
             if closed { return }

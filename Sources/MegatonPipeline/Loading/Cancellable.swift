@@ -1,5 +1,5 @@
-/// Something under way that can be told to stop.
+/// An operation in progress that can be cancelled.
 public protocol Cancellable: Sendable {
-    /// Stops it. May be called from any thread, and more than once.
+    /// Cancels the operation. May be called from any thread, and more than once.
     func cancel()
 }

@@ -1,25 +1,25 @@
 internal import Foundation
 
-/// Admits copies of large bodies by the memory that renders share: a cache takes bytes in memory, once or twice.
+/// Limits copies of large bodies by the memory budget of renders: a cache needs the bytes in memory, once or twice.
 ///
-/// A task that holds memory does not wait here, and an admitted one does not wait for more: there is no deadlock.
+/// No task waits here while it holds memory, and an admitted one does not wait for more, so there is no deadlock.
 struct CopyGate: Sendable {
     private let budget: MemoryBudget
     private let threshold: Int
 
-    /// The bytes themselves, an envelope with them, and what goes to a socket.
+    /// The bytes themselves, an envelope with them, and the data written to a socket.
     private static let copies = 3
 
-    /// - Parameter threshold: smaller bodies are not asked about, bytes.
+    /// - Parameter threshold: size in bytes up to which bodies are admitted at once.
     init(_ budget: MemoryBudget, threshold: Int) {
         self.budget = budget
         self.threshold = threshold
     }
 
-    /// Does what copies the bytes, as soon as there is memory for it. A body that is larger than the whole budget waits
-    /// for all of it.
+    /// Runs work that copies the bytes, as soon as there is memory for it. If the copies exceed the whole budget, it
+    /// waits for all of it.
     ///
-    /// - Returns: false if nothing was done, as the calling task was cancelled.
+    /// - Returns: false if the work was not run, because the calling task was cancelled.
     @discardableResult
     func perform(_ data: Data, _ work: () async -> Void) async -> Bool {
         guard data.count > threshold else {

@@ -1,22 +1,22 @@
 internal import Foundation
 
-/// What a request proves its right with, and where it may be shown.
+/// A secret that authorizes requests, and the sources it may be sent to.
 public struct Credential: Sendable, Hashable, CustomStringConvertible {
-    /// How it is shown.
+    /// How the secret is sent.
     public enum Method: Sendable, Hashable {
         /// `Authorization: Basic` (RFC 7617).
         case basic(user: String, password: Secret)
         /// `Authorization: Bearer` (RFC 6750).
         case bearer(Secret)
-        /// Header fields of the origin's own.
+        /// Header fields that the origin defines.
         case headerFields([String: Secret])
         /// AWS Signature Version 4, for `s3:`.
         case s3(keyID: String, secret: Secret, sessionToken: Secret?)
     }
 
-    /// Requests that ask for it by this name have it, and no others; without a name all requests to its sources do.
+    /// Name by which requests ask for the credential; nil for a credential of all requests that name none.
     public let name: String?
-    /// Where it may be shown. A rule without a scheme means https alone: what goes by http can be read on the way.
+    /// Sources it may be sent to. A rule without a scheme means https only, because http can be read in transit.
     public let sources: [SourceRule]
     public let method: Method
 
@@ -26,7 +26,7 @@ public struct Credential: Sendable, Hashable, CustomStringConvertible {
         self.method = method
     }
 
-    /// What kind it is and where it goes, not what it says.
+    /// Kind and sources of the credential, without its secret.
     public var description: String {
         let kind =
             switch method {
@@ -45,7 +45,7 @@ public struct Credential: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Header fields of a request to one of its sources; none for `s3`, whose signature covers the whole request.
+    /// Header fields for a request to one of its sources; none for `s3`, whose signature covers the whole request.
     var headerFields: [String: String] {
         switch method {
         case .basic(let user, let password):
@@ -107,7 +107,7 @@ extension Credential: Decodable {
         method = methods[0]
     }
 
-    /// What a job can ask for.
+    /// Whether a job can ask for a credential of this name.
     private static func isName(_ name: String) -> Bool {
         (1...128).contains(name.utf8.count)
             && name.utf8.allSatisfy { byte in

@@ -12,8 +12,8 @@ public import FoundationNetworking
 /// ]}
 /// ```
 ///
-/// The first that is for a URL is used. They are looked up for each hop of a redirect anew, and nothing of one hop's is
-/// sent to the next.
+/// The first one that matches name and URL of a request is used. Each hop of a redirect is looked up separately, and
+/// the credential of one hop is not sent to the next.
 public struct Credentials: Sendable, Hashable, CustomStringConvertible {
     public let credentials: [Credential]
 
@@ -21,7 +21,7 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
 
     /// Reads the JSON above.
     ///
-    /// - Throws: `.invalidURL` for a rule that is none, `.forbidden` for other faults; the text never has a secret in it.
+    /// - Throws: `.invalidURL` for an invalid rule, `.forbidden` for other errors; the message never contains a secret.
     public init(json: Data) throws(ImagePipeline.Error) {
         struct File: Decodable {
             let credentials: [Credential]
@@ -31,7 +31,7 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
         } catch let error as ImagePipeline.Error {
             throw error
         } catch {
-            // What Foundation says may quote the text, and with it a secret.
+            // Foundation's message may quote the input, and with it a secret.
             throw ImagePipeline.Error(.forbidden, "The credentials cannot be read: \(Self.place(of: error)).")
         }
     }
@@ -51,14 +51,14 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
         return path.isEmpty ? what : "\(what) at \(path)"
     }
 
-    /// What a request to a URL is to show, or nil.
+    /// The credential for a request to a URL, if any.
     ///
-    /// - Parameter name: what the request asks for.
+    /// - Parameter name: the name that the request asks for.
     func credential(for parts: URLParts, named name: String?) -> Credential? {
         credentials.first { $0.name == name && $0.isFor(parts) }
     }
 
-    /// - Throws: `.credentialMissing` where a name is asked for that does not exist, or not for this URL.
+    /// - Throws: `.credentialMissing` if no credential has this name, or none of those is for this URL.
     public func check(_ name: String, for url: URL) throws(ImagePipeline.Error) {
         guard credentials.contains(where: { $0.name == name }) else {
             throw ImagePipeline.Error(.credentialMissing, "There is no credential \"\(name)\" for \(url.redacted).")
@@ -73,12 +73,12 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
 }
 
 extension URLRequest {
-    /// Not sent by ``DataLoader``: the name of the credential is taken from it. A header field, as nothing else of a
-    /// `URLRequest` reaches a loader; other loaders send the name, which is no secret.
+    /// Carries the credential's name, and is removed by ``DataLoader``. A header field, because no other custom
+    /// property of a `URLRequest` reaches a loader. Other loaders send the name, which is not secret.
     private static let credentialField = "Megaton-Credential"
 
-    /// Which of the loader's credentials the request asks for. It keeps nothing apart in caches;
-    /// ``ImageRequest/credentialScope`` does. Who sets this one sets that one too.
+    /// Name of the loader's credential for this request. It does not separate entries in caches: a caller that sets it
+    /// has to set ``ImageRequest/credentialScope`` too.
     public var credentialName: String? {
         get { value(forHTTPHeaderField: Self.credentialField) }
         set { setValue(newValue, forHTTPHeaderField: Self.credentialField) }

@@ -1,15 +1,15 @@
 public import Foundation
 public import FoundationNetworking
 
-/// Fetches bytes: Nuke's protocol, with its contract of four points.
+/// Loads bytes: Nuke's protocol, with its contract of four points.
 ///
 /// 1. Both closures may be called on any thread, one call at a time.
 /// 2. `didReceiveData` is called for each chunk as it arrives, with the response each time.
 /// 3. `completion` is called exactly once, after all chunks: nil for success.
-/// 4. After `cancel()` neither is called any more.
+/// 4. After `cancel()` neither closure is called.
 ///
-/// A 304 to a conditional request (`If-None-Match`, `If-Modified-Since`) is a success: empty data, with the response.
-/// A loader that makes an error of it still works; nothing is revalidated then.
+/// A 304 to a conditional request (`If-None-Match`, `If-Modified-Since`) is a success: empty data, with the response. A
+/// loader that reports an error instead still works, but its responses are not revalidated.
 public protocol DataLoading: Sendable {
     func loadData(
         with request: URLRequest,
@@ -23,7 +23,7 @@ extension DataLoading {
     ///
     /// - Parameters:
     ///   - limit: bytes, counted while they stream.
-    ///   - onProgress: bytes so far, and of how many (0 where that is not known), on the loader's thread.
+    ///   - onProgress: receives the bytes so far and in total (0 if unknown), on the loader's thread.
     /// - Throws: `ImagePipeline.Error`; an error of another type becomes `.dataLoadingFailed`.
     func data(
         for request: URLRequest,
@@ -41,7 +41,7 @@ extension DataLoading {
     /// One attempt at a download. Cancelling the task cancels the load.
     ///
     /// - Parameters:
-    ///   - request: the download's, or what has been made of it.
+    ///   - request: the download's request, or a modified copy of it.
     ///   - limit: bytes of the whole body, counted while they stream.
     func attempt(
         _ download: ResumableDownload,

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// The bytes within a `data:` URL (RFC 2397).
+/// Decodes `data:` URLs (RFC 2397).
 enum DataURL {
     /// - Throws: `.invalidURL`.
     static func decode(_ url: URL) throws(ImagePipeline.Error) -> Data {
@@ -13,7 +13,7 @@ enum DataURL {
             throw ImagePipeline.Error(.invalidURL, "A data: URL has a broken percent-encoding.")
         }
         guard text[..<comma].lowercased().hasSuffix(";base64") else { return Data(plain.utf8) }
-        // Strictly (RFC 4648 section 3.3): what is no base64 is no picture either, and should not look like an empty one.
+        // Strict (RFC 4648 section 3.3): invalid base64 is an error, and must not look like an empty image.
         guard let data = Data(base64Encoded: plain.filter { !$0.isWhitespace }) else {
             throw ImagePipeline.Error(.invalidURL, "A data: URL has broken base64.")
         }

@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// What a status other than 2xx means for a request (RFC 9110 section 15, RFC 6585).
+/// Maps statuses other than 2xx to errors (RFC 9110 section 15, RFC 6585).
 enum HTTPStatusError {
-    /// Characters of a media type that are repeated.
+    /// Characters of a media type that a message repeats.
     static let maximumType = 256
 
     /// - Parameters:
@@ -33,10 +33,10 @@ enum HTTPStatusError {
         return error
     }
 
-    /// Seconds: a number, or a date of RFC 9110 section 5.6.7; a year at the most.
+    /// Seconds, from a number or a date (RFC 9110 section 5.6.7); at most a year, nil if malformed.
     static func retryAfter(_ value: String, now: Date) -> Double? {
         let seconds = Double(value) ?? HTTPDate.parse(value, now: now)?.timeIntervalSince(now)
-        // Swift reads "inf" and "nan" as numbers.
+        // Swift parses "inf" and "nan" as numbers.
         return seconds.flatMap { $0.isFinite ? min(max(0, $0), CacheControl.longest) : nil }
     }
 }

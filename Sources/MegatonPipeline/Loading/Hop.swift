@@ -2,20 +2,20 @@ internal import Crypto
 internal import Foundation
 internal import FoundationNetworking
 
-/// One request of a load as it goes out: checked, by HTTP, and with the credential of its own host.
+/// One request of a load as it is sent: checked, by HTTP or FTP, and with the credential of its own host.
 struct Hop {
-    /// By http, https or ftp.
+    /// The request, with scheme http, https or ftp.
     var request: URLRequest
-    /// The only port that is connected to by ftp: the data's is any (RFC 1123 section 4.1.2.6), at the same address. Nil
-    /// for all else.
+    /// Port of the FTP control connection, the only one to check: the data connection may use any port (RFC 1123
+    /// section 4.1.2.6), at the same address. Nil for other schemes.
     private(set) var ftpPort: Int?
-    /// Who fetches by ftp; anonymous without.
+    /// Login for FTP; nil for anonymous.
     private(set) var ftpLogin: Login?
-    /// What libcurl signs the request with (`CURLOPT_AWS_SIGV4`).
+    /// Parameters that libcurl signs the request with (`CURLOPT_AWS_SIGV4`).
     var signature: Signature?
-    /// Of the URL that is connected to.
+    /// Parts of the URL that is connected to.
     private(set) var parts: URLParts?
-    /// Its host stands in the configuration, not in a source: any address may be connected to.
+    /// Whether the host is from the configuration, not from a source: any address may be connected to.
     var isTrusted = false
 
     struct Login {
@@ -52,9 +52,9 @@ struct Hop {
             try retrieve(parts, credential)
         } else {
             let fields = credential?.headerFields ?? [:]
-            // Foundation would leave them out without a word.
+            // Foundation would omit invalid fields silently.
             try Self.check(fields)
-            // The caller's own field goes first.
+            // The caller's own field takes precedence.
             for (name, value) in fields
             where self.request.value(forHTTPHeaderField: name) == nil {
                 self.request.setValue(value, forHTTPHeaderField: name)
@@ -74,7 +74,7 @@ struct Hop {
         guard case .s3(let keyID, let secret, let token) = credential.method else {
             throw ImagePipeline.Error(.forbidden, "The credential for \(location) is none for s3.")
         }
-        // S3 wants this field and libcurl (7.88) does not make it, but signs it where it is there.
+        // S3 requires this field. libcurl (7.88) does not add it, but signs it if it is present.
         let checksum = request.httpBody.map { SHA256.hash(data: $0).hexDigits } ?? "UNSIGNED-PAYLOAD"
         request.setValue(checksum, forHTTPHeaderField: "x-amz-content-sha256")
         if let token { request.setValue(token.value, forHTTPHeaderField: "x-amz-security-token") }
@@ -83,7 +83,7 @@ struct Hop {
 
     private mutating func retrieve(_ parts: URLParts, _ credential: Credential?) throws(ImagePipeline.Error) {
         let path = request.url?.path(percentEncoded: true) ?? ""
-        // Beyond a semicolon would stand how to transfer it (RFC 1738 section 3.2.2).
+        // A semicolon would introduce the transfer type (RFC 1738 section 3.2.2).
         guard !path.isEmpty, !path.hasSuffix("/"), !path.contains(";") else {
             throw ImagePipeline.Error(.invalidURL, "\(request.url?.redacted ?? "") names no file.")
         }
@@ -104,7 +104,7 @@ struct Hop {
         }
     }
 
-    /// RFC 9110 sections 5.1 and 5.5: what has a line break in it would be two fields.
+    /// RFC 9110 sections 5.1 and 5.5: a line break would start another field.
     private static func isField(_ name: String, _ value: String) -> Bool {
         let isName = !name.isEmpty && name.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: ":") }
         return isName && !value.utf8.contains { ($0 < 0x20 && $0 != 0x09) || $0 == 0x7F }

@@ -5,15 +5,15 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
     /// 4 or 16 bytes, network order.
     public let bytes: [UInt8]
 
-    /// - Parameter bytes: 4 or 16 of them.
+    /// - Parameter bytes: 4 or 16 of them, network order.
     public init(bytes: [UInt8]) {
         precondition(bytes.count == 4 || bytes.count == 16, "an address has 4 or 16 bytes")
         self.bytes = bytes
     }
 
-    /// Reads `192.0.2.1` or `2001:db8::1`.
+    /// Parses `192.0.2.1` or `2001:db8::1`.
     public init?(_ text: String) {
-        // C would see the text before a NUL only.
+        // C reads the text only up to a NUL.
         guard !text.utf8.contains(0) else { return nil }
         var v4 = in_addr()
         var v6 = in6_addr()
@@ -33,7 +33,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         return String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
 
-    /// What the address is reserved for, or nil for one of the public network.
+    /// Special purpose that the address is reserved for; nil for a public address.
     public var specialPurpose: String? {
         bytes.count == 4 ? Self.specialPurposeV4(bytes) : specialPurposeV6
     }
@@ -59,11 +59,11 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         if bytes.allSatisfy({ $0 == 0 }) { return "unspecified (RFC 4291)" }
         if bytes.dropLast().allSatisfy({ $0 == 0 }) && bytes[15] == 1 { return "loopback (RFC 4291)" }
         for (kind, v4) in embedded {
-            // An IPv4 address within: whatever it is there, it is here. Compatible and ISATAP forms have no public use.
+            // The purpose of an embedded IPv4 address applies. IPv4-compatible and ISATAP addresses have no public use.
             if let special = Self.specialPurposeV4(v4) { return "\(special), as \(kind)" }
         }
         switch (bytes[0], bytes[1]) {
-        // Where the IPv4 address stands depends on the network's own prefix (RFC 6052 section 2.2).
+        // The position of the IPv4 address depends on the network's own prefix (RFC 6052 section 2.2).
         case (0x00, 0x64) where bytes[2..<6] == [0xFF, 0x9B, 0, 1]: return "a NAT64 of this network (RFC 8215)"
         case (0xFC...0xFD, _): return "private (RFC 4193)"
         case (0xFE, 0x80...0xBF): return "link-local (RFC 4291)"
@@ -79,7 +79,7 @@ public struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// The IPv4 addresses that an IPv6 address carries.
+    /// IPv4 addresses embedded in an IPv6 address.
     private var embedded: [(kind: String, v4: [UInt8])] {
         var found: [(String, [UInt8])] = []
         let tail = Array(bytes[12...])

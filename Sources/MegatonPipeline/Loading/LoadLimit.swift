@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// Limits of a load, and the code of the error when one is reached.
+/// Limits of a load, with the error code for each.
 enum LoadLimit {
     case headerSize
     case bodySize

@@ -1,31 +1,31 @@
-/// What a load cost and where it went: for logs and metrics. Without credentials, also those within URLs.
+/// Timings and statistics of a load, for logs and metrics. They contain no credentials, not even within URLs.
 ///
-/// Seconds. Each phase is the sum over the hops; a connection that was kept alive costs no lookup, connect and TLS.
+/// Times are in seconds. Each phase is the sum over all hops; a reused connection needs no DNS, TCP and TLS.
 public struct LoadTimings: Sendable, Hashable, Codable {
-    /// DNS, with the wait for a place where the limits on connections are reached.
+    /// DNS lookup, including the wait for a connection if the limits on connections are reached.
     public var nameLookup = 0.0
-    /// TCP.
+    /// TCP connect.
     public var connect = 0.0
-    /// The TLS handshake.
+    /// TLS handshake.
     public var tls = 0.0
-    /// From the request to the first byte of the answer.
+    /// From the request to the first byte of the response.
     public var firstByte = 0.0
     /// From the first byte to the last one.
     public var transfer = 0.0
     /// From the start to the end, redirects included.
     public var total = 0.0
-    /// Bytes of the body that were handed over.
+    /// Delivered bytes of the body.
     public var bytes = 0
-    /// The last answer's; nil where there was none.
+    /// Status of the last response; nil if there was none.
     public var status: Int?
-    /// `1.0`, `1.1`, `2` or `3`: the last hop's.
+    /// HTTP version of the last hop: `1.0`, `1.1`, `2` or `3`.
     public var httpVersion: String?
-    /// Of the last hop.
+    /// IP address of the last hop.
     public var remoteAddress: String?
-    /// Connections that were made for it.
+    /// Number of connections that were opened.
     public var connects = 0
     public var redirects = 0
-    /// What the last hop asked for, without its query.
+    /// URL of the last hop, without its query.
     public var effectiveURL: String?
 
     public init() {}

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// A gate that is always open: for a pipeline that stands alone.
+/// Grants every permit: for a pipeline without host limits.
 public struct OpenGate: OriginGating {
     public init() {}
 

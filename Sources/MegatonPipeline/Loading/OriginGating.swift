@@ -1,12 +1,12 @@
 public import Foundation
 
-/// Decides whether an origin may be asked now: politeness towards hosts, which many processes may share.
+/// Limits requests to each host; many processes may share the limits.
 public protocol OriginGating: Sendable {
-    /// Asks for leave. Every pass must be given back by `leave`.
+    /// Acquires a permit for a request. Every permit has to be released by `leave`.
     ///
-    /// - Throws: `.throttled` or another retryable error with `retryAfter`: the request is not to be made now.
+    /// - Throws: `.throttled` or another retryable error with `retryAfter`, if the request must not be made now.
     func enter(_ url: URL) async throws(ImagePipeline.Error) -> OriginPass
 
-    /// Gives a pass back, and says how it went.
+    /// Releases a permit and reports the outcome of the request.
     func leave(_ pass: OriginPass, _ outcome: OriginOutcome) async
 }

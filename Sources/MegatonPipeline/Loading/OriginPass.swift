@@ -1,8 +1,8 @@
-/// Leave to make one request.
+/// Permit for one request.
 public struct OriginPass: Sendable, Hashable {
-    /// What the gate knows the origin by.
+    /// Name of the origin in the limiter.
     public let host: String
-    /// What the gate knows the pass by; nil where nobody counts it.
+    /// Name of the permit in the limiter; nil if it is not counted.
     public let token: String?
 
     public init(host: String, token: String?) {

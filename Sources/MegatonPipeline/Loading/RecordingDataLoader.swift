@@ -148,7 +148,7 @@ public final class RecordingDataLoader: TimedDataLoading {
         }
     }
 
-    /// Names of the two files; requests that may have different responses have different names.
+    /// Paths of the two files; method, URL, range and condition determine their names.
     private func names(_ request: URLRequest) -> (head: URL, body: URL) {
         var fields = [(request.httpMethod ?? "GET").uppercased(), request.url?.absoluteString ?? ""]
         for name in ["Range", "If-None-Match", "If-Modified-Since"] {

@@ -1,34 +1,35 @@
-/// What people, logs and other processes may read of a URL: neither its user and password nor what stands after its path.
+/// Removes the parts of URLs that messages, logs and other processes must not contain: user, password, query and
+/// fragment.
 ///
-/// Signatures and tokens have too many names to know them all, so no value of a query is shown, whatever it is called.
+/// Signatures and tokens have too many names to list them all, so every value of a query is removed.
 enum Redaction {
-    /// Characters of a URL that are shown.
+    /// Maximum characters of a URL that are shown.
     static let maximumURL = 2048
 
-    /// A text that is a URL and nothing else. Redacted once more it stays the same.
+    /// Redacts a text that is a single URL. Idempotent.
     static func url(_ text: String) -> String {
-        // The picture itself would follow.
+        // The image itself would follow.
         if text.prefix(5).lowercased() == "data:" { return "data:…" }
         let end = text.utf8.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? text.endIndex
         if !text.utf8[..<end].contains(UInt8(ascii: "@")) { return shown(text, until: end) }
         var rest = Substring(text)
-        // A URL without a scheme may have a host none the less.
+        // A URL without a scheme may still have a host.
         let start = rest.hasPrefix("//") ? "//" : ""
         if !start.isEmpty { rest = withoutUser(rest.dropFirst(2)) }
         return String(redacted(rest, start: start, isWholeURL: true).prefix(maximumURL))
     }
 
-    /// What nearly all URLs are: without a user, so that nothing but the query is to be left out. Looked at by its bytes, as it
-    /// is done for each request.
+    /// Redacts a URL without a user, as nearly all are: only the query has to be removed. Works on bytes, because it
+    /// runs for each request.
     private static func shown(_ text: String, until end: String.Index) -> String {
         let tail = text[end...]
         let shown = tail.isEmpty || isRedacted(tail) ? text : String(text[..<end]) + "?…"
         return shown.utf8.count <= maximumURL ? shown : String(shown.prefix(maximumURL))
     }
 
-    /// A text with URLs in it, as what a loader of somebody else says of its failure.
+    /// Redacts the URLs within a text, such as the error message of a custom loader.
     static func text(_ text: String) -> String {
-        // Most have none.
+        // Most texts contain no URL.
         guard text.contains("://") else { return text }
         return redacted(Substring(text), start: "", isWholeURL: false)
     }
@@ -54,17 +55,17 @@ enum Redaction {
         return result
     }
 
-    /// What comes after `//`, from the host on.
+    /// The text after `//`, from the host on.
     private static func withoutUser(_ text: Substring) -> Substring {
         let authority = text.prefix { !"/?#".contains($0) && !isEnd($0) }
         return authority.lastIndex(of: "@").map { text[text.index(after: $0)...] } ?? text
     }
 
-    /// Where it was here before, what follows it belongs to the sentence around.
+    /// Whether the query was redacted before: the characters after `?…` belong to the surrounding sentence.
     private static func isRedacted(_ tail: Substring) -> Bool {
         tail.hasPrefix("?…") && tail.dropFirst(2).allSatisfy { ").,:;]'".contains($0) }
     }
 
-    /// What no URL has in it.
+    /// Characters that no URL contains.
     private static func isEnd(_ character: Character) -> Bool { character.isWhitespace || "\"<>`".contains(character) }
 }

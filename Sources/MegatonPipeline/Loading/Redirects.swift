@@ -1,21 +1,21 @@
 internal import Foundation
 internal import FoundationNetworking
 
-/// Where the answers of a load lead (RFC 9110 section 15.4): the rules, without the network.
+/// Redirect rules of a load (RFC 9110 section 15.4). Pure state, no I/O.
 struct Redirects {
-    /// How many may be followed.
+    /// Maximum number of redirects.
     let limit: Int
-    /// How many were.
+    /// Redirects so far.
     private(set) var count = 0
 
     init(limit: Int) { self.limit = limit }
 
     static func isRedirect(_ status: Int) -> Bool { [301, 302, 303, 307, 308].contains(status) }
 
-    /// The request that follows an answer. What it asks for is not checked here.
+    /// The request that a redirect leads to. Its URL is not checked here.
     ///
-    /// - Returns: nil where the answer is no redirect, or does not say where to.
-    /// - Throws: `.tooManyRedirects` beyond the limit, `.invalidURL` for a place that is none.
+    /// - Returns: nil if the response is not a redirect, or has no location.
+    /// - Throws: `.tooManyRedirects` beyond the limit, `.invalidURL` for an invalid location.
     mutating func next(
         after request: URLRequest,
         status: Int,
@@ -42,15 +42,15 @@ struct Redirects {
             next.setValue(nil, forHTTPHeaderField: "Content-Type")
         }
         if let old = URLParts(url), let new = URLParts(target), old.isSameOrigin(as: new) { return next }
-        // A key may stand in a field of any name: what is not known to be harmless stays with the origin it was for.
+        // A field of any name may carry a secret: fields not known to be harmless are sent to their own origin only.
         for name in (next.allHTTPHeaderFields ?? [:]).keys where !Self.kept.contains(name.lowercased()) {
             next.setValue(nil, forHTTPHeaderField: name)
         }
         return next
     }
 
-    /// A location with all bytes escaped that no URL has behind its host. Where Foundation finds one of them it escapes the
-    /// percent signs of what is escaped already, too.
+    /// Percent-encodes all bytes of a location that are not valid after its host. If Foundation finds one of them, it
+    /// also encodes the percent signs of existing escapes.
     static func escaped(_ location: String) -> String {
         let bytes = Array(location.utf8)
         var start = 0
@@ -82,8 +82,8 @@ struct Redirects {
         return digits.count == 2 && digits.allSatisfy { "0123456789abcdefABCDEF".utf8.contains($0) }
     }
 
-    /// Header fields that say nothing of who asks. The credential's name is no credential: ``Credentials`` decides for
-    /// each host.
+    /// Header fields that do not identify the caller. The name of a credential is not a credential: ``Credentials``
+    /// decides for each host.
     private static let kept: Set<String> = [
         "accept", "accept-encoding", "accept-language", "cache-control", "content-type", "if-match",
         "if-modified-since",

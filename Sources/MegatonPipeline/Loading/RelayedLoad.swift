@@ -2,10 +2,10 @@ internal import Foundation
 internal import FoundationNetworking
 import Synchronization
 
-/// A decorator's load: what lies beneath may change (another attempt, a cache that has missed), while the caller hears
-/// what ``DataLoading`` promises: completion once, and nothing after it or after `cancel()`.
+/// A decorator's load. The underlying load may change (another attempt, or a fetch after a cache miss), while the
+/// caller gets the guarantees of ``DataLoading``: one completion, and no call after it or after `cancel()`.
 final class RelayedLoad: Cancellable {
-    /// What the caller wants to hear.
+    /// Closures of the caller.
     struct Listener: Sendable {
         let didReceiveData: @Sendable (Data, URLResponse) -> Void
         let didCollect: @Sendable (LoadTimings) -> Void
@@ -14,7 +14,7 @@ final class RelayedLoad: Cancellable {
 
     private struct State {
         var isOver = false
-        /// Which of the loads beneath is the present one.
+        /// Number of the current underlying load.
         var number = 0
         var load: (any Cancellable)?
         var task: Task<Void, Never>?
@@ -30,7 +30,7 @@ final class RelayedLoad: Cancellable {
         gate.call { listener.didReceiveData(data, response) }
     }
 
-    /// Completes, once.
+    /// Completes the load, once.
     func complete(_ error: (any Error)?, _ timings: LoadTimings? = nil) {
         state.withLock { Self.end(&$0) }
         gate.end {
@@ -49,14 +49,14 @@ final class RelayedLoad: Cancellable {
         task?.cancel()
     }
 
-    /// Both hold us, through their closures: to keep them would keep all for ever.
+    /// Both retain this object by their closures: keeping them would leak it.
     private static func end(_ state: inout State) {
         state.isOver = true
         state.load = nil
         state.task = nil
     }
 
-    /// Begins a load beneath, unless the caller has gone.
+    /// Starts an underlying load, unless this load is over.
     func begin(_ start: () -> any Cancellable) {
         let number = state.withLock { state -> Int? in
             if state.isOver { return nil }
@@ -66,14 +66,14 @@ final class RelayedLoad: Cancellable {
         guard let number else { return }
         let load = start()
         let isOver = state.withLock { state in
-            // It may have ended while it began, and the next one may be there already.
+            // The load may have ended during `start`, and the next one may have begun.
             if !state.isOver, state.number == number { state.load = load }
             return state.isOver
         }
         if isOver { load.cancel() }
     }
 
-    /// Does what must wait. Unstructured, as a load begins in a plain function; ended with the load.
+    /// Runs asynchronous work, cancelled with the load. Unstructured, because a load begins in a synchronous function.
     func run(_ work: @escaping @Sendable () async -> Void) {
         let task = Task { await work() }
         let isOver = state.withLock { state in

@@ -1,9 +1,9 @@
 internal import Foundation
 internal import FoundationNetworking
 
-/// Which answers have the body that was asked for (RFC 9110 section 15).
+/// Decides which responses contain the requested body (RFC 9110 section 15).
 enum ResponseRules {
-    /// What is wrong with an answer, or nil.
+    /// The error for an invalid response; nil if it is valid.
     ///
     /// - Parameters:
     ///   - headers: names in lower case.

@@ -1,33 +1,34 @@
 public import Foundation
 
-/// Where `s3:` URLs are asked for.
+/// Endpoint for `s3:` URLs.
 public struct S3Endpoint: Sendable, Hashable {
-    /// `https://host[:port]` of a store of one's own; nil for AWS. Its address is not asked about (``AddressPolicy``):
-    /// who may choose a source chooses bucket and key alone.
+    /// `https://host[:port]` of a self-hosted store; nil for AWS. ``AddressPolicy`` does not apply to its address,
+    /// because a source chooses bucket and key only.
     public var url: URL?
     public var region: String
-    /// `endpoint/bucket/key` in the place of `bucket.endpoint/key`.
+    /// Whether URLs are `endpoint/bucket/key` in place of `bucket.endpoint/key`.
     public var usesPathStyle: Bool
 
     /// - Parameters:
-    ///   - region: `us-east-1` unless told otherwise.
-    ///   - usesPathStyle: by default with an endpoint of one's own, as few of those have a name for each bucket.
+    ///   - region: `us-east-1` by default.
+    ///   - usesPathStyle: by default true with a `url`, because few self-hosted stores have a host name for each
+    ///     bucket.
     public init(url: URL? = nil, region: String = "us-east-1", usesPathStyle: Bool? = nil) {
         self.url = url
         self.region = region
         self.usesPathStyle = usesPathStyle ?? (url != nil)
     }
 
-    /// Whether objects can be asked for there at all.
+    /// Checks that objects can be requested from the endpoint.
     ///
-    /// - Throws: `.invalidURL` where the URL is none, by other schemes than http and https, or with a user or a query.
+    /// - Throws: `.invalidURL` if its URL is invalid, has another scheme than http or https, a user or a query.
     public func check() throws(ImagePipeline.Error) {
         _ = try url(of: try S3Location(bucket: "bucket", key: "key"))
     }
 
-    /// The URL by HTTP.
+    /// HTTP URL of an object.
     ///
-    /// - Throws: `.invalidURL` where the endpoint is none.
+    /// - Throws: `.invalidURL` if the endpoint is invalid.
     func url(of location: S3Location) throws(ImagePipeline.Error) -> URL {
         let base = url ?? URL(string: "https://s3.\(region).amazonaws.com")
         guard let base, let parts = URLParts(base), ["http", "https"].contains(parts.scheme), !parts.hasUser,
@@ -40,7 +41,7 @@ public struct S3Endpoint: Sendable, Hashable {
         }
         var path = components.percentEncodedPath
         while path.hasSuffix("/") { path.removeLast() }
-        // Names with dots are covered by no certificate as a part of a host.
+        // No certificate covers a host name that starts with a bucket with dots.
         if usesPathStyle || location.bucket.contains(".") {
             path += "/\(location.bucket)"
         } else {

@@ -1,14 +1,14 @@
 public import Foundation
 
-/// An object of S3, or of a store that speaks like it: `s3://bucket/key`.
+/// An object in S3 or a compatible store: `s3://bucket/key`.
 public struct S3Location: Sendable, Hashable, CustomStringConvertible {
     public let bucket: String
-    /// Not percent-encoded.
+    /// Key, not percent-encoded.
     public let key: String
 
-    /// - Throws: `.invalidURL` where the bucket or the key cannot be one.
+    /// - Throws: `.invalidURL` if the bucket or the key is invalid.
     public init(bucket: String, key: String) throws(ImagePipeline.Error) {
-        // AWS's rules for names; they also keep a bucket from being a host of somebody else's where it is part of one.
+        // Naming rules of AWS. They also keep a bucket that becomes part of a host name from naming another host.
         let isBucket =
             (3...63).contains(bucket.utf8.count) && bucket.first != "." && bucket.last != "." && !bucket.contains("..")
             && bucket.utf8.allSatisfy { Self.bucketCharacters.contains($0) }
@@ -19,7 +19,7 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
             )
         }
         let parts = key.split(separator: "/", omittingEmptySubsequences: false)
-        // On its way such a key would become another one.
+        // Normalization on the way to the server would turn such a key into another one.
         guard !key.isEmpty, key.utf8.count <= 1024, !parts.contains("."), !parts.contains(".."), !key.contains("\0")
         else {
             throw ImagePipeline.Error(
@@ -31,7 +31,7 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
         self.key = key
     }
 
-    /// Reads `s3://bucket/key`.
+    /// Parses `s3://bucket/key`.
     ///
     /// - Throws: `.invalidURL`.
     public init(_ url: URL) throws(ImagePipeline.Error) {
@@ -47,11 +47,11 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
 
     /// `s3://bucket/key`, percent-encoded.
     public var url: URL {
-        // Never nil: both parts are of characters that a URL may have.
+        // Never nil: both parts consist of characters that a URL may contain.
         URL(string: "s3://\(bucket)/\(Self.encoded(key))") ?? URL(fileURLWithPath: key)
     }
 
-    /// As Signature Version 4 wants it: all but the unreserved characters of RFC 3986, and slashes.
+    /// Percent-encodes a key for Signature Version 4: all but the unreserved characters of RFC 3986, and slashes.
     static func encoded(_ key: String) -> String {
         key.addingPercentEncoding(withAllowedCharacters: unreserved) ?? key
     }

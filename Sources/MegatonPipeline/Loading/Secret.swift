@@ -1,6 +1,6 @@
-/// A text that shows itself to nobody who does not ask for it: not in a description, a dump or a log.
+/// A text that appears in no description, dump or log; only `value` returns it.
 public struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// The text.
+    /// The secret text.
     public let value: String
 
     public init(_ value: String) { self.value = value }

@@ -1,36 +1,36 @@
 internal import Foundation
 
-/// One line of an allow-list: `[scheme://]host[:port][/path]`.
+/// One rule of an allow-list: `[scheme://]host[:port][/path]`.
 ///
-/// | rule | lets pass |
+/// | rule | allows |
 /// | --- | --- |
-/// | `example.com` | that host, by http and https on their own ports |
-/// | `*.example.com` | all hosts beneath it, not itself |
+/// | `example.com` | that host, by http and https on their default ports |
+/// | `*.example.com` | all hosts beneath it, but not itself |
 /// | `example.com:8080`, `example.com:*` | that port, any port |
-/// | `https://example.com/images` | `/images` and what lies beneath, not `/images2`, by https |
+/// | `https://example.com/images` | `/images` and paths beneath it, not `/images2`, by https |
 /// | `s3://bucket/originals` | the keys `originals/…` |
 ///
-/// Hosts are compared as libcurl understands them, in lower case, as Punycode and without the dot at the end; paths by
-/// components, percent-decoded.
+/// Hosts are compared as libcurl parses them: in lower case, as Punycode and without a trailing dot. Paths are compared
+/// by components, percent-decoded.
 public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
-    /// In lower case; nil for http and https.
+    /// Scheme in lower case; nil for http and https.
     let scheme: String?
-    /// Without the `*.`.
+    /// Host without the `*.`.
     let host: String
     let isWildcard: Bool
     let port: Port
-    /// Percent-decoded.
+    /// Components of the path, percent-decoded.
     let components: [String]
     public let description: String
 
     enum Port: Hashable {
-        /// The scheme's.
+        /// Default port of the scheme.
         case usual
         case any
         case number(Int)
     }
 
-    /// - Throws: `.invalidURL` where the text is no rule.
+    /// - Throws: `.invalidURL` if the text is not a rule.
     public init(_ text: String) throws(ImagePipeline.Error) {
         description = text
         var rest = Substring(text.trimmingCharacters(in: .whitespaces))
@@ -48,7 +48,7 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
             port = .any
             place = String(authority.dropLast(2) + rest.dropFirst(authority.count))
         }
-        // A bucket stands where a host would.
+        // A bucket is in the place of a host.
         guard ["http", "https", "s3", "ftp", nil].contains(scheme), let url = URL(string: "http://\(place)"),
             let parts = URLParts(url), !parts.host.contains("*"), url.query() == nil, url.fragment() == nil,
             !parts.hasUser, !parts.hasOddPath
@@ -66,7 +66,7 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
         components = parts.components
     }
 
-    /// Whether a URL is among those that the rule means.
+    /// Whether the rule allows a URL.
     func matches(_ parts: URLParts) -> Bool {
         guard scheme.map({ $0 == parts.scheme }) ?? ["http", "https"].contains(parts.scheme) else { return false }
         guard isWildcard ? parts.host.hasSuffix(".\(host)") : parts.host == host else { return false }
@@ -76,7 +76,7 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
         case .number(let number): guard parts.port == number else { return false }
         }
         if components.isEmpty { return true }
-        // Which directory `..` and its disguises lead to is decided by the server: none of them is beneath a path.
+        // The server decides where `..` and its encoded forms lead: such a path is beneath no other.
         return !parts.hasOddPath && parts.components.starts(with: components)
     }
 }

@@ -1,16 +1,16 @@
 package import Foundation
 import Synchronization
 
-/// A temporary file without a name: it is gone with the last user of its bytes, also if the process is killed.
+/// An unnamed temporary file: it is removed with the last user of its bytes, even if the process is killed.
 ///
-/// Its bytes belong to the page cache, which the system can write out and take back.
+/// Its bytes are in the page cache, which the system can write to disk and reclaim.
 package final class SpoolFile: Sendable {
-    /// Why a file cannot be made or written.
+    /// Why a file cannot be created or written.
     package struct Fault: Error {
         let code: Int32
         let directory: String
 
-        /// Whether there is no room, which another attempt may find.
+        /// Whether there is no space, which a later attempt may find.
         var isFull: Bool { [ENOSPC, EDQUOT].contains(code) }
         var reason: String { "\(directory): \(String(cString: strerror(code)))" }
     }
@@ -18,11 +18,11 @@ package final class SpoolFile: Sendable {
     private let descriptor: Int32
     private let directory: String
 
-    /// O_TMPFILE of open(2), which is a macro that Swift cannot read.
+    /// `O_TMPFILE` of open(2), a macro that Swift cannot import.
     private static let withoutName: Int32 = 0o20000000 | O_DIRECTORY
 
-    /// - Parameter directory: nil for `TMPDIR`, or the first of `/var/tmp` and `/tmp` that can be written to: the second
-    ///   is memory on many systems.
+    /// - Parameter directory: nil for `TMPDIR`, or the first writable one of `/var/tmp` and `/tmp`: the second is in
+    ///   memory on many systems.
     package init(in directory: String?) throws(Fault) {
         var fault = Fault(code: ENOENT, directory: "/var/tmp")
         for place in directory.map({ [$0] }) ?? Self.usualPlaces {
@@ -47,7 +47,7 @@ package final class SpoolFile: Sendable {
     deinit { close(descriptor) }
 
     private static let usualPlaces: [String] = {
-        // Foundation heeds TMPDIR, and says /tmp without it.
+        // Foundation uses TMPDIR, or /tmp if that is not set.
         let chosen = FileManager.default.temporaryDirectory.path
         return chosen == "/tmp" ? ["/var/tmp", "/tmp"] : [chosen]
     }()
@@ -55,7 +55,7 @@ package final class SpoolFile: Sendable {
     private static func open(_ directory: String) throws(Fault) -> Int32 {
         let unnamed = Foundation.open(directory, withoutName | O_RDWR | O_CLOEXEC, 0o600)
         if unnamed >= 0 { return unnamed }
-        // Not all file systems know it; an old kernel takes it for a directory to be written to.
+        // Some file systems do not support O_TMPFILE; an old kernel sees an attempt to open a directory for writing.
         guard [EOPNOTSUPP, EISDIR, EINVAL].contains(errno) else { throw Fault(code: errno, directory: directory) }
         let path = "\(directory)/.megaton-\(UUID().uuidString)"
         let named = Foundation.open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0o600)
@@ -79,9 +79,9 @@ package final class SpoolFile: Sendable {
         if code != 0 { throw Fault(code: code, directory: directory) }
     }
 
-    /// Copies another file within the kernel.
+    /// Copies bytes of another file within the kernel.
     ///
-    /// - Returns: false if that one has fewer bytes.
+    /// - Returns: false if that file has fewer bytes.
     func fill(from source: Int32, _ count: Int) throws(Fault) -> Bool {
         var left = count
         while left > 0 {
@@ -94,7 +94,7 @@ package final class SpoolFile: Sendable {
         return true
     }
 
-    /// Its first bytes, mapped: they stay as they are while more is written behind them.
+    /// Maps the first bytes. They do not change while more are written after them.
     package func bytes(_ count: Int) throws(Fault) -> Data {
         if count == 0 { return Data() }
         guard let start = mmap(nil, count, PROT_READ, MAP_PRIVATE, descriptor, 0), start != MAP_FAILED else {
@@ -113,13 +113,13 @@ package final class SpoolFile: Sendable {
 
     // MARK: - Resident pages
 
-    /// Bytes of each mapping by its address.
+    /// Size of each mapping in bytes, by its address.
     private static let mappings = Mutex<[UInt: Int]>([:])
 
-    /// Lets go of a mapping's pages, which count as this process's memory once they have been read. They are read from the
-    /// file again if they are needed again.
+    /// Releases the pages of a mapping, which count as this process's memory once they have been read. They are read
+    /// from the file again when needed.
     ///
-    /// - Parameter data: anything; only the bytes of a file are let go of.
+    /// - Parameter data: any data; only bytes mapped from a file are released.
     package static func releasePages(of data: Data) {
         if bytes(of: data) == 0 { return }
         data.withUnsafeBytes { bytes in
@@ -127,7 +127,7 @@ package final class SpoolFile: Sendable {
         }
     }
 
-    /// How many of the bytes are those of a file: all or none.
+    /// Number of bytes that are mapped from a file: all or none.
     package static func bytes(of data: Data) -> Int {
         data.withUnsafeBytes { bytes in
             guard let start = bytes.baseAddress else { return 0 }

@@ -1,14 +1,14 @@
 internal import Foundation
 internal import FoundationNetworking
 
-/// An answer's head as it is written down: without what belongs to one client alone.
+/// Head of a response as it is stored: without header fields that belong to one client.
 struct StoredResponse: Sendable, Codable, Equatable {
     var status: Int
     /// Names in lower case.
     var headers: [String: String]
-    /// Seconds since 1970.
+    /// Time of storage, seconds since 1970.
     var stored: Double?
-    /// Seconds for which it may be used without asking the origin.
+    /// Remaining freshness lifetime when it was stored, seconds.
     var lifetime: Double?
 
     init(_ response: HTTPURLResponse) {
@@ -23,8 +23,8 @@ struct StoredResponse: Sendable, Codable, Equatable {
 }
 
 extension StoredResponse {
-    /// One blob for caches that know nothing but bytes: `L1`, the head's length (4 bytes, little endian), the head as
-    /// JSON, the body.
+    /// One blob for caches of plain bytes: `L1`, the head's length (4 bytes, little endian), the head as JSON, the
+    /// body.
     func encoded(with body: Data) throws -> Data {
         let json = try JSONEncoder().encode(self)
         var blob = Data("L1".utf8)
@@ -32,14 +32,14 @@ extension StoredResponse {
         return blob + json + body
     }
 
-    /// Nil where the blob is not one of ours, or cut short: a miss.
+    /// Decodes a blob; nil, as for a cache miss, if it has another format or is truncated.
     static func decode(_ blob: Data) -> (head: StoredResponse, body: Data)? {
         let start = blob.prefix(6)
         guard start.count == 6, start.starts(with: Data("L1".utf8)) else { return nil }
         let length = start.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
         guard blob.count >= 6 + length else { return nil }
         let json = Data(blob.dropFirst(6).prefix(length))
-        // Another version's, or damaged: a miss.
+        // Written by another version, or damaged: a cache miss.
         guard let head = try? JSONDecoder().decode(StoredResponse.self, from: json) else { return nil }
         return (head, Data(blob.dropFirst(6 + length)))
     }

@@ -1,9 +1,9 @@
 public import Foundation
 public import FoundationNetworking
 
-/// A loader that tells what a load cost.
+/// A loader that reports the timings of its loads.
 public protocol TimedDataLoading: DataLoading {
-    /// As ``DataLoading/loadData(with:didReceiveData:completion:)``.
+    /// Loads like ``DataLoading/loadData(with:didReceiveData:completion:)``.
     ///
     /// - Parameter didCollect: called at most once, before the completion; not after `cancel()`.
     func loadData(
@@ -25,7 +25,7 @@ extension TimedDataLoading {
 }
 
 extension DataLoading {
-    /// A load with its timings, where the loader tells them.
+    /// Loads with timings, if the loader reports them.
     func timedLoad(
         with request: URLRequest,
         didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,

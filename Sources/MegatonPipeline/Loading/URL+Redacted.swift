@@ -1,6 +1,6 @@
 internal import Foundation
 
 extension URL {
-    /// The URL for messages and logs.
+    /// The URL for messages and logs, without parts that may be secret.
     var redacted: String { Redaction.url(absoluteString) }
 }

@@ -1,20 +1,20 @@
 internal import CCurl
 internal import Foundation
 
-/// The parts of a URL with a host, as the parser sees them that connects: libcurl's.
+/// Parts of a URL with a host, as parsed by libcurl, which makes the connection.
 ///
-/// Two parsers may see different hosts in the same text (`http:///a`, `http://a\@b`), and what is checked by one of them
-/// says nothing of where the other one goes: a URL in which Foundation and libcurl disagree has no parts.
+/// Two parsers may see different hosts in the same text (`http:///a`, `http://a\@b`), so a check with one of them does
+/// not cover the other. A URL on which Foundation and libcurl disagree has no parts.
 struct URLParts: Sendable, Hashable {
-    /// In lower case.
+    /// Scheme in lower case.
     let scheme: String
-    /// In lower case, without brackets and without the dot at the end; numeric forms of IPv4 addresses are dotted.
+    /// Host in lower case, without brackets and without a trailing dot; numeric forms of IPv4 addresses are dotted.
     let host: String
-    /// As it stands in the URL.
+    /// Port as written in the URL, if any.
     let explicitPort: Int?
-    /// Percent-decoded, without empty ones at the end.
+    /// Components of the path, percent-decoded, without empty ones at the end.
     let components: [String]
-    /// There are `.`, `..` or separators among the components, maybe encoded, maybe more than once.
+    /// Whether the path contains `.`, `..`, NUL or additional separators, possibly encoded more than once.
     let hasOddPath: Bool
     let hasUser: Bool
 
@@ -22,7 +22,7 @@ struct URLParts: Sendable, Hashable {
         guard let scheme = url.scheme?.lowercased(), let named = url.host(percentEncoded: false), !named.isEmpty else {
             return nil
         }
-        // Other schemes are read by the rules of http: libcurl knows no `s3:`.
+        // libcurl does not know `s3:`, so other schemes are parsed by the rules of http.
         let text = url.absoluteString.dropFirst(scheme.utf8.count)
         guard let parsed = megaton_curl_url_parse("http\(text)") else { return nil }
         defer { curl_url_cleanup(parsed) }
@@ -31,7 +31,7 @@ struct URLParts: Sendable, Hashable {
             defer { curl_free(value) }
             return String(cString: value)
         }
-        // Other letters are Punycode by now: Foundation sees to it where the URL was made.
+        // Foundation has converted other letters to Punycode when it created the URL.
         guard let raw = part(CURLUPART_HOST), raw.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         let host = Self.canonical(raw)
         guard !host.isEmpty else { return nil }
@@ -59,7 +59,7 @@ struct URLParts: Sendable, Hashable {
 
     var port: Int { explicitPort ?? usualPort }
 
-    /// Whether two URLs are of one origin (RFC 6454 section 4).
+    /// Whether two URLs have the same origin (RFC 6454 section 4).
     func isSameOrigin(as other: URLParts) -> Bool {
         scheme == other.scheme && host == other.host && port == other.port
     }
@@ -71,7 +71,7 @@ struct URLParts: Sendable, Hashable {
         return IPAddress(host)?.description ?? host
     }
 
-    /// Without the empty component before the first slash, and those after the last one.
+    /// Removes the empty component before the first slash, and those after the last one.
     private static func trimmed(_ components: [String]) -> [String] {
         var components = components.first == "" ? Array(components.dropFirst()) : components
         while components.last == "" { components.removeLast() }

@@ -1,15 +1,15 @@
 internal import Foundation
 
-/// Which URLs may be fetched at all, before anything is resolved or opened; asked again for each redirect.
+/// URLs that may be fetched. Applied before anything is resolved or opened, and again for each redirect.
 public struct URLPolicy: Sendable, Equatable {
-    /// Schemes in lower case.
+    /// Allowed schemes, in lower case.
     public var schemes: Set<String>
-    /// Hosts, ports and paths that may be asked; any if empty. Files have their own roots (``FileAccess``).
+    /// Allowed hosts, ports and paths; any if empty. Files have their own roots (``FileAccess``).
     public var sources: [SourceRule]
 
     /// - Parameters:
-    ///   - schemes: `http`, `https`, `file` and `data` unless told otherwise; files still need an allowed root.
-    ///   - sources: all unless told otherwise.
+    ///   - schemes: `http`, `https`, `file` and `data` by default; files still need an allowed root.
+    ///   - sources: all by default.
     public init(schemes: Set<String> = ["http", "https", "file", "data"], sources: [SourceRule] = []) {
         self.schemes = schemes
         self.sources = sources
@@ -18,11 +18,11 @@ public struct URLPolicy: Sendable, Equatable {
     /// Schemes whose URLs name a host, or a bucket in its place.
     static let remoteSchemes: Set<String> = ["http", "https", "s3", "ftp"]
 
-    /// The options are those of `megaton run` and `megaton worker`.
+    /// Names options of `megaton run` and `megaton worker`.
     private static let adviceForS3 =
         " Allow it by an S3 credential (--credentials FILE) or a store of your own (--s3-endpoint URL)."
 
-    /// - Returns: the parts of a URL that names a host.
+    /// - Returns: the parts of a URL that names a host; nil for other URLs.
     /// - Throws: `.invalidURL` or `.forbidden`.
     @discardableResult
     func check(_ url: URL) throws(ImagePipeline.Error) -> URLParts? {
@@ -44,7 +44,8 @@ public struct URLPolicy: Sendable, Equatable {
         guard let host = url.host(), !host.isEmpty else {
             throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" names no host.")
         }
-        // `http://example.com@evil.test` looks like one host and is another; credentials come from elsewhere.
+        // `http://example.com@evil.test` appears to name one host and names another; credentials are configured
+        // elsewhere.
         guard url.user() == nil, url.password() == nil else {
             throw ImagePipeline.Error(.forbidden, "A source URL must not carry a user or a password (host \(host)).")
         }

@@ -2,8 +2,8 @@ internal import Foundation
 internal import FoundationNetworking
 
 extension URLRequest {
-    /// The request that asks whether an entry still holds (RFC 9111 section 4.3.1); itself where nothing is stored, or
-    /// where the entry has no validator.
+    /// A request that revalidates an entry (RFC 9111 section 4.3.1); the request itself if there is no entry, or if it
+    /// has no validator.
     func revalidating(_ entry: CachedData?) -> URLRequest {
         guard let metadata = entry?.metadata else { return self }
         var request = self
@@ -12,7 +12,7 @@ extension URLRequest {
         return request
     }
 
-    /// Whether 304 is an answer to it (RFC 9110 section 15.4.5).
+    /// Whether a 304 may answer the request (RFC 9110 section 15.4.5).
     var isConditional: Bool {
         ["If-None-Match", "If-Modified-Since"].contains { value(forHTTPHeaderField: $0) != nil }
     }
