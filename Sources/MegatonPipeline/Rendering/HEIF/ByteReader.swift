@@ -4,7 +4,7 @@ struct ByteReader {
     private(set) var index: Int
     let end: Int
 
-    /// - Parameter range: within the bytes.
+    /// - Parameter range: A range within the bytes.
     init(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) {
         self.bytes = bytes
         index = range.lowerBound
