@@ -65,8 +65,7 @@ extension ImagePipeline.Configuration {
         case .tooManyBands: allowance.limits["bands"] = Double(renderLimits.bands)
         case .tooManyFrames: allowance.limits["frames"] = Double(renderLimits.frames)
         case .renderTimedOut: allowance.limits["time"] = renderLimits.time.inSeconds
-        // More credentials may give access to more. Only their number is stored, as it need not be known which they
-        // are.
+        // More credentials may give access to more. Only their number is stored, so that none is disclosed.
         case .notFound, .accessDenied, .httpStatus:
             allowance.limits["credentials"] = loader.map { Double($0.credentials.credentials.count) }
         // The origin or damaged bytes decide.

@@ -26,7 +26,7 @@ extension ImagePipeline {
         public var remembered: Double? {
             didSet { remembered = Self.bounded(remembered) }
         }
-        /// Limits that the origin's answer sets on remembering the failure; nil if it sets none.
+        /// Limits that the origin's response sets on remembering the failure; nil if it sets none.
         public var reuse: Reuse?
         /// Limits in force when the request failed; nil if they do not matter or are not known.
         package var allowance: Allowance?
@@ -63,7 +63,7 @@ extension ImagePipeline {
             self.underlying = underlying
         }
 
-        /// Errors are equal if their codes are: messages are for people.
+        /// Errors are equal if their codes are: messages are for display only.
         public static func == (left: Self, right: Self) -> Bool { left.code == right.code }
 
         public func hash(into hasher: inout Hasher) { hasher.combine(code) }

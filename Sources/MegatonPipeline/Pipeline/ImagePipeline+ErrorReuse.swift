@@ -2,14 +2,14 @@ internal import Foundation
 internal import FoundationNetworking
 
 extension ImagePipeline.Error {
-    /// Limits that an origin's answer sets on its reuse for later requests (RFC 9111), if the answer is a failure.
+    /// Limits that a failed response of an origin sets on its reuse for later requests (RFC 9111).
     public struct Reuse: Sendable, Hashable, Codable {
-        /// Seconds for which the answer may be reused, 0 if it must not be stored; nil if the answer does not say.
+        /// Seconds for which the response may be reused, 0 if it must not be stored; nil if the response states none.
         public var lifetime: Double? {
             didSet { lifetime = ImagePipeline.Error.bounded(lifetime) }
         }
-        /// Request fields that chose the answer (`Vary`), in lower case, with digests of what the request sent; nil if
-        /// the answer does not vary.
+        /// Request fields that selected the response (`Vary`), in lower case, with digests of the values sent; nil if
+        /// the response does not vary.
         public var vary: [String: String]?
 
         public init(lifetime: Double? = nil, vary: [String: String]? = nil) {
@@ -20,7 +20,7 @@ extension ImagePipeline.Error {
 }
 
 extension ImagePipeline.Error.Reuse {
-    /// Directives that say how long an answer may be reused, or that it must not be.
+    /// Directives that state how long a response may be reused, or that it must not be.
     private static let directives = ["no-store", "private", "no-cache", "s-maxage", "max-age"]
 
     /// - Parameter headers: of the response, with lower-case names.
@@ -30,14 +30,14 @@ extension ImagePipeline.Error.Reuse {
         let names = VaryKey.names(headers)
         let isStated = headers["expires"] != nil || Self.directives.contains(where: control.contains) || names == .all
         guard isStated || names != .none else { return nil }
-        // The rules are those of a success: only how long each class of failure is remembered differs.
+        // The rules are those of a successful response; each class of failure has its own limit besides.
         lifetime = isStated ? HTTPFreshness(headers: headers).lifetime ?? 0 : nil
         vary = VaryKey(response: headers, request: [:])?.fields
     }
 }
 
 extension ImagePipeline.Error {
-    /// The same failure with the values that its request sent in the fields that chose the answer.
+    /// The same failure with the values that its request sent in the fields that selected the response.
     ///
     /// - Parameter hidden: unkeyed header fields of the request.
     func asked(with fields: [String: String], _ hidden: HiddenFields? = nil) -> Self {

@@ -16,7 +16,7 @@ extension ImagePipeline {
     }
 
     /// The request for a caller that must not wait: for a local file with the revision that this pipeline read last.
-    /// Without one, its keys are none that a load would use.
+    /// Without such a revision, its keys match no load.
     func lastSeen(_ request: ImageRequest) -> ImageRequest {
         guard request.isFile, request.revision == nil, let url = request.url else { return request }
         var request = request

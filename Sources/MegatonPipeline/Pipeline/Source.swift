@@ -3,7 +3,7 @@ internal import FoundationNetworking
 
 /// A request whose source has been resolved: where its bytes come from, and their cache key.
 struct Source: Sendable, CustomStringConvertible {
-    /// Where the bytes come from.
+    /// Location of the bytes.
     enum Place: Sendable {
         case remote(URLRequest)
         case file(FileAccess.File)
