@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A value that comes once and that one task waits for.
+/// A promise with a single waiter: resolved once, awaited by one task.
 final class OneShot<Value: Sendable>: Sendable {
     private enum State {
         case empty
@@ -10,7 +10,7 @@ final class OneShot<Value: Sendable>: Sendable {
 
     private let state = Mutex(State.empty)
 
-    /// The first value counts, later ones are dropped.
+    /// The first value counts; later ones are ignored.
     func resolve(_ value: Value) {
         let continuation = state.withLock { state -> CheckedContinuation<Value, Never>? in
             switch state {
@@ -26,7 +26,7 @@ final class OneShot<Value: Sendable>: Sendable {
         continuation?.resume(returning: value)
     }
 
-    /// Not to be asked by two tasks at a time.
+    /// Must not be awaited by two tasks at a time.
     var value: Value {
         get async {
             await withCheckedContinuation { continuation in

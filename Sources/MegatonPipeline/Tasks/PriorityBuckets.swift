@@ -1,10 +1,10 @@
-/// A queue with a bucket for each priority: the most urgent bucket first, first in first out inside. Every change takes
-/// constant time.
+/// A priority queue with one bucket for each priority: the most urgent bucket first; within a bucket, first in, first
+/// out. Each operation takes constant time.
 ///
-/// Nuke's rule for changes: what is raised goes behind those of its new level, what is lowered goes ahead of them, as
-/// it has waited for longer than its new level tells.
+/// Nuke's rule for changes: an element whose priority rises goes behind those of its new level. One whose priority
+/// falls goes ahead of them, as credit for the time it has waited.
 struct PriorityBuckets<Element: Sendable>: Sendable {
-    /// A doubly linked list through an array: places are reused, so it is as long as the queue once was at most.
+    /// Doubly linked list in an array. Places are reused, so the array is as long as the queue was at most.
     private struct Place: Sendable {
         var element: Element?
         var priority: WorkPriority
@@ -22,7 +22,7 @@ struct PriorityBuckets<Element: Sendable>: Sendable {
     private var buckets = Array(repeating: Bucket(), count: WorkPriority.allCases.count)
     private(set) var count = 0
 
-    /// - Returns: its place, which is valid until the element leaves.
+    /// - Returns: place of the element, which is valid until the element leaves.
     mutating func append(_ element: Element, priority: WorkPriority) -> Int {
         let place: Int
         if let last = free.popLast() {

@@ -1,18 +1,18 @@
 extension TaskQueue {
-    /// Which operations wait and which run: without any effect of its own.
+    /// Pending and running operations. Pure state: effects are left to the queue.
     ///
     /// ```
     /// waiting ──takeReady──► due ──begin──► running ──end──► gone
     ///    └──────cancel────────┴──► never begins
     /// ```
     struct State: Sendable {
-        /// Leaves the state whole: what its closures hold is freed outside of the lock then.
+        /// Removed from the state as a whole, so that objects which the closures retain are released outside the lock.
         struct Body: Sendable {
             let work: @Sendable () async -> Void
             let dropped: @Sendable () -> Void
         }
 
-        /// What is left to do after an operation has been cancelled, outside of the lock.
+        /// Remaining action after a cancellation, performed outside the lock.
         enum Cancellation: Sendable {
             case nothing
             case drop(Body)
@@ -20,9 +20,9 @@ extension TaskQueue {
         }
 
         private struct Entry {
-            /// Where it waits; nil once it has a place to run.
+            /// Position among pending operations; nil once the operation has a slot.
             var position: Int?
-            /// Until it has begun or is cancelled.
+            /// Nil once the operation has started or is cancelled.
             var body: Body?
             var revision: UInt64 = 0
             var task: Task<Void, Never>?
@@ -44,7 +44,7 @@ extension TaskQueue {
             return nextID
         }
 
-        /// Gives places to those whose turn it is.
+        /// Assigns free slots to pending operations, the most urgent ones first.
         mutating func takeReady() -> [Int] {
             var ready: [Int] = []
             while !isSuspended, runningCount < width, let id = pending.popFirst() {
@@ -55,13 +55,13 @@ extension TaskQueue {
             return ready
         }
 
-        /// - Returns: whether the task is to be cancelled.
+        /// - Returns: whether the task must be cancelled.
         mutating func attach(_ task: Task<Void, Never>, to id: Int) -> Bool {
             entries[id]?.task = task
             return entries[id]?.isCancelled ?? false
         }
 
-        /// - Returns: what to do; nil if it was cancelled between its turn and its beginning.
+        /// - Returns: the body to run; nil if the operation was cancelled after it got its slot and before it started.
         mutating func begin(_ id: Int) -> Body? {
             defer { entries[id]?.body = nil }
             return entries[id]?.body

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// Runs so many operations at a time, the most urgent of those that wait first.
+/// Runs a limited number of operations at a time, pending ones by priority.
 ///
-/// How many may wait is bounded by its callers: each operation belongs to somebody who waits for it, and leaves the
-/// queue when he does. Widths can be changed while it works; one queue may serve several pipelines.
+/// The number of pending operations is bounded by the callers: each waits for its own operation, which leaves the queue
+/// with it. The width can be changed at any time; one queue may serve several pipelines.
 final class TaskQueue: Sendable {
     private let state: Mutex<State>
 
@@ -12,7 +12,7 @@ final class TaskQueue: Sendable {
         state = Mutex(State(width: maxConcurrentOperationCount))
     }
 
-    /// Raising it starts what waits; lowering it lets finish what runs.
+    /// Raising it starts pending operations; after lowering it, running operations finish.
     var maxConcurrentOperationCount: Int {
         get { state.withLock { $0.width } }
         set {
@@ -21,21 +21,22 @@ final class TaskQueue: Sendable {
         }
     }
 
-    /// While it is set nothing begins; what runs goes on.
+    /// While true, no operation starts; running ones continue.
     var isSuspended: Bool {
         get { state.withLock { $0.isSuspended } }
         set { start { $0.isSuspended = newValue } }
     }
 
     var pendingCount: Int { state.withLock { $0.pending.count } }
-    /// Those that hold a place, also where they have been cancelled and have not ended yet.
+    /// Operations that occupy a slot, including cancelled ones that have not ended yet.
     var runningCount: Int { state.withLock { $0.runningCount } }
 
     /// Adds an operation.
     ///
     /// - Parameters:
-    ///   - dropped: called in place of `work` if the operation is cancelled before it has begun, by who cancels it.
-    ///   - work: runs in a Swift task of its own, which is cancelled with the operation.
+    ///   - dropped: called instead of `work` if the operation is cancelled before it starts, on the thread that cancels
+    ///     it.
+    ///   - work: runs in its own Swift task, which is cancelled with the operation.
     @discardableResult
     func enqueue(
         priority: WorkPriority = .normal,
@@ -46,10 +47,10 @@ final class TaskQueue: Sendable {
         return Operation(queue: self, id: id)
     }
 
-    /// Runs work in its turn and waits for it. If the calling task is cancelled, so is the operation.
+    /// Runs work as an operation and waits for it. Cancelling the calling task cancels the operation.
     ///
-    /// - Parameter onEnqueue: is given the operation, whose priority can be changed.
-    /// - Throws: what the work throws; `.cancelled` if the operation is cancelled before it has begun.
+    /// - Parameter onEnqueue: called with the operation, whose priority can be changed.
+    /// - Throws: the error of the work; `.cancelled` if the operation is cancelled before it starts.
     func perform<Value: Sendable>(
         priority: WorkPriority = .normal,
         onEnqueue: (Operation) -> Void = { _ in },
@@ -62,7 +63,7 @@ final class TaskQueue: Sendable {
             end.resolve(.failure(ImagePipeline.Error(.cancelled, "Cancelled while waiting for its turn.")))
         } _: {
             account?.waited(since: start)
-            // The operation has a task of its own: what the work waits for goes to the same account.
+            // The operation has its own task: waits within the work are recorded for the same request.
             await QueueAccount.$current.withValue(account) {
                 do throws(ImagePipeline.Error) {
                     end.resolve(.success(try await work()))
@@ -81,7 +82,7 @@ final class TaskQueue: Sendable {
 
     // MARK: - Running
 
-    /// Changes the state and starts what may begin after that.
+    /// Changes the state, then starts the operations that are ready.
     @discardableResult
     private func start<Result: Sendable>(after change: (inout State) -> Result) -> Result {
         let (result, ready) = state.withLock { state in
@@ -89,9 +90,9 @@ final class TaskQueue: Sendable {
             return (result, state.takeReady())
         }
         for id in ready {
-            // Unstructured, as who enqueued it does not wait here. The operation owns it: it is cancelled with the
-            // operation, holds one of the queue's places, and gives that back as its last act. Detached, as the
-            // priority and the values of the task that happens to free a place are not this operation's.
+            // Unstructured, as the caller of `enqueue` does not wait here. The operation owns the task, which is
+            // cancelled with it, occupies one of the queue's slots, and releases that as its last act. Detached, as the
+            // priority and the task-local values of the task that happens to free a slot are not this operation's.
             let task = Task.detached { await self.run(id) }
             if state.withLock({ $0.attach(task, to: id) }) { task.cancel() }
         }
@@ -99,7 +100,7 @@ final class TaskQueue: Sendable {
     }
 
     private func run(_ id: Int) async {
-        // Read here and not captured: an operation that was cancelled in the meantime has let go of its work already.
+        // Read here and not captured: an operation that was cancelled meanwhile has already released its work.
         if let body = state.withLock({ $0.begin(id) }) { await body.work() }
         start { $0.end(id) }
     }

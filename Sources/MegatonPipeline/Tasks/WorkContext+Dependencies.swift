@@ -1,9 +1,9 @@
 extension WorkContext {
-    /// Subscribes this node to another one, which takes on its priority, and waits for its end. Its progress becomes this
-    /// one's; it is left when this one ends.
+    /// Subscribes this node to another one and waits for its end. The other node inherits this node's priority, and its
+    /// progress is forwarded to this node's subscribers. The subscription ends with this node.
     ///
-    /// - Parameter onPartial: is told what comes before the last value.
-    /// - Returns: the outcome; `.cancelled` if this node ends before, or the calling task is cancelled.
+    /// - Parameter onPartial: called with the values before the last one.
+    /// - Returns: the outcome; `.cancelled` if this node ends first, or the calling task is cancelled.
     func outcome<Key: Hashable & Sendable, Other: Sendable>(
         of pool: WorkPool<Key, Other>,
         key: Key,
@@ -23,9 +23,9 @@ extension WorkContext {
         }
     }
 
-    /// The last value of another node, as `outcome` gives it.
+    /// The last value of another node, from `outcome`.
     ///
-    /// - Throws: the other's error; `.cancelled` if this node ends before, or the calling task is cancelled.
+    /// - Throws: the other node's error; `.cancelled` if this node ends first, or the calling task is cancelled.
     func value<Key: Hashable & Sendable, Other: Sendable>(
         of pool: WorkPool<Key, Other>,
         key: Key,

@@ -1,23 +1,23 @@
-/// A node as its job sees it. May be kept and used from any thread; after the node's end it does nothing.
+/// A node as its job sees it. May be stored, and used from any thread; after the node's end it does nothing.
 struct WorkContext<Value: Sendable>: Sendable {
     let node: WorkNode<Value>
 
-    /// Whether anybody still waits for the result.
+    /// Whether a subscriber still waits for the result.
     var isOpen: Bool { node.isOpen }
-    /// The highest of those who wait.
+    /// Highest priority of the subscribers.
     var priority: WorkPriority { node.priority }
 
-    // MARK: - Telling
+    // MARK: - Reporting
 
     /// - Parameter total: 0 while it is not known.
     func send(completed: Int64, total: Int64) { node.send(.progress(completed: completed, total: total)) }
 
-    /// Tells a value that a better one will follow. One that comes while the one before is still being told may take
-    /// the place of another one that waits.
+    /// Sends a preliminary value, which a better one will follow. While an earlier one is being delivered, a new one
+    /// replaces another that waits for delivery.
     func send(partial value: Value) { node.send(.value(value, isCompleted: false)) }
 
-    /// Ends the work. The first end counts. What was subscribed to is left; operations in queues are not cancelled, as
-    /// it may be one of them that calls this.
+    /// Ends the work. The first call counts. Subscriptions to other nodes end; operations in queues are not cancelled,
+    /// as the caller may be one of them.
     func finish(_ result: Result<Value, ImagePipeline.Error>) { node.finish(result) }
 
     func finish(_ value: Value) { node.finish(.success(value)) }
@@ -26,13 +26,13 @@ struct WorkContext<Value: Sendable>: Sendable {
 
     // MARK: - Working
 
-    /// Does the work in a Swift task, and ends with its result. To be called once. Where it fails, what it has left in
-    /// queues is cancelled: nobody will ask for that.
+    /// Runs the work in a Swift task, and ends the node with its result. Must be called once. If the body throws,
+    /// operations that it has left in queues are cancelled, as their results are not needed any more.
     func run(_ body: @escaping @Sendable (WorkContext) async throws(ImagePipeline.Error) -> Value) {
         guard isOpen else { return }
-        // Unstructured, as the work belongs to all subscribers and outlives the first of them: the node owns it and
-        // cancels it when the last one leaves. Detached, as the first one's priority and task-local values are not
-        // everybody's. It ends with its result or, cancelled, as soon as the body notices.
+        // Unstructured, as the work belongs to all subscribers and outlives the first of them: the node owns the task
+        // and cancels it when the last subscriber leaves. Detached, as the first subscriber's priority and task-local
+        // values are not those of the others. Ends with its result or, when cancelled, as soon as the body notices.
         let task = Task.detached {
             guard isOpen else { return }
             do throws(ImagePipeline.Error) {
@@ -44,13 +44,13 @@ struct WorkContext<Value: Sendable>: Sendable {
         node.own(task)
     }
 
-    /// What to do if the last subscriber leaves, after everything under way has been cancelled; at once if he has left
-    /// already. Takes the place of the handler before.
+    /// Sets a handler that is called when the last subscriber leaves, after everything under way was cancelled;
+    /// immediately if that has happened already. Replaces the previous handler.
     func onCancel(_ handler: (@Sendable () -> Void)?) { node.setCancelHandler(handler) }
 
-    /// Runs work in a queue, in its turn by this node's priority, and waits for it.
+    /// Runs work in a queue with this node's priority, and waits for it.
     ///
-    /// - Throws: what the work throws; `.cancelled` if nobody waits for the node any more before it is its turn.
+    /// - Throws: the error of the work; `.cancelled` if the last subscriber leaves before the work starts.
     func perform<Result: Sendable>(
         on queue: TaskQueue,
         _ work: @escaping @Sendable () async throws(ImagePipeline.Error) -> Result
@@ -61,7 +61,7 @@ struct WorkContext<Value: Sendable>: Sendable {
         return try await queue.perform(priority: priority, onEnqueue: attach, work)
     }
 
-    /// The same without waiting. The work tells its end itself, by this context.
+    /// Runs work in a queue without waiting for it. The work reports its result itself, through this context.
     func enqueue(on queue: TaskQueue, _ work: @escaping @Sendable () async -> Void) {
         guard let link = node.reserveLink() else { return }
         let operation = queue.enqueue(priority: priority) {

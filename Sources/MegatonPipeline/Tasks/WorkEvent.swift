@@ -1,12 +1,12 @@
-/// What a node of the task graph tells its subscribers.
+/// Events that a node of the task graph sends to its subscribers.
 enum WorkEvent<Value: Sendable>: Sendable {
-    /// A result, or with `isCompleted: false` one that a better one will follow.
+    /// A result. With `isCompleted: false`, a better one will follow.
     case value(Value, isCompleted: Bool)
-    /// Units of the work's choice, bytes mostly; `total` is 0 while it is not known.
+    /// Progress in units of the work's choice, mostly bytes; `total` is 0 while it is not known.
     case progress(completed: Int64, total: Int64)
     case failure(ImagePipeline.Error)
 
-    /// The end of the work, if this event is it.
+    /// Result of the work, if this event ends it.
     var result: Result<Value, ImagePipeline.Error>? {
         switch self {
         case .value(let value, isCompleted: true): .success(value)
@@ -15,7 +15,7 @@ enum WorkEvent<Value: Sendable>: Sendable {
         }
     }
 
-    /// Whether this event says what the other said, only later.
+    /// Whether this event makes an earlier one obsolete.
     func supersedes(_ earlier: WorkEvent) -> Bool {
         switch (earlier, self) {
         case (.progress, .progress), (.value(_, isCompleted: false), .value): true
@@ -24,7 +24,6 @@ enum WorkEvent<Value: Sendable>: Sendable {
     }
 }
 
-/// Is told the events of a node: one at a time, in their order, with no lock held, on the thread of whoever caused
-/// them. It must not block. `wasCoalesced` is false for the first of those who still wait: the work is done on his
-/// account.
+/// Receives the events of a node: one at a time, in order, with no lock held, on the thread of the sender. It must not
+/// block. `wasCoalesced` is false for the first subscriber that still waits: the cost of the work is attributed to it.
 typealias WorkObserver<Value: Sendable> = @Sendable (_ event: WorkEvent<Value>, _ wasCoalesced: Bool) -> Void

@@ -1,11 +1,10 @@
-/// What a node does, in one of two forms.
+/// Work of a node, in one of two forms.
 struct WorkJob<Value: Sendable>: Sendable {
     let start: @Sendable (WorkContext<Value>) -> Void
 
-    /// Work that is begun by a plain call on the first subscriber's thread, which must not block.
+    /// Work that is started by a synchronous call on the first subscriber's thread, which must not block.
     ///
-    /// It may finish at once (a hit in memory), or keep the context and finish later; what it leaves behind must end
-    /// it.
+    /// It may finish immediately (a hit in memory), or keep the context and finish later.
     static func starting(_ start: @escaping @Sendable (WorkContext<Value>) -> Void) -> WorkJob { WorkJob(start: start) }
 
     /// Work in a Swift task of its own, which is cancelled when the last subscriber leaves.

@@ -1,14 +1,15 @@
-/// Something that a node needs to get its work done: it takes on the node's priority and ends with the node.
+/// A dependency or operation of a node: it inherits the node's priority, and ends with the node.
 struct WorkLink: Sendable {
     enum Kind: Sendable {
-        /// Another node; of no use any more once this one has ended, in whichever way.
+        /// Another node. It is not needed any more once this one has ended, in any way.
         case dependency
-        /// A piece of work of this node in a queue; when the node ends by itself it may be the very one that reports.
+        /// An operation of this node in a queue. If the node ends without cancellation, this may be the operation that
+        /// ends it.
         case operation
     }
 
     let kind: Kind
-    /// Changes come from several threads and may overtake each other: the one with the highest revision counts.
+    /// Changes come from several threads and may overtake each other: the highest revision counts.
     let setPriority: @Sendable (_ priority: WorkPriority, _ revision: UInt64) -> Void
     let cancel: @Sendable () -> Void
 }

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// One piece of shared work: does it once for all who subscribe to it, as urgently as the most urgent of them wants it,
-/// and only for as long as there is one.
+/// One unit of shared work: runs once for all its subscribers, with the highest of their priorities, and only while it
+/// has a subscriber.
 ///
-/// Nobody is ever called with the lock held; the one lock that may be held around it is the pool's, for `join`. As
-/// nodes have locks of their own, work on one never waits for another's.
+/// No foreign code is called with the lock held. The only lock that may be held around it is the pool's, in `join`.
+/// Each node has its own lock, so nodes never wait for each other.
 final class WorkNode<Value: Sendable>: WorkSubscribable {
     private let state: Mutex<WorkState<Value>>
 
@@ -22,7 +22,7 @@ final class WorkNode<Value: Sendable>: WorkSubscribable {
 
     // MARK: - Subscribers
 
-    /// Does not act yet, so that a pool can call it with its own lock held: `act` is to be called behind that.
+    /// Returns its actions, so that a pool can call it with its own lock held and call `act` after releasing that.
     ///
     /// - Returns: nil if the work has ended.
     func join(_ priority: WorkPriority, _ observer: @escaping WorkObserver<Value>) -> (id: Int, actions: [WorkAction])?
@@ -73,8 +73,8 @@ final class WorkNode<Value: Sendable>: WorkSubscribable {
         }
     }
 
-    /// Whoever sends while another thread is in here leaves his event to that one: so all keep their order without a
-    /// lock around the observers, and without a Swift task for each event.
+    /// Delivers pending events. If another thread is in here already, the event is left to that one: events stay in
+    /// order without a lock around the observers, and without a Swift task for each event.
     private func deliver() {
         while case .event(let event, let last, let payer) = state.withLock({ $0.nextDelivery() }) {
             var told: Int?

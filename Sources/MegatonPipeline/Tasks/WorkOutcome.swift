@@ -1,7 +1,7 @@
-/// How work ended for one who waited for it.
+/// Result of work for one of its subscribers.
 struct WorkOutcome<Value: Sendable>: Sendable {
     let result: Result<Value, ImagePipeline.Error>
-    /// Whether the work was done on somebody else's account.
+    /// Whether the cost of the work was attributed to another subscriber.
     let wasCoalesced: Bool
 
     static var cancelled: WorkOutcome {

@@ -1,7 +1,7 @@
-/// Work that waits for other work: it is told the progress, and gives its priority. Of any kind, as loads and renders
-/// serve several.
+/// Work that waits for other work: it receives the progress, and determines the priority. Erases the type of
+/// `WorkContext`, as loads and renders serve several kinds of work.
 protocol WorkParent: Sendable {
-    /// As `WorkContext` has it.
+    /// See `WorkContext`.
     func outcome<Key: Hashable & Sendable, Other: Sendable>(
         of pool: WorkPool<Key, Other>,
         key: Key,
@@ -9,7 +9,7 @@ protocol WorkParent: Sendable {
         onPartial: @escaping @Sendable (Other) -> Void
     ) async -> WorkOutcome<Other>
 
-    /// As `WorkContext` has it.
+    /// See `WorkContext`.
     func perform<Result: Sendable>(
         on queue: TaskQueue,
         _ work: @escaping @Sendable () async throws(ImagePipeline.Error) -> Result

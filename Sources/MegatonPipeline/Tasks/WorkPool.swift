@@ -1,8 +1,8 @@
 import Synchronization
 
-/// Unfinished work of one kind by its key: who asks for a key that is being worked on gets a share in that work.
+/// Unfinished work of one kind by key (single flight): a subscriber for a key that is under way shares that work.
 ///
-/// What has ended is forgotten at once; remembering is the caches' part.
+/// Finished work is removed immediately; caches store results.
 final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     private struct Table {
         var nodes: [Key: (id: UInt64, node: WorkNode<Value>)] = [:]
@@ -10,29 +10,29 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     }
 
     private let isCoalescingEnabled: Bool
-    /// Held around a node's lock, never inside of one.
+    /// Acquired around a node's lock, never inside one.
     private let table = Mutex(Table())
 
-    /// - Parameter isCoalescingEnabled: false for a piece of work for each subscriber.
+    /// - Parameter isCoalescingEnabled: false for separate work for each subscriber.
     init(isCoalescingEnabled: Bool = true) { self.isCoalescingEnabled = isCoalescingEnabled }
 
-    /// How many pieces of work could be joined.
+    /// Number of units of work that can be joined.
     var count: Int { table.withLock { $0.nodes.count } }
 
-    /// Who waits for any of it.
+    /// Number of subscribers of all units.
     var subscriberCount: Int {
         table.withLock { $0.nodes.values.map(\.node) }.reduce(0) { $0 + $1.subscriberCount }
     }
 
-    /// Takes a share in the work for a key, which is started if nobody works on it.
+    /// Subscribes to the work for a key, and starts it if it is not under way.
     ///
     /// - Parameters:
-    ///   - priority: of this subscriber; the work takes the highest one.
-    ///   - job: what to do if this is the first subscriber.
-    ///   - willStart: is given the subscription before the work begins, so that nothing of it goes on where who
-    ///     subscribes has ended meanwhile.
-    ///   - observer: is told what happens from now on, perhaps before this function returns: progress, better and
-    ///     better values where there are such, and one end, which is the last it hears.
+    ///   - priority: of this subscriber; the work has the highest priority of all subscribers.
+    ///   - job: work to start if this is the first subscriber.
+    ///   - willStart: called with the subscription before the work starts, so that a subscriber that has ended
+    ///     meanwhile can cancel it in time.
+    ///   - observer: called with all events from now on, possibly before this function returns: progress, preliminary
+    ///     values, and one final event.
     /// - Returns: nil if the work has ended already.
     @discardableResult
     func subscribe(
@@ -49,11 +49,11 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         return share.node.contains(share.id) ? WorkSubscription(node: share.node, id: share.id) : nil
     }
 
-    /// Waits for the end of the work, as one of its subscribers. If the calling task is cancelled, he leaves.
+    /// Subscribes to the work and waits for its end. Cancelling the calling task ends the subscription.
     ///
     /// - Parameters:
-    ///   - willStart: is given the subscription, whose priority can be changed, before the work begins.
-    ///   - observer: is told what comes before the end.
+    ///   - willStart: called with the subscription, whose priority can be changed, before the work starts.
+    ///   - observer: called with the events before the final one.
     func outcome(
         for key: Key,
         priority: WorkPriority = .normal,
@@ -94,7 +94,7 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
             if let node = table.nodes[key]?.node, let joined = node.join(priority, observer) {
                 return (node, joined.id, joined.actions, false)
             }
-            // There is none, or one that has ended and is about to take itself out.
+            // There is no node, or one that has ended and is about to remove itself.
             table.lastID += 1
             let id = table.lastID
             let node = WorkNode<Value>(priority, observer) { self.remove(key, id) }

@@ -1,7 +1,7 @@
-/// How urgent work is. More urgent work that waits for a place begins first; what has begun is not stopped for it.
+/// Urgency of work. More urgent work starts first when a slot becomes free; running work is not interrupted.
 ///
-/// Nuke's five levels (`ImageRequest.Priority`). There is no ageing: while there is always something more urgent, work
-/// of a lower level waits.
+/// Nuke's five levels (`ImageRequest.Priority`). There is no aging: as long as there is more urgent work, work of a
+/// lower level waits.
 public enum WorkPriority: Int, Sendable, Codable, CaseIterable, Comparable {
     case veryLow
     case low

@@ -1,9 +1,9 @@
-/// The state of one node: who waits for it, how urgent it is, what it needs, what is to be told. Without any effect of
-/// its own: each change returns what is to be done, outside of the lock that guards the state.
+/// State of one node: subscribers, priority, links, and events to deliver. Pure state: each change returns the actions
+/// to perform outside the lock that guards the state.
 ///
 /// ```
-/// open ──the last subscriber leaves──► cancelled: task, links and handler are told, nobody else is
-///   └────finish, or a dependency fails──► finished: subscribers are told the end
+/// open ──the last subscriber leaves──► cancelled: task and links are cancelled, the handler is called
+///   └────finish, or a dependency fails──► finished: subscribers receive the final event
 /// ```
 struct WorkState<Value: Sendable>: Sendable {
     struct Subscriber: Sendable {
@@ -16,35 +16,35 @@ struct WorkState<Value: Sendable>: Sendable {
     enum Phase: Sendable {
         case open
         case cancelled
-        /// A dependency that fails, or a body that throws, takes the outstanding operations with it; an operation that
-        /// ends its node itself is left alone.
+        /// If a dependency fails, or a body throws, outstanding operations are cancelled. An operation that ends its
+        /// node itself is not cancelled.
         case finished(cancelsOperations: Bool)
 
         var isOpen: Bool { if case .open = self { true } else { false } }
     }
 
     enum Delivery: Sendable {
-        /// To those who had subscribed when it was its turn.
+        /// For subscribers that had joined by the time of its delivery.
         case event(WorkEvent<Value>, through: Int, payer: Int?)
-        /// Nothing to tell any more. Holds the observers of an ended node, to be freed outside of the lock.
+        /// No event is left. Holds the observers of an ended node, to be released outside the lock.
         case done([Subscriber])
     }
 
     private(set) var phase = Phase.open
-    /// The highest of the subscribers'; after the end as it was then.
+    /// Highest priority of the subscribers; after the end, its last value.
     private(set) var priority: WorkPriority
-    /// Of the priority: goes up with each change of it.
+    /// Revision of the priority, incremented with each change.
     private var revision: UInt64 = 0
-    /// In the order in which they came, which is that of their ids.
+    /// In the order of their arrival, which is that of their ids.
     private(set) var subscribers: [Subscriber]
     private var subscribersByPriority = Array(repeating: 0, count: WorkPriority.allCases.count)
     private var lastSubscriber = Self.firstSubscriber
-    /// Who paid, once the node has ended.
+    /// The `payer` when the node ended.
     private var payerAtEnd: Int?
 
     private var task: Task<Void, Never>?
     private var links: [Int: WorkLink] = [:]
-    /// Places for links that are being made at the moment.
+    /// Ids of links that are being created.
     private var reserved: Set<Int> = []
     private var nextLink = 0
     private var cancelHandler: (@Sendable () -> Void)?
@@ -54,9 +54,9 @@ struct WorkState<Value: Sendable>: Sendable {
     private var undelivered: [WorkEvent<Value>] = []
     private var isDelivering = false
 
-    /// Work has a first subscriber from its beginning, as it would end without any.
+    /// Creates the state with a first subscriber, as work without any would end.
     ///
-    /// - Parameter onClose: called once, at the end of whichever kind, before anybody is told.
+    /// - Parameter onClose: called once, at an end of any kind, before observers are called.
     init(
         _ priority: WorkPriority,
         _ observer: @escaping WorkObserver<Value>,
@@ -74,7 +74,7 @@ struct WorkState<Value: Sendable>: Sendable {
 // MARK: - Subscribers
 
 extension WorkState {
-    /// The first of those who wait.
+    /// First subscriber that still waits: the cost of the work is attributed to it.
     var payer: Int? { phase.isOpen ? subscribers.first?.id : payerAtEnd }
 
     func contains(_ id: Int) -> Bool { index(of: id) != nil }
@@ -91,7 +91,7 @@ extension WorkState {
         return (lastSubscriber, updatePriority())
     }
 
-    /// The last one to leave ends the work.
+    /// Removes a subscriber. When the last one leaves, the work ends.
     mutating func leave(_ id: Int) -> [WorkAction] {
         guard let index = index(of: id) else { return [] }
         let payer = payer
@@ -104,7 +104,7 @@ extension WorkState {
         return close(.cancelled) + release
     }
 
-    /// - Parameter revision: where changes may overtake each other, the one with the highest revision counts.
+    /// - Parameter revision: orders changes that may overtake each other: the highest one counts.
     mutating func setPriority(_ priority: WorkPriority, revision: UInt64?, of id: Int) -> [WorkAction] {
         guard let index = index(of: id) else { return [] }
         if let revision {
@@ -130,7 +130,7 @@ extension WorkState {
         return place < subscribers.count && subscribers[place].id == id ? place : nil
     }
 
-    /// The index of the first one with this id or a higher one.
+    /// Index of the first subscriber with this id or a higher one.
     private func place(of id: Int) -> Int {
         var (low, high) = (0, subscribers.count)
         while low < high {
@@ -141,7 +141,7 @@ extension WorkState {
     }
 }
 
-// MARK: - What the work consists of
+// MARK: - Task and links
 
 extension WorkState {
     private var orderedLinks: [WorkLink] { links.sorted { $0.key < $1.key }.map(\.value) }
@@ -153,14 +153,14 @@ extension WorkState {
             self.task = task
             return []
         case .cancelled, .finished(cancelsOperations: true): return [.cancelTask(task)]
-        // It may be the task itself that finished, faster than it was noted.
+        // The task itself may have finished the node before it was recorded here.
         case .finished(cancelsOperations: false): return []
         }
     }
 
-    /// A place for a link that is about to be made: its end may come before the link does.
+    /// Reserves an id for a link that is about to be created, as the link may end before it is attached.
     ///
-    /// - Returns: nil if the work has ended, and nothing should be begun for it any more.
+    /// - Returns: nil if the work has ended, and nothing may be started for it any more.
     mutating func reserveLink() -> Int? {
         guard phase.isOpen else { return nil }
         nextLink += 1
@@ -173,7 +173,7 @@ extension WorkState {
         switch phase {
         case .open:
             links[id] = link
-            // The priority may have changed while the link was being made.
+            // The priority may have changed while the link was being created.
             return [.setPriority(link, priority, revision: revision)]
         case .cancelled, .finished(cancelsOperations: true): return [.cancel(link)]
         case .finished(cancelsOperations: false): return link.kind == .dependency ? [.cancel(link)] : []
@@ -185,7 +185,7 @@ extension WorkState {
         return links.removeValue(forKey: id).map { [.release($0)] } ?? []
     }
 
-    /// - Returns: the old handler to be released; or the new one to be called, if the work has been cancelled already.
+    /// - Returns: action that releases the old handler, or calls the new one if the work was cancelled already.
     mutating func setCancelHandler(_ handler: (@Sendable () -> Void)?) -> [WorkAction] {
         switch phase {
         case .open:
@@ -200,7 +200,7 @@ extension WorkState {
 // MARK: - Events and the end
 
 extension WorkState {
-    /// Events after the end are dropped. So is what a later event of its kind supersedes before anybody was told it.
+    /// Adds an event. Events after the end are dropped, and so is an undelivered event that a later one supersedes.
     mutating func send(_ event: WorkEvent<Value>) -> [WorkAction] {
         phase.isOpen ? add(event) : []
     }
@@ -229,8 +229,7 @@ extension WorkState {
         return release + [.deliver]
     }
 
-    /// What whoever delivers has to tell next. There is one who delivers at a time, and he goes on until there is
-    /// nothing.
+    /// Next event for the delivering thread. Only one thread delivers at a time, and continues until none is left.
     mutating func nextDelivery() -> Delivery {
         if undelivered.isEmpty {
             isDelivering = false
@@ -241,7 +240,7 @@ extension WorkState {
         return .event(undelivered.removeFirst(), through: lastSubscriber, payer: payer)
     }
 
-    /// Asked anew for each, so that whoever has left in the meantime is not told.
+    /// Looked up for each call of an observer, so that subscribers that have left meanwhile are skipped.
     func subscriber(after id: Int?, through last: Int) -> Subscriber? {
         let index = id.map { place(of: $0 + 1) } ?? 0
         return index < subscribers.count && subscribers[index].id <= last ? subscribers[index] : nil
