@@ -1,6 +1,6 @@
 import Synchronization
 
-/// A value that one gives and one waits for, in either order.
+/// A promise with one producer and one waiter, which may come in either order.
 final class Answer<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?
@@ -9,7 +9,7 @@ final class Answer<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
-    /// To be called once.
+    /// Must be called once.
     func give(_ value: Value) {
         let waiting = state.withLock { state in
             state.value = value
@@ -18,7 +18,7 @@ final class Answer<Value: Sendable>: Sendable {
         waiting?.resume(returning: value)
     }
 
-    /// To be asked for once. Whoever gives sees to cancellation.
+    /// Must be awaited once. The producer must also resolve it on cancellation.
     var value: Value {
         get async {
             await withCheckedContinuation { continuation in

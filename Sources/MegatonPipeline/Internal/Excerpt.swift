@@ -1,14 +1,14 @@
 internal import Foundation
 
-/// The first bytes of what came, for people: text where it is text, else hex.
+/// First bytes of a response, for messages: as text if they are text, else as hex.
 enum Excerpt {
-    /// Characters of text.
+    /// Maximum number of characters of text.
     static let length = 24
-    /// Bytes that are looked at: half a URL would not be known as one.
+    /// Number of bytes that are examined: half a URL would not be recognized.
     static let bytes = 256
 
     static func of(_ data: Data) -> String {
-        // Lossy: a character may be cut off behind what is shown.
+        // Lossy: a character may be truncated, beyond the part that is shown.
         let decoded = String(decoding: data.prefix(bytes), as: UTF8.self)
         guard decoded.unicodeScalars.prefix(length).allSatisfy(isText) else {
             return data.prefix(12).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: " ")
@@ -18,7 +18,7 @@ enum Excerpt {
         return "\"" + line.prefix(length) + "\""
     }
 
-    /// Other than what stands for bytes that are none, and controls.
+    /// Whether it is neither a control character nor the replacement of an invalid byte.
     private static func isText(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar {
         case "\n", "\r", "\t": true
@@ -27,7 +27,7 @@ enum Excerpt {
         }
     }
 
-    /// An error page may repeat what it was asked for, with the signature in it. `<?xml` is no question.
+    /// Removes queries: an error page may repeat the requested URL with its signature. `<?xml` starts no query.
     private static func withoutQueries(_ text: String) -> String {
         var result = ""
         var isInQuery = false

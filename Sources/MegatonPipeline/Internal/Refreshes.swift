@@ -1,22 +1,23 @@
 internal import Logging
 import Synchronization
 
-/// What is refreshed behind the answers: each key once at a time, a bounded number of tasks, all ended with their owner.
+/// Background tasks that run after the response was returned: a bounded number, one at a time for each key. All are
+/// cancelled with their owner.
 final class Refreshes: Sendable {
     private struct State {
         var keys: Set<CacheKey> = []
         var tasks: [Int: Task<Void, Never>] = [:]
         var nextID = 0
         var isStopped = false
-        /// Whether work was left out since there was room.
+        /// Whether work was dropped since there last was room.
         var isOverfull = false
     }
 
-    /// What has become of a wish to start.
+    /// Result of an attempt to start work.
     struct Start {
-        /// What is being worked on from now on.
+        /// Keys whose work has started.
         var begun: Set<CacheKey> = []
-        /// What nobody works on, as too much is under way.
+        /// Keys whose work was dropped, as too many tasks are under way.
         var dropped: Set<CacheKey> = []
     }
 
@@ -25,17 +26,17 @@ final class Refreshes: Sendable {
     private let state = Mutex(State())
 
     /// - Parameters:
-    ///   - limit: tasks at a time.
-    ///   - logger: told when work begins to be left out, and not of each piece.
+    ///   - limit: maximum number of tasks at a time.
+    ///   - logger: logs when work begins to be dropped, not each key.
     init(limit: Int, logger: Logger) {
         self.limit = limit
         self.logger = logger
     }
 
-    /// Keys that are being worked on.
+    /// Number of keys under way.
     var count: Int { state.withLock { $0.keys.count } }
 
-    /// Starts work on those of the keys that nobody works on yet, unless too much is under way already.
+    /// Starts work on the keys that are not under way yet, unless the limit is reached.
     func start(_ keys: [CacheKey], _ work: @escaping @Sendable (Set<CacheKey>) async -> Void) -> Start {
         let (start, isFirstDrop) = state.withLock { state -> (Start, Bool) in
             let new = Set(keys).subtracting(state.keys)
@@ -47,8 +48,8 @@ final class Refreshes: Sendable {
             state.nextID += 1
             let id = state.nextID
             state.keys.formUnion(new)
-            // Unstructured, as the answer does not wait for it: counted against the limit, cancelled by `stop`, and as
-            // short as a fetch and a render are. It cannot end before it is noted: its end takes the same lock.
+            // Unstructured, as the response does not wait for it. Counted against the limit, cancelled by `stop`, and
+            // as short as a fetch and a render. It cannot end before it is recorded: its end needs the same lock.
             state.tasks[id] = Task {
                 await work(new)
                 self.ended(id, new)
@@ -68,12 +69,12 @@ final class Refreshes: Sendable {
         state.withLock { state in
             state.tasks[id] = nil
             state.keys.subtract(keys)
-            // Not at the first place that gets free: a lasting load would be told of again and again.
+            // Not as soon as one slot is free: under lasting load, the warning would be logged again and again.
             if state.tasks.count <= limit / 2 { state.isOverfull = false }
         }
     }
 
-    /// Cancels what is under way; nothing is started any more.
+    /// Cancels the tasks under way and starts no more.
     func stop() {
         let tasks = state.withLock { state in
             state.isStopped = true

@@ -1,7 +1,7 @@
 internal import Foundation
 
 extension Thread {
-    /// A thread whose name the kernel knows too, which is what `top -H`, debuggers and profilers show.
+    /// Creates a thread whose name is known to the kernel too, so that `top -H`, debuggers and profilers show it.
     ///
     /// - Parameter stackSize: bytes.
     convenience init(name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void) {
@@ -13,8 +13,8 @@ extension Thread {
         self.stackSize = stackSize
     }
 
-    /// By the thread itself: Foundation passes on no name of a thread that has not begun, or has only just. The kernel takes
-    /// 15 bytes. A thread without a name works as well.
+    /// Called on the thread itself: Foundation does not pass on the name of a thread that has not started yet, or only
+    /// just has. The kernel takes 15 bytes. Errors are ignored, as a thread works without a name too.
     private static func tellKernel(_ name: String) {
         let file = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
         guard file >= 0 else { return }

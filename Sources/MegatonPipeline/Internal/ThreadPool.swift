@@ -1,23 +1,24 @@
 internal import Foundation
 import Synchronization
 
-/// A fixed number of own threads for work that blocks or computes, so that Swift's cooperative pool never does.
+/// A fixed number of dedicated threads for work that blocks or computes, which must not occupy Swift's cooperative
+/// pool.
 ///
-/// The queue is bounded by its callers: each waits for its own piece of work.
+/// The queue is bounded by its callers: each waits for its own unit of work.
 ///
-/// `Sendable` without checking: what changes (`queue`, `isStopped`) is touched only with the condition locked.
+/// `@unchecked Sendable`: mutable state (`queue`, `isStopped`) is accessed only with the condition locked.
 public final class ThreadPool: @unchecked Sendable {
     private let condition = NSCondition()
     private var queue: [(id: Int, work: @Sendable (_ isCancelled: Bool) -> Void)] = []
-    /// What is before it has been taken.
+    /// Index of the first unit of work that no thread has taken.
     private var head = 0
     private var nextID = 0
     private var isStopped = false
 
     /// - Parameters:
-    ///   - name: of the threads, in debuggers and `top`, where 15 characters with the number are shown.
-    ///   - count: how many threads.
-    ///   - stackSize: bytes. 1 MiB is enough for our own code; codecs want more.
+    ///   - name: prefix of the threads' names. Debuggers and `top` show 15 characters, including the number.
+    ///   - count: number of threads.
+    ///   - stackSize: bytes. 1 MiB is enough for code of this package; codecs need more.
     ///   - onThreadExit: called on each thread as its last act.
     public init(
         name: String,
@@ -27,7 +28,7 @@ public final class ThreadPool: @unchecked Sendable {
     ) {
         precondition(count > 0, "a pool needs a thread")
         for index in 0..<count {
-            // The threads hold the pool until `stop`, which its owner calls when it goes.
+            // The threads retain the pool until `stop`, which the owner calls when it is deinitialized.
             let thread = Thread(name: "\(name)-\(index)", stackSize: stackSize) { [self] in
                 while let work = next() { work(false) }
                 onThreadExit()
@@ -36,7 +37,7 @@ public final class ThreadPool: @unchecked Sendable {
         }
     }
 
-    /// Lets the threads end once the queue is empty.
+    /// Ends the threads as soon as the queue is empty.
     public func stop() {
         condition.lock()
         isStopped = true
@@ -44,9 +45,9 @@ public final class ThreadPool: @unchecked Sendable {
         condition.unlock()
     }
 
-    /// Runs work on one of the threads. Cancelled before it started, it never starts.
+    /// Runs work on one of the threads. Work that is cancelled before it starts does not run.
     ///
-    /// - Throws: what the work throws, or `CancellationError`.
+    /// - Throws: the error of the work, or `CancellationError`.
     public func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
         let id = takeID()
         return try await withTaskCancellationHandler {
@@ -96,7 +97,7 @@ public final class ThreadPool: @unchecked Sendable {
             condition.wait()
         }
         let work = queue[head].work
-        // What it captured (a whole image, say) must not live on in a queue that never runs empty.
+        // Captured values, such as a whole image, must not be retained by a queue that never runs empty.
         queue[head].work = { _ in }
         head += 1
         if head >= 64, head * 2 > queue.count {

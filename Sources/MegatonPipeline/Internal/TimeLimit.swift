@@ -1,16 +1,17 @@
-/// A bound on what somebody else's code takes, where others wait for it.
+/// Time limit for foreign code that other requests wait for.
 enum TimeLimit {
-    /// What the body gives; nil where it takes longer. It is cancelled then, and whatever it gives later is dropped.
+    /// Value of the body; nil if it takes longer than the limit. The body is then cancelled, and its value ignored.
     static func run<Value: Sendable>(
         _ limit: Duration,
         _ body: @escaping @Sendable () async -> Value
     ) async -> Value? {
         let end = OneShot<Value?>()
-        // Unstructured, as a group would wait for a body that does not heed its cancellation: that is what the limit is for.
+        // Unstructured, as a task group would wait for a body that ignores its cancellation, the very case that this
+        // limits.
         let work = Task { end.resolve(await body()) }
-        // Unstructured beside it. It is cancelled as soon as there is an end, and sleeps no longer then.
+        // Unstructured as well. It is cancelled as soon as there is a value, which ends its sleep.
         let timer = Task {
-            guard (try? await Task.sleep(for: limit)) != nil else { return }  // Cancelled: there is an end.
+            guard (try? await Task.sleep(for: limit)) != nil else { return }  // Cancelled: there is a value.
             end.resolve(nil)
         }
         let value = await end.value

@@ -1,12 +1,12 @@
 internal import Foundation
 
-/// The time as its users need it: how much has passed, a wait, and the date for what outlives the process.
+/// Clock for time-dependent code: elapsed time, sleep, and the date for values that outlive the process.
 struct TimeSource: Sendable {
-    /// Since an arbitrary moment; never goes back.
+    /// Time since an arbitrary moment; never goes back.
     let now: @Sendable () -> Duration
-    /// - Throws: `CancellationError` where the task is cancelled.
+    /// - Throws: `CancellationError` if the task is cancelled.
     let sleep: @Sendable (Duration) async throws -> Void
-    /// Nanoseconds since 1970, by a clock that people may set.
+    /// Nanoseconds since 1970 by the wall clock, which may be set.
     let date: @Sendable () -> Int64
 
     init(_ clock: some Clock<Duration>, date: @escaping @Sendable () -> Int64 = Self.wallTime) {

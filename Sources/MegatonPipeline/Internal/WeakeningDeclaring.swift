@@ -1,6 +1,5 @@
-/// What can be configured to be less safe than it is by default, and says so: a pipeline puts it into the log when it is
-/// made.
+/// A configuration that can be less safe than by default, and reports that: a pipeline logs it when it is created.
 protocol WeakeningDeclaring: Sendable {
-    /// In words for people, without secrets; empty by default.
+    /// Descriptions for people, without secrets; empty by default.
     var weakenings: [String] { get }
 }
