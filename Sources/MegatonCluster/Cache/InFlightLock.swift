@@ -91,7 +91,7 @@ public final class InFlightLock: FlightCoordinating {
         )
     }
 
-    /// Listens for landings and renews the leases of the flights that this process leads, until the task is cancelled.
+    /// Listens for landings and renews the leases of the flights that this process leads, until the task is canceled.
     public func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.subscriber.run() }

@@ -24,7 +24,7 @@ package final class Trigger: Sendable {
         continuation?.resume()
     }
 
-    /// Returns when the trigger fires, or when the task is cancelled. Only one task may wait at a time.
+    /// Returns when the trigger fires, or when the task is canceled. Only one task may wait at a time.
     package func wait() async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

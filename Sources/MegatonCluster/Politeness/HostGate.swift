@@ -260,14 +260,14 @@ public final class HostGate: OriginGating {
         )
     }
 
-    /// Renews the permits in use until the task is cancelled; without renewal a permit expires after 15 s. While this
+    /// Renews the permits in use until the task is canceled; without renewal a permit expires after 15 s. While this
     /// runs, a permit serves several requests if its host is healthy; at the end the remaining permits are released.
     public func run() async {
         state.withLock { $0.isRunning = true }
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
                 while !Task.isCancelled {
-                    try? await Task.sleep(for: Self.renewInterval)  // Cancelled: the loop's condition ends it.
+                    try? await Task.sleep(for: Self.renewInterval)  // Canceled: the loop's condition ends it.
                     if !Task.isCancelled { await self.renew() }
                 }
             }
@@ -283,7 +283,7 @@ public final class HostGate: OriginGating {
     private func giveUnusedBack() async {
         while !Task.isCancelled {
             if state.withLock({ $0.spares.isEmpty }) { await hasSpares.wait() }
-            try? await Task.sleep(for: SparePasses.rest)  // Cancelled: the loop's condition ends it.
+            try? await Task.sleep(for: SparePasses.rest)  // Canceled: the loop's condition ends it.
             let unused = state.withLock { $0.spares.unused(at: .now) }
             if !unused.isEmpty { await giveBack(unused: unused) }
         }
