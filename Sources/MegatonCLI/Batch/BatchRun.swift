@@ -6,29 +6,29 @@ import MegatonRedis
 import NIOPosix
 import Synchronization
 
-/// Submits one batch and follows it to its end: reading, pushing and collecting at the same time.
+/// Submits one batch and follows it to its end: reads inputs, pushes jobs and collects outcomes concurrently.
 final class BatchRun: Sendable {
-    /// How it ended.
+    /// Result of a batch.
     struct Result: Sendable {
         let summary: RunSummary
         let errors: String
         let skipped: Int
         let excluded: Int
-        /// Jobs of a retried ledger that were left out.
+        /// Jobs that a retry left out of its ledger.
         let unrepeated: RetryLedger.LeftOut
         let wasInterrupted: Bool
-        /// Whether it was `--timeout` that interrupted it.
+        /// Whether `--timeout` caused the interruption.
         let ranOutOfTime: Bool
     }
 
-    /// `--timeout` is up, and the batch goes on without anybody who waits for it.
+    /// Thrown when `--timeout` is over and the batch continues without a waiting command.
     private struct StoppedWaiting: Error {}
 
     private let options: BatchOptions
     private let batch: String
     private let selection: InputSelection
     private let maker: JobMaker
-    /// Whether workers write to our standard error too.
+    /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
     private let queue: JobQueue
     private let monitor: BatchMonitor
@@ -37,21 +37,21 @@ final class BatchRun: Sendable {
     private let shutdown: ShutdownSignal
     /// The end of `--timeout`; nil if there is none.
     private let deadline: ContinuousClock.Instant?
-    /// Whether what is left after `--timeout` is cancelled; else it goes on.
+    /// Whether the jobs left after `--timeout` are canceled; otherwise they continue.
     private let cancelsAtTimeout: Bool
     private let progress = Mutex(Progress())
-    /// Fired when the batch has begun, or will not.
+    /// Signaled when the batch has begun, or will not begin.
     private let changed = Trigger()
 
     private struct Progress {
-        /// Something was pushed, perhaps in vain.
+        /// Whether a push was tried, perhaps in vain.
         var wasTried = false
-        /// Redis has the batch, and has it as ours.
+        /// Whether Redis has the batch, and has it as ours.
         var hasBegun = false
         var submitted = 0
         var ended = 0
         var isComplete = false
-        /// Nothing more is pushed.
+        /// Whether no more jobs will be pushed.
         var isStopped = false
         var ranOutOfTime = false
         var skipped = 0
@@ -59,16 +59,16 @@ final class BatchRun: Sendable {
         var unrepeated = RetryLedger.LeftOut()
     }
 
-    /// Jobs that are submitted and have not ended: what is read ahead of the workers.
+    /// Maximum number of jobs that are submitted and have not ended: how far reading runs ahead of the workers.
     private static let outstandingLimit = 20_000
     private static let readAtOnce = 500
-    /// Outcomes that are worth a look of their own. Fewer are let gather while more than that are awaited: a look for each
-    /// would cost as much as the rest of the queue.
+    /// Number of outcomes from which a read of the ledger is worthwhile. Fewer outcomes are left to accumulate while
+    /// more than this are awaited: a read for each would cost as much as the rest of the queue.
     private static let many = 100
     private static let gathering: Duration = .milliseconds(50)
-    /// How long the rest of an interrupted batch may take to end.
+    /// Time limit for the rest of an interrupted batch to end.
     private static let cancelPatience: Duration = .seconds(10)
-    /// How long the last look at the counters is tried.
+    /// Time limit for retries of the last read of the counters.
     private static let finalPatience: Duration = .seconds(60)
 
     init(
@@ -100,7 +100,7 @@ final class BatchRun: Sendable {
         monitor = BatchMonitor(queue: queue, batch: batch)
     }
 
-    /// Submits everything and returns at the batch's end, or soon after the first signal.
+    /// Submits all jobs and returns at the end of the batch, or soon after the first signal.
     func run() async throws -> Result {
         defer { queue.close() }
         defer { waiting.close() }
@@ -115,7 +115,7 @@ final class BatchRun: Sendable {
             throw error
         }
         let seconds = start.duration(to: .now).inSeconds
-        // One that has not begun may be somebody else's of the same name.
+        // A batch that has not begun may be another submitter's batch of the same name.
         let counters = hasBegun ? try await finalCounters() : BatchCounters.none
         if counters["results_dropped"] > 0 {
             Terminal.error(
@@ -131,7 +131,7 @@ final class BatchRun: Sendable {
             )
         }
         let progress = progress.withLock { $0 }
-        // A signal that came when all was done has interrupted nothing.
+        // A signal after the last job ended has interrupted nothing.
         let isWhole = progress.isComplete && counters["cancelled"] == 0 && counters.ended >= progress.submitted
         let summary = RunSummary(
             batch: batch,
@@ -171,15 +171,15 @@ final class BatchRun: Sendable {
         )
     }
 
-    /// Jobs of a retried ledger that were left out; known when all were submitted.
+    /// Jobs that a retry left out of its ledger; known when all jobs were submitted.
     var unrepeated: RetryLedger.LeftOut { progress.withLock { $0.unrepeated } }
 
     private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
 
-    /// Whatever it was (the ledger's disk is full, a list cannot be read): nobody follows the batch any more. What was refused
-    /// as somebody else's is left alone.
+    /// Cancels the batch after an error, such as a full disk or an unreadable list, because no process follows it any
+    /// more. A batch that was refused because another submitter owns it is left alone.
     ///
-    /// - Returns: false if it should be cancelled and could not be.
+    /// - Returns: false if the batch should be canceled and could not be.
     @discardableResult private func giveUp(after error: any Error) async -> Bool {
         let isOurs = (error as? RedisError)?.saysBatchExists != true && progress.withLock(\.wasTried)
         guard hasBegun || isOurs else { return true }
@@ -193,14 +193,14 @@ final class BatchRun: Sendable {
     }
 
     private func follow() async throws -> BatchTally {
-        // If the start took all of the time, nothing is pushed.
+        // Nothing is pushed if the start took all of the time.
         if let deadline, ContinuousClock.now >= deadline { _ = try timeIsUp() }
         return try await withThrowingTaskGroup(of: BatchTally?.self) { group in
             group.addTask {
                 try await self.submit()
                 self.progress.withLock { $0.isStopped = true }
                 self.changed.fire()
-                // A push that was on its way when the signal came has made a batch that was not there to be cancelled.
+                // A push in flight at the signal may have created the batch after the attempt to cancel it.
                 if self.shutdown.level > .none && self.hasBegun { try await self.monitor.cancel() }
                 return nil
             }
@@ -224,7 +224,7 @@ final class BatchRun: Sendable {
         }
     }
 
-    /// Ends the batch as an interruption does, or the wait for it.
+    /// Ends the batch like an interruption, or stops waiting for it.
     private func timeIsUp() throws -> BatchTally? {
         guard cancelsAtTimeout else { throw StoppedWaiting() }
         progress.withLock { $0.ranOutOfTime = true }
@@ -232,10 +232,10 @@ final class BatchRun: Sendable {
         return nil
     }
 
-    /// Submits everything and returns as soon as that is done. The first signal ends that, and the second does not wait
-    /// for Redis; what was submitted is cancelled then, as a batch that stays open never ends.
+    /// Submits all jobs and returns. The first signal stops the submission, and the second one does not wait for Redis.
+    /// The submitted jobs are then canceled, as a batch that stays open never ends.
     ///
-    /// - Returns: how many jobs.
+    /// - Returns: the number of jobs.
     /// - Throws: `Failure` 130 after a signal.
     func submitOnly() async throws -> Int {
         defer { queue.close() }
@@ -253,7 +253,8 @@ final class BatchRun: Sendable {
         }
         let now = progress.withLock { $0 }
         if now.isComplete { return now.submitted }
-        // After the second signal it may be unknown whether the first push was taken, or the batch is somebody else's.
+        // After the second signal it may be unknown whether the first push succeeded, or whether another submitter owns
+        // the batch.
         let isKnown = now.hasBegun || !now.wasTried
         let isCancelled = isKnown ? await giveUp(after: CancellationError()) : false
         let rest =
@@ -279,15 +280,15 @@ final class BatchRun: Sendable {
         defer { reader.stop() }
         while shutdown.level == .none, let jobs = try await reader.next(Self.readAtOnce) {
             if !jobs.isEmpty { progress.withLock { $0.wasTried = true } }
-            // To ask for them again is the operator's word that they may run.
+            // With `--retry-failed`, the operator states that these jobs may run again.
             if options.retryFailed != nil { try await queue.forgetDeaths(of: jobs.compactMap(\.job)) }
             for job in jobs { try await submitter.add(job.json, hasUniqueID: job.hasUniqueID) }
-            // At the end of a chunk, so that few inputs start at once and many go in large pushes.
+            // Flushed at the end of a chunk, so that a few inputs start at once and many are pushed in large chunks.
             try await submitter.flush()
             began(with: await submitter.submitted)
             if !unbounded { try await waitForRoom() }
         }
-        // Interrupted, it stays open: not all of it was submitted.
+        // An interrupted batch stays open, as not all of its jobs were submitted.
         guard shutdown.level == .none else { return }
         progress.withLock { $0.wasTried = true }
         try await submitter.close()
@@ -308,7 +309,7 @@ final class BatchRun: Sendable {
         if isNew { changed.fire() }
     }
 
-    /// Outcomes come in at least once a second or not at all, and a tenth of that is soon enough to go on reading.
+    /// Outcomes arrive at least once a second or not at all, so that a poll every tenth of a second is soon enough.
     private func waitForRoom() async throws {
         while shutdown.level == .none,
             progress.withLock({ $0.submitted - $0.ended }) > Self.outstandingLimit
@@ -319,9 +320,10 @@ final class BatchRun: Sendable {
 
     // MARK: - Out
 
-    /// Until then a batch of that name is somebody else's, and so are its outcomes and its end.
+    /// Waits until the batch has begun. Before that, a batch of this name belongs to another submitter, and so do its
+    /// outcomes.
     ///
-    /// - Returns: false where it will not begin.
+    /// - Returns: false if it will not begin.
     private func begins() async throws -> Bool {
         while true {
             let now = progress.withLock { $0 }
@@ -332,7 +334,7 @@ final class BatchRun: Sendable {
         }
     }
 
-    /// Whether something else writes to the terminal meanwhile, so that a line that is replaced would be torn.
+    /// Whether other output goes to the terminal meanwhile, which would tear a line that is replaced.
     private var isShared: Bool {
         if showsLogs { return true }
         guard let path = ledger?.path, let descriptor = Ledger.descriptor(of: path) else { return false }
@@ -365,10 +367,10 @@ final class BatchRun: Sendable {
             reporter.show(shown)
             if lines.isEmpty {
                 var isOver = now.isComplete && tally.ended >= now.submitted
-                // Also where it is not complete: somebody else may have cancelled it.
+                // Checked for an incomplete batch too: another process may have canceled it.
                 if !isOver { isOver = try await isFinished(now) }
                 if isOver {
-                    // The last outcomes came in the same step as the batch's end.
+                    // The last outcomes came in the same step as the end of the batch.
                     let rest = try await outcomes(kept: tally.ended)
                     if rest.isEmpty { return tally }
                     try await ledger?.append(rest)
@@ -387,19 +389,19 @@ final class BatchRun: Sendable {
                 }
                 if lines.isEmpty && now.isStopped {
                     isAbandoned = try await abandon()
-                    // What ended by that is read first.
+                    // Outcomes of that cancellation are read first.
                     if isAbandoned { continue }
                 }
             }
             if lines.isEmpty { try await waitForOutcomes() }
-            // The last ones are told as they come.
+            // The last outcomes are reported as they arrive.
             if lines.count < Self.many && now.submitted - now.ended > Self.many {
                 try await Task.sleep(for: Self.gathering)
             }
         }
     }
 
-    /// While Redis is away nothing is lost: the workers and the queue wait for it, and so do we.
+    /// Nothing is lost while Redis is unreachable: the workers and the queue wait for it, and so does this command.
     private func outcomes(kept: Int) async throws -> [Data] {
         do {
             return try await monitor.outcomes(kept: kept)
@@ -411,7 +413,7 @@ final class BatchRun: Sendable {
         }
     }
 
-    /// All has ended by now: a Redis that is away for a moment must not make a failure of that.
+    /// All jobs have ended by now, so that a Redis that is unreachable for a moment must not make the run fail.
     private func finalCounters() async throws -> BatchCounters {
         let deadline = ContinuousClock.now + Self.finalPatience
         var backoff = Backoff()
@@ -425,13 +427,13 @@ final class BatchRun: Sendable {
         }
     }
 
-    /// - Throws: `Failure` 69 where Redis no longer has what it had acknowledged: the batch would never end.
+    /// - Throws: `Failure` 69 if Redis has lost jobs that it had acknowledged, so that the batch would never end.
     private func isFinished(_ progress: Progress) async throws -> Bool {
         let counters: BatchCounters
         do {
             counters = try await monitor.counters()
         } catch {
-            // `outcomes` meets the same and tells of it.
+            // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }
             return false
         }
@@ -447,17 +449,18 @@ final class BatchRun: Sendable {
         return counters.isFinished
     }
 
-    /// Cancels the batch where no worker is there: what is ready ends when one comes, which is not waited for.
+    /// Cancels the batch if no worker is running. Ready jobs end when a worker starts, and the caller does not wait for
+    /// that.
     ///
-    /// - Returns: whether none is there.
+    /// - Returns: whether no worker is running.
     private func abandon() async throws -> Bool {
         do {
-            // The status is the queue's alone: no cache is asked.
+            // The status comes from the queue alone: no cache is asked.
             let status = try await Inspector(queue: queue, cache: waiting).status()
             guard status.livingWorkers.isEmpty else { return false }
             try await monitor.cancel()
         } catch {
-            // `outcomes` meets the same and tells of it.
+            // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }
             return false
         }
@@ -468,7 +471,7 @@ final class BatchRun: Sendable {
         do {
             try await monitor.waitForOutcome(on: waiting)
         } catch {
-            // `outcomes` meets the same and tells of it.
+            // `outcomes` meets the same error and reports it.
             guard error.isTransient else { throw error }
             try await Task.sleep(for: .milliseconds(100))
         }

@@ -1,19 +1,19 @@
 import Foundation
 import MegatonCluster
 
-/// What the outcomes of a batch say so far.
+/// Counts of the outcomes of a batch so far.
 struct BatchTally {
     private(set) var ended = 0
     private(set) var cancelled = 0
     private(set) var workers: Set<String> = []
     private(set) var failed = 0
     private(set) var causes = FailureCauses()
-    /// Outcomes that could not be read; there are none unless another version of the program wrote them.
+    /// Outcomes that could not be read: another version of the program wrote them.
     private(set) var unreadable = 0
 
     mutating func add(_ line: Data) {
         ended += 1
-        // Counted, and told at the end.
+        // Counted, and reported at the end.
         guard let outcome = try? JSONDecoder().decode(Glance.self, from: line) else {
             unreadable += 1
             return
@@ -26,7 +26,7 @@ struct BatchTally {
         }
     }
 
-    /// The fields that count; the line itself goes to the ledger as it is.
+    /// The fields that count; the line itself goes to the ledger unchanged.
     private struct Glance: Decodable {
         let status: JobOutcome.Status
         let source: String?
@@ -34,7 +34,7 @@ struct BatchTally {
         let error: JobOutcome.Failure?
     }
 
-    /// The causes of failures with their numbers, the most frequent first.
+    /// The causes of failures with their counts, the most frequent first.
     var table: String {
         let unread = unreadable == 0 ? [] : ["  \(Counted.of(unreadable, "outcome")) could not be read"]
         return (causes.rows + unread).joined(separator: "\n")

@@ -3,31 +3,33 @@ import Foundation
 import MegatonCluster
 import MegatonPipeline
 
-/// `--dry-run`: prints the outputs that a run would make, and makes none.
+/// `--dry-run`: prints the outputs that a run would write, and writes none.
 struct DryRun: Sendable {
     private let options: BatchOptions
     private let selection: InputSelection
     private let roots: [String]?
     private let files: [String]
 
-    /// The object of `--json`.
+    /// The object that `--json` prints.
     private struct Summary: Codable {
         var jobs = 0
         /// Each job with a preset counts as one.
         var outputs = 0
         /// Jobs with a preset: only the coordinator knows how many outputs they have.
         var presets = 0
-        /// Outputs whose place has a file now.
+        /// Outputs whose path has a file now.
         var existing = 0
-        /// Lines that are no jobs, or are refused, and files whose names are no UTF-8.
+        /// Lines that are not jobs, or are refused, and files whose names are not UTF-8.
         var invalid = 0
     }
 
     private static let readAtOnce = 500
 
+    /// Creates a dry run.
+    ///
     /// - Parameters:
     ///   - output: the output directory, absolute.
-    ///   - endings: file extensions that are taken from directories.
+    ///   - endings: file extensions that are selected in directories.
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
     init(
@@ -43,8 +45,8 @@ struct DryRun: Sendable {
         self.files = files
     }
 
-    /// - Throws: `Failure` if an input cannot be read; `ExitCode` 2 if a line is no job, a name is no UTF-8, or a job
-    ///   of the ledger is left out.
+    /// - Throws: `Failure` if an input cannot be read; `ExitCode` 2 if a line is not a job, a name is not UTF-8, or a
+    ///   job of the ledger is left out.
     func run() async throws {
         let maker = try options.jobMaker(batch: "dry-run", selection, roots: roots, files: files)
         let thread = ThreadPool(name: "megaton-input", count: 1)
@@ -72,7 +74,7 @@ struct DryRun: Sendable {
         if summary.invalid > 0 || !unrepeated.isEmpty { throw ExitCode(2) }
     }
 
-    /// - Returns: false if the reader of the lines has gone.
+    /// - Returns: false if standard output has no reader any more.
     private func report(_ made: JobMaker.Made, _ summary: inout Summary) throws -> Bool {
         guard let job = made.job, job.refused == nil else {
             summary.invalid += 1
@@ -109,7 +111,7 @@ struct DryRun: Sendable {
         do throws(JobError) { template = try OutputTemplate(output) } catch {
             throw Failure.usage("\(output): \(error.message).")
         }
-        // Neither what the coordinator's preset makes nor the size of the result is known here.
+        // Neither the outputs of the coordinator's preset nor the size of the result are known here.
         if job.preset != nil { return [output] }
         if template.usesSize {
             return renditions.map { rendition in
@@ -121,13 +123,13 @@ struct DryRun: Sendable {
         return renditions.map { template.path(source: job.source, rendition: $0, size: size) }
     }
 
-    /// Whether a source names a file by bytes that are no UTF-8: a worker fails it as `invalid_url`.
+    /// Whether a source names a file by bytes that are not UTF-8: a worker fails it as `invalid_url`.
     private static func isUnreadable(_ source: String) -> Bool {
         guard source.prefix(5).lowercased() == "file:", let url = URL(string: source) else { return false }
         return url.path(percentEncoded: false).isEmpty && !url.path(percentEncoded: true).isEmpty
     }
 
-    /// A path as a path, and a URL as it is.
+    /// The name of a source to show: a local file as a path, another URL unchanged.
     private static func name(_ source: String) -> String {
         source.count > 500 ? "\(source.prefix(499))…" : FileNames.localPath(source)
     }

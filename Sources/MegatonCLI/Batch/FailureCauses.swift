@@ -16,11 +16,11 @@ struct FailureCauses {
 
     static let title = "failures by code and cause, each with its first message:"
 
-    /// Causes that are shown apart from each other.
+    /// Maximum number of causes that are counted separately.
     private static let limit = 500
-    /// Causes that are shown.
+    /// Maximum number of causes that are printed.
     private static let shown = 20
-    /// Characters of a message that are shown; the ledger has all.
+    /// Maximum length of a printed message, characters; the ledger has all of it.
     private static let messageLimit = 240
 
     mutating func add(_ error: JobOutcome.Failure, source: String) {
@@ -35,7 +35,7 @@ struct FailureCauses {
     /// A message without the parts that differ from job to job.
     private static func words(_ message: String, _ source: String) -> String {
         var text = message
-        // A file's message may have its path, with spaces that would be taken for the ends of words.
+        // The message of a file may contain its path, whose spaces would be taken for ends of words.
         let path = source.hasPrefix("file://") ? String(source.dropFirst(7)).removingPercentEncoding ?? "" : ""
         for name in [source, path] where name.utf8.count > 1 { text = text.replacingOccurrences(of: name, with: "…") }
         var isQuoted = false

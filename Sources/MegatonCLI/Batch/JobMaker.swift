@@ -2,17 +2,17 @@ import Foundation
 import MegatonCluster
 import MegatonPipeline
 
-/// Turns inputs into the jobs of one batch, numbered in their order.
+/// Creates the jobs of one batch from inputs, numbered in their order.
 struct JobMaker: Sendable {
     /// An input's job, or the reason why it has none.
     enum Made: Sendable {
-        /// - Parameter hasUniqueID: whether its id was made here, so that no other job of the batch has it.
+        /// - Parameter hasUniqueID: whether its id was generated here, so that no other job of the batch has it.
         case job(Job, hasUniqueID: Bool)
-        /// A line that is no job. It is pushed as it stands: the coordinator says what is wrong with it, and the ledger has
-        /// its line.
+        /// A line that is not a job. It is pushed unchanged: the coordinator reports its fault, so that the ledger has
+        /// a line for it.
         case line(Data)
 
-        /// Nil for a line that is no job.
+        /// Nil for a line that is not a job.
         var job: Job? {
             if case .job(let job, _) = self { job } else { nil }
         }
@@ -21,7 +21,7 @@ struct JobMaker: Sendable {
             if case .job(_, let hasUniqueID) = self { hasUniqueID } else { false }
         }
 
-        /// The JSON to be pushed.
+        /// The JSON to push.
         var json: Data {
             switch self {
             case .job(let job, _): job.json()
@@ -30,7 +30,7 @@ struct JobMaker: Sendable {
         }
     }
 
-    /// The settings that the jobs of a batch have in common.
+    /// The settings that the jobs of a batch share.
     struct Settings: Sendable {
         var batch: String
         var renditions: [Rendition]
@@ -38,7 +38,7 @@ struct JobMaker: Sendable {
         var output: String?
         var attempts: Int
         var priority: Job.Priority
-        /// Name of the credential that sources by http, https and s3 need. Jobs in lines say for themselves.
+        /// Name of the credential that sources by http, https and s3 need. Jobs in lines name their own.
         var credential: String?
         /// Whether everything is fetched and rendered again.
         var reloads = false
@@ -48,7 +48,7 @@ struct JobMaker: Sendable {
     private var guardian: OutputGuard
     private var namer = OutputNamer()
     private var count = 0
-    /// Reports of lines that are no jobs.
+    /// Reports lines that are not jobs.
     var complaints = LineComplaints()
 
     init(_ settings: Settings, _ guardian: OutputGuard) {
@@ -56,7 +56,7 @@ struct JobMaker: Sendable {
         self.guardian = guardian
     }
 
-    /// Makes the jobs of inputs that were read together.
+    /// Creates the jobs of inputs that were read together.
     mutating func make(_ inputs: [Input]) -> [Made] {
         guardian.note(inputs.lazy.compactMap(OutputGuard.source))
         return inputs.map { make($0) }

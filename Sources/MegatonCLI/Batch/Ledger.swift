@@ -1,17 +1,17 @@
 import Foundation
 import MegatonPipeline
 
-/// The file with one JSON line for each job, in the order in which they ended.
+/// The file with one JSON line per job, in the order in which the jobs ended.
 ///
-/// Lines are written whole, a block of them at a time, so that the file is readable however the run ends. One run at a time
-/// writes it, and the lines of an earlier one stay until there is a batch to write of. Standard output, a pipe or a
-/// device is written as it is, and its content is not read.
+/// Whole lines are written in blocks, so that the file is readable however the run ends. Only one run at a time writes
+/// the file, and the lines of an earlier run stay until the first line of a new batch. Standard output, a pipe or a
+/// device is written without reading or truncating it.
 final class Ledger: Sendable {
-    /// Nil where the lines go nowhere: who waits for a batch needs its outcomes, not always a file of them.
+    /// Nil if the lines are discarded: a caller that waits for a batch needs its outcomes, but not always a file.
     let path: String?
-    /// Of the file; -1 without one.
+    /// Descriptor of the file; -1 without one.
     private let descriptor: Int32
-    /// Whether it is a file of its own, which is begun anew and locked.
+    /// Whether it is a regular file, which is truncated and locked.
     private let isFile: Bool
     private let isAborted: @Sendable () -> Bool
     private let thread = ThreadPool(name: "megaton-ledger", count: 1)
@@ -19,18 +19,18 @@ final class Ledger: Sendable {
     /// The path that stands for standard output.
     static let standardOutput = "-"
 
-    /// How long a pipe may have no reader at the start.
+    /// Time limit for a pipe without a reader to get one at the start.
     private static let readerPatience: Duration = .seconds(5)
-    /// Bytes that a pipe takes at once without blocking, as soon as it takes any (PIPE_BUF of pipe(7)).
+    /// Bytes that a pipe takes at once without blocking as soon as it takes any (PIPE_BUF of pipe(7)).
     private static let pipeBlock = 4096
 
-    /// The absolute path, or ``standardOutput`` for each name that it has.
+    /// The absolute path, or ``standardOutput`` for any of its names.
     static func path(_ text: String) -> String {
         if ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].contains(text) { return standardOutput }
         return RunPlaces.absolute(text)
     }
 
-    /// The open descriptor that a path stands for, if it does. Opening a file by such a name would begin at its start.
+    /// The open descriptor that a path stands for, if any. To open a file by such a name would write from its start.
     static func descriptor(of path: String) -> Int32? {
         if Self.path(path) == standardOutput { return STDOUT_FILENO }
         if path == "/dev/stderr" { return STDERR_FILENO }
@@ -40,10 +40,12 @@ final class Ledger: Sendable {
         return nil
     }
 
+    /// Opens the ledger.
+    ///
     /// - Parameters:
     ///   - path: nil for none.
-    ///   - isAborted: whether a reader that does not read is no longer waited for.
-    /// - Throws: `Failure` if the file cannot be made, another run writes it, or the pipe has no reader.
+    ///   - isAborted: whether to stop waiting for a reader that does not read.
+    /// - Throws: `Failure` if the file cannot be created, another run writes it, or the pipe has no reader.
     static func open(_ path: String?, isAborted: @escaping @Sendable () -> Bool) async throws -> Ledger {
         guard let path else { return Ledger(nil, -1, isFile: false, isAborted) }
         if let descriptor = descriptor(of: path) {
@@ -55,7 +57,7 @@ final class Ledger: Sendable {
         }
         let deadline = ContinuousClock.now + readerPatience
         while true {
-            // Without a reader the open of a pipe would wait, however long that takes.
+            // Without O_NONBLOCK, the open of a pipe would wait for a reader without limit.
             let descriptor = Foundation.open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
             if descriptor >= 0 { return Ledger(path, descriptor, isFile: false, isAborted) }
             guard errno == ENXIO else { return Ledger(path, try check(descriptor, path), isFile: false, isAborted) }
@@ -87,7 +89,8 @@ final class Ledger: Sendable {
         } catch {
             throw Failure.output("the directory \(directory) cannot be made: \(Failure.reason(error)).")
         }
-        // A mistyped option must not cost a picture: what is replaced is a ledger, or empty, or not there.
+        // A mistyped option must not destroy an image: the file may be replaced only if it is a ledger, empty, or
+        // missing.
         let old = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard old >= 0 || errno == ENOENT else {
             throw Failure.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
@@ -106,7 +109,7 @@ final class Ledger: Sendable {
             }
         }
         let descriptor = try check(Foundation.open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o666), path)
-        // Some file systems of networks have no locks: there nobody is kept out.
+        // Some network file systems have no locks, and there a second run is not kept out.
         if flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK {
             Foundation.close(descriptor)
             throw Failure.output(
@@ -116,9 +119,9 @@ final class Ledger: Sendable {
         return descriptor
     }
 
-    /// Forgets what an earlier run wrote.
+    /// Removes the lines of an earlier run.
     ///
-    /// - Throws: `Failure` where it cannot.
+    /// - Throws: `Failure` if that fails.
     func begin() async throws {
         guard let path, isFile else { return }
         let code = try await thread.run { [descriptor] in ftruncate(descriptor, 0) == 0 ? 0 : errno }
@@ -127,7 +130,8 @@ final class Ledger: Sendable {
         }
     }
 
-    /// - Throws: `Failure` where the disk is full, say. The file ends with its last whole line then.
+    /// - Throws: `Failure` if the lines cannot be written, e.g. to a full disk. The file then ends with its last whole
+    ///   line.
     func append(_ lines: [Data]) async throws {
         guard let path else { return }
         var block = Data()
@@ -142,7 +146,7 @@ final class Ledger: Sendable {
         }
     }
 
-    /// What the kernel said, and whether the file ends with a whole line.
+    /// The error of the kernel, and whether the file ends with a whole line.
     private struct WriteFailure: Error, CustomStringConvertible {
         let code: Int32
         let isWhole: Bool
@@ -153,7 +157,7 @@ final class Ledger: Sendable {
         }
     }
 
-    /// Writes whole lines. Where there is no room for all of them, the one that was cut off is taken back.
+    /// Writes whole lines. If there is no room for all of them, the line that was cut off is removed.
     private func write(_ block: Data) throws(WriteFailure) {
         var written = 0
         while written < block.count {
@@ -174,7 +178,7 @@ final class Ledger: Sendable {
         }
     }
 
-    /// Waits a moment for the reader. Sets `errno` if the answer is false.
+    /// Waits a moment for the reader. Sets `errno` if the result is false.
     private var isWritable: Bool {
         var look = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
         let count = poll(&look, 1, 200)
@@ -184,7 +188,7 @@ final class Ledger: Sendable {
 
     func close() {
         thread.stop()
-        // Everything was written by `append`, which told of what failed.
+        // `append` has written everything, or reported its failure.
         if descriptor >= 0 { Foundation.close(descriptor) }
     }
 }

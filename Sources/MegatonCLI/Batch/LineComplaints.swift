@@ -1,7 +1,7 @@
 import MegatonCluster
 
-/// Tells which lines of lists are no jobs: of the first ones each, of the others how many they are, as a list may have
-/// millions of them.
+/// Reports lines of lists that are not jobs: the first ones each, the others by their number, as a list may have
+/// millions.
 struct LineComplaints {
     private var count = 0
 
@@ -15,7 +15,7 @@ struct LineComplaints {
         if count <= Self.shown { Terminal.error("megaton: \(place) \(reason)") }
     }
 
-    /// To be called when all lines were read.
+    /// Reports the number of the others. Called when all lines were read.
     mutating func end() {
         if count > Self.shown {
             Terminal.error("megaton: \(Counted.lines(count - Self.shown, "more")) could not be used, for such reasons.")

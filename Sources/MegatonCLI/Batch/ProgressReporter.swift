@@ -1,25 +1,26 @@
 import Foundation
 import MegatonPipeline
 
-/// How far a batch is, for people.
+/// Progress of a batch as text for a terminal or a log.
 struct BatchProgress: Sendable, Equatable {
     var ended = 0
     var submitted = 0
     var failed = 0
     /// Whether no more jobs will come, so that the time left can be estimated.
     var isComplete = false
-    /// Since the batch began.
+    /// Seconds since the batch began.
     var seconds = 0.0
-    /// The jobs that wait for another try, or for a host, and for how long; nil if none does.
+    /// The jobs that wait for another attempt or for a host, and for how long; nil if none waits.
     var waiting: String?
-    /// Whether all jobs that have not ended wait: there is no time left to be estimated.
+    /// Whether all remaining jobs wait, so that no remaining time can be estimated.
     var onlyWaits = false
 
     private static let barWidth = 24
 
-    /// The line for a terminal of so many columns: without the bar, then without the rate, if there is no room for them.
+    /// The line for a terminal of `columns` columns: without the bar, then without the rate, if there is no room for
+    /// them.
     func line(columns: Int) -> String {
-        // The last column stays free: some terminals begin a new line once it is filled.
+        // The last column stays free: some terminals begin a new line when it is filled.
         let room = max(0, columns - 1)
         let part = submitted > 0 ? Double(ended) / Double(submitted) : 0
         let full = Int(part * Double(Self.barWidth))
@@ -47,7 +48,7 @@ struct BatchProgress: Sendable, Equatable {
     }
 }
 
-/// Shows how far a batch is: a bar on a terminal, a line every 10 s elsewhere.
+/// Shows the progress of a batch: a bar on a terminal, otherwise a line every 10 s.
 struct ProgressReporter {
     private let isInteractive: Bool
     private let start = ContinuousClock.now
@@ -56,11 +57,11 @@ struct ProgressReporter {
 
     init(isInteractive: Bool) {
         self.isInteractive = isInteractive
-        // The first line elsewhere comes after 10 s: what is done sooner needs none.
+        // Without a terminal the first line comes after 10 s: a shorter batch needs none.
         last = isInteractive ? nil : .now
     }
 
-    /// - Parameter progress: all but the time, which is set here.
+    /// - Parameter progress: all fields but the time, which is set here.
     mutating func show(_ progress: BatchProgress) {
         let now = ContinuousClock.now
         if let last, last.duration(to: now) < (isInteractive ? .milliseconds(100) : .seconds(10)) { return }
@@ -75,7 +76,7 @@ struct ProgressReporter {
         }
     }
 
-    /// Leaves the bar's line.
+    /// Clears the line of the bar.
     func end() {
         if isInteractive && hasShown { Terminal.status("") }
     }

@@ -1,22 +1,22 @@
 import Foundation
 
-/// Where a run reads and writes.
+/// Paths that a run reads and writes.
 struct RunPlaces: Sendable {
-    /// Absolute; nil where a ledger is retried, whose jobs know where they go.
+    /// The output directory, absolute; nil if a ledger is retried, whose jobs have their own outputs.
     let output: String?
-    /// Of the ledger that is written.
+    /// Path of the ledger to write.
     let ledger: String
-    /// Directories that the run's own workers may read from beside those of `--allow-root` and the output directory. What
-    /// the user named by hand may be read: directories, and the places of files and lists; what a list names elsewhere
-    /// needs an `--allow-root` or an `--allow-read`.
+    /// Directories that the run's own workers may read, besides those of `--allow-root` and the output directory:
+    /// inputs that the user named on the command line, as directories or as parents of files and lists. Files that a
+    /// list names elsewhere need `--allow-root` or `--allow-read`.
     let readRoots: [String]
-    /// Directories that the run's own workers may write to beside those of `--allow-root`.
+    /// Directories that the run's own workers may write to, besides those of `--allow-root`.
     let outputRoots: [String]
 
-    /// Makes the output directory. Reads the whole ledger of `--retry-failed`, and blocks: it belongs on a thread of its
-    /// own.
+    /// Creates the output directory. Reads the whole ledger of `--retry-failed` and blocks: call this on a thread of
+    /// its own.
     ///
-    /// - Throws: `Failure` where it cannot be made, or is an input too.
+    /// - Throws: `Failure` if the directory cannot be created, or is an input too.
     init(_ options: BatchOptions, output: String?) throws {
         self.output = try output.map { try Self.prepare($0, inputs: options.inputs) }
         let retried = options.retryFailed.map(RetryLedger.init)
@@ -37,7 +37,7 @@ struct RunPlaces: Sendable {
     /// - Throws: `Failure` if it is an input too.
     static func checked(_ output: String, inputs: [String]) throws -> String {
         let path = absolute(output)
-        // Links resolved: two names of one directory are one directory.
+        // Links are resolved, so that two names of one directory are equal.
         for input in inputs.map(FileNames.localPath) where real(absolute(input)) == real(path) {
             throw Failure.usage(
                 "--output \(output) is an input too: the next run would take what this one made. Name another directory."
@@ -63,7 +63,7 @@ struct RunPlaces: Sendable {
     private static func inputRoots(_ options: BatchOptions) -> [String] {
         var roots: [String] = []
         let inputs = options.inputs.map(FileNames.localPath) + options.jobsFrom
-        // A list that is written here names, as a rule, what is here.
+        // A list in the working directory usually names files below it.
         let hasList = !options.jobsFrom.isEmpty || inputs.contains { $0 == "-" || InputReader.kind(of: $0) != nil }
         if hasList { roots.append(FileManager.default.currentDirectoryPath) }
         for input in inputs where input != "-" && !InputReader.isURL(input) {

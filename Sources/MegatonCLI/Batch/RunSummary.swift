@@ -1,24 +1,24 @@
 import Foundation
 import MegatonCluster
 
-/// How a batch ended: the object that `--json` prints.
+/// Result of a batch: the object that `--json` prints.
 struct RunSummary: Sendable, Codable, Equatable {
     var batch: String
     var jobs: Int
     var done: Int
     var failed: Int
     var cancelled: Int
-    /// Jobs that were pushed while one with the same id was alive.
+    /// Jobs that were pushed while a job with the same id was alive.
     var deduplicated: Int
     var renditions: Int
     var originFetches: Int
     var renders: Int
     var cacheHits: Int
-    /// From the first job's push to the last one's end.
+    /// Seconds from the first push to the end of the last job.
     var seconds: Double
     var imagesPerSecond: Double
     var ledger: String?
-    /// Worker processes that took part.
+    /// Number of worker processes that took part.
     var workers: Int
 
     init(batch: String, counters: BatchCounters, tally: BatchTally, seconds: Double, ledger: String?) {
@@ -38,7 +38,7 @@ struct RunSummary: Sendable, Codable, Equatable {
         workers = tally.workers.count
     }
 
-    /// One line for people.
+    /// One line for readers.
     var line: String {
         let rate = String(format: "%.1f", imagesPerSecond)
         var parts = ["\(done) of \(jobs) done in \(String(format: "%.1f", seconds)) s (\(rate) a second)"]
@@ -51,9 +51,9 @@ struct RunSummary: Sendable, Codable, Equatable {
         return parts.joined(separator: "; ")
     }
 
-    /// 0 all done · 2 some failed, were cancelled or were left out · 75 the time was up · 130 interrupted.
+    /// Exit code: 0 all done · 2 some failed, were canceled or were left out · 75 timed out · 130 interrupted.
     ///
-    /// - Parameter leavesOut: whether a repetition left jobs of its ledger undone.
+    /// - Parameter leavesOut: whether a retry left jobs of its ledger undone.
     func exitCode(interrupted: Bool, ranOutOfTime: Bool = false, leavesOut: Bool = false) -> Int32 {
         if ranOutOfTime { return 75 }
         if interrupted { return 130 }

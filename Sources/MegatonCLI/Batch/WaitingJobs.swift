@@ -1,7 +1,7 @@
 import MegatonCluster
 import MegatonRedis
 
-/// The jobs of a batch that wait for another try, or for their host, for the progress line.
+/// Jobs of a batch that wait for another attempt or for their host, for the progress line.
 struct WaitingJobs {
     private var delayed = JobQueue.Delayed(count: 0, next: nil)
     private var host: JobQueue.WaitedFor?
@@ -9,7 +9,7 @@ struct WaitingJobs {
 
     private static let interval: Duration = .seconds(1)
 
-    /// Asks Redis, at most once a second: jobs may be large, and a line that people read need not be newer.
+    /// Asks Redis, at most once a second: jobs may be large, and the line need not be newer.
     mutating func look(in queue: JobQueue, for batch: String) async {
         guard last.duration(to: .now) >= Self.interval else { return }
         last = .now
@@ -17,12 +17,14 @@ struct WaitingJobs {
             delayed = try await queue.delayed(of: batch)
             host = delayed.count > 0 ? try await queue.waitedFor(by: batch) : nil
         } catch {
-            // Redis is away: the reader of outcomes meets the same error and reports it.
+            // Redis is unreachable: the reader of outcomes meets the same error and reports it.
         }
     }
 
-    /// - Parameter open: jobs of the batch that have not ended.
-    /// - Returns: nil if nothing waits, and whether all of the jobs do.
+    /// The text for the progress line.
+    ///
+    /// - Parameter open: number of jobs of the batch that have not ended.
+    /// - Returns: the text, nil if no job waits; and whether all of the open jobs wait.
     func text(of open: Int) -> (text: String?, isAll: Bool) {
         guard delayed.count > 0, open > 0 else { return (nil, false) }
         let isAll = delayed.count >= open

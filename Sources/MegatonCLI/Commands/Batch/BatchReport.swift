@@ -4,7 +4,7 @@ import MegatonCluster
 struct BatchReport: Encodable {
     let batch: String
     let state: String
-    /// Jobs that were submitted; more of them may come while the state is `open`.
+    /// Number of submitted jobs; more may follow while the state is `open`.
     let submitted: Int
     let done: Int
     let failed: Int

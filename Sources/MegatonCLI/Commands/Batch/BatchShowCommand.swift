@@ -20,7 +20,7 @@ struct BatchShowCommand: AsyncParsableCommand {
 }
 
 extension BatchReport {
-    /// - Throws: `Failure` where there is no batch of this name.
+    /// - Throws: `Failure` if there is no batch of this name.
     static func of(_ name: String, _ queue: JobQueue) async throws -> BatchReport {
         let counters = try await BatchMonitor(queue: queue, batch: name).counters()
         guard counters.isKnown else { throw Failure.notFound("there is no batch \"\(name)\".") }

@@ -34,7 +34,7 @@ struct BatchWaitCommand: AsyncParsableCommand {
         }
     }
 
-    /// Nil while it runs, and while Redis is away: nothing is lost by waiting.
+    /// Nil while the batch runs, and while Redis is unreachable: nothing is lost by waiting.
     private func ended(_ queue: JobQueue) async throws -> BatchReport? {
         do {
             let report = try await BatchReport.of(name, queue)
