@@ -1,12 +1,12 @@
 import MegatonPipeline
 
-/// How fast an intake is emptied, by looking at it again and again.
+/// Rate at which an intake is emptied, from repeated observations of its length.
 struct AdmissionRate {
     private let length: Int
     private var first: (taken: Int, at: ContinuousClock.Instant)?
     private var last: (taken: Int, at: ContinuousClock.Instant)?
 
-    /// - Parameter length: of the intake before anything is taken.
+    /// - Parameter length: length of the intake before any job is taken.
     init(of length: Int) { self.length = length }
 
     mutating func observe(length now: Int) {
@@ -16,13 +16,13 @@ struct AdmissionRate {
         if first == nil { first = last }
     }
 
-    /// Whether there is nothing left to be taken.
+    /// Whether the intake is empty.
     var isOver: Bool { last?.taken == length }
 
-    /// When more was taken last.
+    /// Time of the last observed change.
     var changed: ContinuousClock.Instant? { last?.at }
 
-    /// Jobs a second between the first look at which something was gone and the last one; nil where those are one.
+    /// Jobs per second between the first and the last observed change; nil if these are the same.
     var perSecond: Double? {
         guard let first, let last, last.taken > first.taken else { return nil }
         return Double(last.taken - first.taken) / first.at.duration(to: last.at).inSeconds

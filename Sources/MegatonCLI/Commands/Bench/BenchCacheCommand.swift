@@ -31,7 +31,7 @@ struct BenchCacheCommand: AsyncParsableCommand {
         _ = try entrySizes()
     }
 
-    /// Bytes.
+    /// Sizes of the entries, bytes.
     private func entrySizes() throws -> [Int] {
         let sizes = try self.sizes.split(separator: ",").map { text in
             let units = ["k": 1 << 10, "m": 1 << 20]

@@ -4,13 +4,13 @@ import MegatonCluster
 import MegatonRedis
 import NIOPosix
 
-/// A coordinator in this process and the workers of a benchmark in theirs, for as long as a body runs.
+/// A coordinator in this process and the worker processes of a benchmark, running as long as a body runs.
 struct BenchCluster: Sendable {
     let address: RedisConfiguration
-    /// Arguments of each process of workers, behind `megaton bench`. It ends with a histogram as its last line.
+    /// Arguments of each worker process, after `megaton bench`. Its last line of output is a histogram.
     let workers: [[String]]
 
-    /// - Returns: what the body returns, and the histograms of all workers together.
+    /// - Returns: the result of the body, and the merged histograms of all workers.
     func run<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) async throws -> (Value, LatencyHistogram) {

@@ -69,7 +69,7 @@ struct BenchClusterCommand: AsyncParsableCommand {
         }
     }
 
-    /// What the workers could do in the time if nothing but their work took any.
+    /// Jobs that the workers could complete in the time if only their work took any.
     private var backlog: Int {
         let speed = Double(workers * concurrency) / renderMilliseconds * 1000
         return min(1_000_000, max(1, Int(speed * Double(seconds))))

@@ -4,7 +4,7 @@ import Logging
 import MegatonCluster
 import NIOPosix
 
-/// `megaton bench cluster-workers`: a process of `megaton bench cluster`, which starts it.
+/// `megaton bench cluster-workers`: a child process of `megaton bench cluster`.
 struct BenchClusterWorkersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster-workers",

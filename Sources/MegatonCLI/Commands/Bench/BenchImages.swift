@@ -1,26 +1,26 @@
 import Foundation
 
-/// The pictures that `megaton bench pipeline` renders, as bytes in memory.
+/// The images that `megaton bench pipeline` renders, as bytes in memory.
 struct BenchImages: Sendable {
-    /// One of them.
+    /// One image.
     struct Image: Sendable {
         let path: String
         let data: Data
     }
 
     private(set) var images: [Image] = []
-    /// Whether there were more than fit.
+    /// Whether some inputs exceeded the limits.
     private(set) var isCut = false
 
-    /// Files that are taken at the most.
+    /// Maximum number of files.
     static let countLimit = 1000
-    /// Bytes that are taken at the most, but for the last file.
+    /// Number of bytes after which no further file is read.
     private static let sizeLimit = 1 << 30
 
-    /// Blocks.
+    /// Reads the images; blocks.
     ///
-    /// - Parameter arguments: files, directories and lists of them, as of `megaton run`.
-    /// - Throws: `Failure` where one cannot be read, or is no local file.
+    /// - Parameter arguments: files, directories and lists of them, as for `megaton run`.
+    /// - Throws: `Failure` if an input cannot be read, or is not a local file.
     init(_ arguments: [String]) throws {
         var reader = try InputReader(InputSelection(arguments: arguments))
         var size = 0

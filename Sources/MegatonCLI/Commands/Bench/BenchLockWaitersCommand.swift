@@ -6,7 +6,7 @@ import MegatonPipeline
 import MegatonRedis
 import NIOPosix
 
-/// `megaton bench lock-waiters`: a process of `megaton bench lock`, which starts and ends it.
+/// `megaton bench lock-waiters`: a child process of `megaton bench lock`, which also ends it.
 struct BenchLockWaitersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lock-waiters",
@@ -46,7 +46,7 @@ struct BenchLockWaitersCommand: AsyncParsableCommand {
             )
             try await withThrowingTaskGroup(of: Void.self) { tasks in
                 tasks.addTask { await lock.run() }
-                // For ever: whoever started it ends it, and a leader that is gone ends it by its silence.
+                // Loops until the parent process ends it, or until `next` fails because the leader is gone.
                 while true { try await wait(for: link.next(process: process), lock, link) }
             }
         }
@@ -73,7 +73,7 @@ struct BenchLockWaitersCommand: AsyncParsableCommand {
         try await link.tell(wakes)
     }
 
-    /// - Returns: when it went on, and when it had the entry.
+    /// - Returns: the times at which the waiter was woken and at which it had the entry.
     private func wait(for flight: FlightWait, _ lock: InFlightLock) async -> (woken: Int, served: Int?) {
         await lock.wait(for: flight)
         let woken = BenchJob.now()

@@ -1,14 +1,14 @@
 import Foundation
 
-/// Processes of `megaton bench` that belong to a benchmark, for as long as a body runs.
+/// Child processes of a benchmark, running as long as a body runs.
 struct BenchProcesses: Sendable {
-    /// Of each of them, behind `megaton bench`.
+    /// Arguments of each process, after `megaton bench`.
     let arguments: [[String]]
-    /// The Redis' URL, which may carry a password.
+    /// The URL of Redis, which may contain a password.
     let environment: [String: String]
 
-    /// - Returns: what the body returns, and what each process printed.
-    /// - Throws: `Failure` too where one of them ends before the body.
+    /// - Returns: the result of the body, and the output of each process.
+    /// - Throws: `Failure` also if a process ends before the body.
     func run<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> (Value, [String]) {
         guard let program = CommandLineProgram.path else {
             throw Failure.broken("the program's own path is not known: /proc is not mounted?")
@@ -26,9 +26,9 @@ struct BenchProcesses: Sendable {
                 group.addTask {
                     let ending = try await child.run()
                     if Task.isCancelled { return nil }
-                    // Without its words there is only how it ended.
+                    // Without its output the message has only the way it ended.
                     let words = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
-                    // 69 is Redis' alone.
+                    // 69 stands for Redis alone.
                     throw Failure(
                         code: ending == .exited(69) ? 69 : 70,
                         message: "a process of the benchmark ended (\(ending)). \(words.suffix(400))"

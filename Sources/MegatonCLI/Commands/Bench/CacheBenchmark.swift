@@ -5,19 +5,19 @@ import MegatonPipeline
 import MegatonRedis
 import NIOPosix
 
-/// Puts entries into caches and gets them again, and measures.
+/// Measures writes to caches and reads from them.
 struct CacheBenchmark: Sendable {
     let address: RedisConfiguration
-    /// Bytes.
+    /// Sizes of the entries, bytes.
     let sizes: [Int]
-    /// For each cache, size and direction.
+    /// Time per cache, size and direction.
     let time: Duration
     let concurrency: Int
 
-    /// Bytes: what the cache in Redis keeps by default.
+    /// Largest size, bytes: the default limit of the cache in Redis.
     static let largest = 32 << 20
-    /// Bytes of all entries of one size, but one at the least: more than may be on their way to the disk, so that none is
-    /// replaced before it is written.
+    /// Bytes of all entries of one size (at least one entry): more than may be waiting for the disk, so that no entry
+    /// is replaced before it is written.
     private static let bytes = 64 << 20
     private static let mostKeys = 65_536
 
@@ -44,7 +44,7 @@ struct CacheBenchmark: Sendable {
         return report
     }
 
-    /// - Parameter settle: returns when everything that was put is where it belongs.
+    /// - Parameter settle: returns when all entries are stored.
     private func rows(
         _ cache: any DataCaching,
         _ size: Int,
@@ -67,16 +67,16 @@ struct CacheBenchmark: Sendable {
         ]
     }
 
-    /// What was done within the time.
+    /// Work completed within the time.
     private struct Done: Sendable {
         var histogram = LatencyHistogram()
         var misses = 0
         var elapsed: Duration = .zero
     }
 
-    /// Works in several tasks until the time is over; each does one at the least.
+    /// Repeats the work in several tasks until the time is over; each task does it at least once.
     ///
-    /// - Parameter work: is given a number that grows, and says whether it found what it should.
+    /// - Parameter work: receives an increasing number, and returns whether it found its entry.
     private func again(_ work: @escaping @Sendable (Int) async -> Bool) async -> Done {
         let next = Turn()
         let start = ContinuousClock.now

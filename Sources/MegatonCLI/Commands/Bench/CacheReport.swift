@@ -1,19 +1,19 @@
 import Foundation
 import MegatonPipeline
 
-/// What `megaton bench cache` measured.
+/// Results of `megaton bench cache`.
 struct CacheReport: Encodable, Sendable {
     /// One cache, one size, one direction.
     struct Row: Encodable, Sendable {
         var cache: String
         /// `put` or `get`.
         var operation: String
-        /// Of an entry.
+        /// Size of an entry.
         var bytes: Int
         var entriesPerSecond: Double
-        /// Millions of bytes a second.
+        /// Millions of bytes per second.
         var megabytesPerSecond: Double
-        /// Entries that were put and not found: evicted, or the cache failed.
+        /// Entries that were put and not found: they were evicted, or the cache failed.
         var misses: Int
         var latency: Percentiles
 
@@ -35,7 +35,7 @@ struct CacheReport: Encodable, Sendable {
         }
     }
 
-    /// Entries on their way at a time.
+    /// Number of concurrent operations.
     var concurrency: Int
     var rows: [Row]
 

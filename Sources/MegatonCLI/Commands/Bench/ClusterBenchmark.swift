@@ -5,28 +5,28 @@ import MegatonPipeline
 import MegatonRedis
 import NIOPosix
 
-/// Has workers that only pretend to work do jobs of a real queue, and measures what that costs Redis.
+/// Runs simulated workers on a real queue, and measures the load on Redis.
 struct ClusterBenchmark: Sendable {
     let address: RedisConfiguration
     let workers: Int
-    /// Jobs that each worker has in hand at a time.
+    /// Maximum number of concurrent jobs per worker.
     let concurrency: Int
-    /// From which the jobs pretend to fetch; 0 is none.
+    /// Number of hosts from which jobs pretend to fetch; 0 for none.
     let hosts: Int
     let renderMilliseconds: Double
-    /// Of the backlog.
+    /// Number of jobs in the backlog.
     let jobs: Int
-    /// For the backlog at the most, and of the steady part.
+    /// Maximum duration of the backlog, and duration of the steady part, seconds.
     let seconds: Int
     let rate: Int?
 
-    /// What a process holds: each worker has a connection of its own.
+    /// Maximum number of workers in one process: each has a connection of its own.
     private static let workersOfAProcess = 250
     private static let jobBytes = 200
     private static let idleTime: Duration = .seconds(2)
-    /// The fleet has signed on by then, or what was admitted has ended.
+    /// Time limit for the fleet to register, and for admitted jobs to end.
     private static let patience: Duration = .seconds(120)
-    /// No more comes where nothing has come for so long.
+    /// Pause without admissions after which admission is over.
     private static let admissionPause: Duration = .seconds(2)
     private static let admissionTime: Duration = .seconds(20)
 
@@ -62,7 +62,7 @@ struct ClusterBenchmark: Sendable {
             try await queue.set(.paused, false)
             _ = try await pusher.wait(until: done + jobs, atMost: .seconds(seconds))
         }
-        // What was not done in time goes, but for what the workers have been given.
+        // Removes the jobs that were not done in time, except for those already admitted.
         try await redis.send(["UNLINK", .string(queue.keys.jobs)])
         try await wait(orElse: "the rest of the backlog did not end.") { try await queue.alive() == 0 }
         let steadyRate = rate ?? max(1, Int(backlog.jobsPerSecond / 2))
@@ -78,8 +78,8 @@ struct ClusterBenchmark: Sendable {
         )
     }
 
-    /// Pushes the backlog, and sees how fast the coordinator takes it in while nobody claims: as much as it has ready
-    /// for such a fleet.
+    /// Pushes the backlog, and measures how fast the coordinator admits it while no worker claims, up to the number of
+    /// ready jobs that it keeps for such a fleet.
     private func admission(_ queue: JobQueue, _ pusher: JobPusher) async throws -> Double? {
         try await queue.set(.paused, true)
         try await queue.set(.drain, true)
@@ -94,7 +94,7 @@ struct ClusterBenchmark: Sendable {
         return rate.perSecond
     }
 
-    /// What Redis spends while the body runs.
+    /// Load on Redis while the body runs.
     private func spending(
         _ redis: RedisClient,
         countedBy pusher: JobPusher? = nil,

@@ -1,8 +1,8 @@
 import Foundation
 
-/// What `megaton bench cluster` measured.
+/// Results of `megaton bench cluster`.
 struct ClusterReport: Encodable, Sendable {
-    /// What the workers cost and do, before it is known how soon jobs began.
+    /// Load and throughput, measured before the start latencies are known.
     struct Measured: Sendable {
         var idle: RedisSpending
         var admittedPerSecond: Double?
@@ -12,24 +12,24 @@ struct ClusterReport: Encodable, Sendable {
     }
 
     var simulatedWorkers: Int
-    /// Jobs that each worker has in hand at a time.
+    /// Maximum number of concurrent jobs per worker.
     var concurrency: Int
-    /// From which jobs pretended to fetch; 0 is none.
+    /// Number of hosts from which jobs pretended to fetch; 0 for none.
     var hosts: Int
     var renderMilliseconds: Double
-    /// Without jobs.
+    /// Load without jobs.
     var idle: RedisSpending
-    /// The coordinator's pace while nobody claims; nil where one look saw all of it.
+    /// Rate of the coordinator while no worker claims; nil if one observation saw all of the admission.
     var admittedPerSecond: Double?
     var backlog: RedisSpending
-    /// Jobs a second.
+    /// Jobs per second.
     var steadyRate: Int
     var steady: RedisSpending
-    /// In the steady part.
+    /// Latency from push to start in the steady part.
     var pushToStart: Percentiles
-    /// Jobs a second for which Redis would need one whole processor, by what those of the backlog took.
+    /// Jobs per second that would use one whole processor for Redis, computed from the cost of the backlog.
     var jobsPerSecondOfOneRedis: Double
-    /// Workers that these would keep busy.
+    /// Number of workers that this rate would keep busy.
     var workersOfOneRedis: Double
 
     init(_ benchmark: ClusterBenchmark, _ measured: Measured, _ latencies: LatencyHistogram) {

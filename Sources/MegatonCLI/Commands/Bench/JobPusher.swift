@@ -6,16 +6,16 @@ import MegatonRedis
 struct JobPusher: Sendable {
     let redis: RedisClient
     let keys: QueueKeys
-    /// Of a job's JSON.
+    /// Size of a job's JSON.
     let bytes: Int
 
     private static let pushedAtOnce = 500
-    /// What has not been worked off by then never will be.
+    /// Time limit for the jobs; those that are not done by then never will be.
     static let patience: Duration = .seconds(600)
 
     /// Pushes a backlog.
     ///
-    /// - Parameter isTimed: whether it counts how long the jobs take from push to start.
+    /// - Parameter isTimed: whether the latency from push to start is measured.
     func push(_ count: Int, isTimed: Bool) async throws {
         for first in stride(from: 0, to: count, by: Self.pushedAtOnce) {
             try await push(first..<min(count, first + Self.pushedAtOnce), isTimed)
@@ -27,9 +27,9 @@ struct JobPusher: Sendable {
         try await redis.send(RedisCommand(["LPUSH", .string(keys.jobs)] + jobs))
     }
 
-    /// Pushes a hundred times a second what the rate asks for, and waits until all of it is done.
+    /// Pushes jobs at a steady rate, a hundred times a second, and waits until all are done.
     ///
-    /// - Parameter rate: jobs a second.
+    /// - Parameter rate: jobs per second.
     func pushSteadily(_ rate: Int, seconds: Int) async throws {
         let clock = ContinuousClock()
         let (start, before) = (clock.now, try await done())
@@ -45,9 +45,9 @@ struct JobPusher: Sendable {
 
     static let unfinished = Failure.broken("the jobs were not worked off.")
 
-    /// Waits until so many are done since the queue was made.
+    /// Waits until `count` jobs are done since the queue was created.
     ///
-    /// - Returns: false if that took longer.
+    /// - Returns: false if that took longer than `limit`.
     func wait(until count: Int, atMost limit: Duration = Self.patience) async throws -> Bool {
         let deadline = ContinuousClock.now + limit
         while try await done() < count {
@@ -57,6 +57,6 @@ struct JobPusher: Sendable {
         return true
     }
 
-    /// Jobs that are done since the queue was made.
+    /// Number of jobs done since the queue was created.
     func done() async throws -> Int { try await redis.send(["HGET", .string(keys.stat), "done"]).int ?? 0 }
 }

@@ -1,16 +1,15 @@
 import Foundation
 
-/// How often something took how long: buckets that are a sixteenth of a power of two wide, so that a percentile is
-/// right to 6 %.
+/// Histogram of durations. Buckets are a sixteenth of a power of two wide, so that percentiles are accurate to 6 %.
 struct LatencyHistogram: Codable, Sendable {
     private var counts: [Int: Int] = [:]
     private(set) var count = 0
-    /// Microseconds of all together.
+    /// Sum of all durations, microseconds.
     private(set) var sum = 0
 
     private static let parts = 16.0
 
-    /// - Parameter microseconds: below one counts as one.
+    /// - Parameter microseconds: values below one count as one.
     mutating func add(_ microseconds: Int) {
         counts[Self.bucket(microseconds), default: 0] += 1
         count += 1
@@ -23,7 +22,7 @@ struct LatencyHistogram: Codable, Sendable {
         sum += other.sum
     }
 
-    /// Milliseconds below which this part (0 to 1) of all lie; nil where there is nothing.
+    /// Percentile in milliseconds for a fraction from 0 to 1; nil if the histogram is empty.
     func percentile(_ part: Double) -> Double? {
         var left = Int((Double(count) * part).rounded(.up))
         for (bucket, number) in counts.sorted(by: { $0.key < $1.key }) {
@@ -37,6 +36,6 @@ struct LatencyHistogram: Codable, Sendable {
         Int((log2(Double(max(1, microseconds))) * parts).rounded(.down))
     }
 
-    /// Microseconds.
+    /// Upper bound of a bucket, microseconds.
     private static func end(of bucket: Int) -> Double { exp2(Double(bucket + 1) / parts) }
 }

@@ -1,11 +1,11 @@
 import MegatonPipeline
 import Synchronization
 
-/// A histogram for each of several things, added to from many threads.
+/// Histograms by name, updated by many threads.
 final class LatencyTable: Sendable {
     private let histograms = Mutex<[String: LatencyHistogram]>([:])
 
-    /// Runs the body and adds how long it took, unless it fails.
+    /// Runs the body and records its duration, unless it throws.
     func measure<Value, Problem: Error>(
         _ name: String,
         _ body: () throws(Problem) -> Value

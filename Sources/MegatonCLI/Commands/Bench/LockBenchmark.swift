@@ -5,20 +5,20 @@ import MegatonPipeline
 import MegatonRedis
 import NIOPosix
 
-/// Leads flights that others wait for, and measures how soon they go on.
+/// Leads flights that have waiters, and measures how soon the waiters continue.
 struct LockBenchmark: Sendable {
     let address: RedisConfiguration
-    /// Of the same Redis, for the processes that wait.
+    /// URL of the same Redis, for the waiting processes.
     let url: String
     let waiters: Int
     let processes: Int
     let rounds: Int
 
-    /// Rounds that are not counted: a process that has just begun may not be listening yet.
+    /// Number of warm-up rounds: a process that has just started may not be subscribed yet.
     private static let uncounted = 3
-    /// Bytes of the entry: a thumbnail's.
+    /// Size of the entry, bytes: that of a thumbnail.
     private static let entrySize = 16 * 1024
-    /// How long the entry is kept, seconds.
+    /// Time to live of the entry, seconds.
     private static let lifetime: Double = 60
 
     func run() async throws -> LockReport {
@@ -65,7 +65,8 @@ struct LockBenchmark: Sendable {
         return LockReport(waiters: waiters, processes: processes, rounds: rounds, report)
     }
 
-    /// - Returns: when Redis was told of the flight's end, and when the waiters went on.
+    /// - Returns: the time at which the end of the flight was sent to Redis, and the times at which the waiters
+    ///   continued.
     private func play(
         _ round: Int,
         _ lock: InFlightLock,
@@ -88,10 +89,11 @@ struct LockBenchmark: Sendable {
         return (start, wakes)
     }
 
-    /// Who has subscribed anew goes on at once, to look whether it has missed something; who has waited for long looks by
-    /// itself. Neither was woken by the flight's end, and a round with one of them is played again.
+    /// Checks a round. A waiter that has just resubscribed continues at once, to look for a missed message, and a
+    /// waiter that has slept for long looks by itself. Neither was woken by the end of the flight, and such a round is
+    /// repeated.
     ///
-    /// - Returns: what was wrong with a round, if something was.
+    /// - Returns: the fault of the round; nil if it counts.
     private func spoilt(_ wakes: LockRounds.Wakes, _ start: Int) -> String? {
         if wakes.woken.count < waiters || wakes.served.count < waiters {
             return "of \(waiters) waiters \(wakes.woken.count) were woken, and \(wakes.served.count) had the entry."

@@ -1,8 +1,9 @@
 import Foundation
 
-/// What `megaton bench lock` measured: milliseconds from just before Redis was told of a flight's end, over the rounds.
+/// Results of `megaton bench lock`: milliseconds from just before the end of a flight is sent to Redis, over the
+/// rounds.
 struct LockReport: Encodable, Sendable {
-    /// One value for each round in each of them.
+    /// One value per round in each histogram.
     struct Histograms: Sendable {
         var first = LatencyHistogram()
         var median = LatencyHistogram()
@@ -23,13 +24,13 @@ struct LockReport: Encodable, Sendable {
     var waiters: Int
     var processes: Int
     var rounds: Int
-    /// Until the first waiter goes on.
+    /// Time until the first waiter continues.
     var first: Percentiles
-    /// Until half of them do.
+    /// Time until half of the waiters continue.
     var median: Percentiles
-    /// Until the last one does.
+    /// Time until the last waiter continues.
     var last: Percentiles
-    /// Until the last one has the entry.
+    /// Time until the last waiter has the entry.
     var served: Percentiles
 
     init(waiters: Int, processes: Int, rounds: Int, _ histograms: Histograms) {

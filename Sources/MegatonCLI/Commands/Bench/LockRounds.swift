@@ -2,25 +2,26 @@ import Foundation
 import MegatonPipeline
 import MegatonRedis
 
-/// How the leader and the waiters of `megaton bench lock` tell each other where they are: lists in the same Redis.
+/// Synchronization between the leader and the waiters of `megaton bench lock`, by lists in the same Redis.
 struct LockRounds: Sendable {
-    /// Of one benchmark, so that several may share a Redis.
+    /// Name of one benchmark, so that several can share a Redis.
     let name: String
-    /// A connection for the lists alone, as it blocks.
+    /// A connection for the lists alone, as its commands block.
     let redis: RedisClient
 
-    /// When the waiters of one process went on, and when they had the entry; microseconds of `BenchJob.now`.
+    /// Times at which the waiters of one process continued, and at which they had the entry; microseconds of
+    /// `BenchJob.now`.
     struct Wakes: Codable, Sendable {
         var woken: [Int]
         var served: [Int]
     }
 
-    /// After so long without a word the others are not there any more, seconds.
+    /// Seconds without a message after which the other side counts as gone.
     private static let patience = 20
-    /// Nothing of it stays for longer, seconds.
+    /// Time to live of the lists, seconds.
     private static let lifetime = 60
 
-    /// What a round's flight is about.
+    /// The key of a round's flight.
     func key(_ round: Int) -> CacheKey { CacheKey(.rendition, ["megaton bench lock", name, String(round)]) }
 
     // MARK: - The leader's side
@@ -30,7 +31,7 @@ struct LockRounds: Sendable {
         for _ in 0..<processes { _ = try await next(of: "waiting") }
     }
 
-    /// Waits for the processes' answers.
+    /// Waits for the results of all processes.
     func wakes(processes: Int) async throws -> Wakes {
         var all = Wakes(woken: [], served: [])
         for _ in 0..<processes {

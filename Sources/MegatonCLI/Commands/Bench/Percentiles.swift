@@ -1,12 +1,12 @@
 import Foundation
 
-/// Milliseconds below which the half, 90 and 99 of 100 of all lie.
+/// Milliseconds below which 50, 90 and 99 of 100 values lie.
 struct Percentiles: Encodable, Sendable {
     var p50Milliseconds: Double
     var p90Milliseconds: Double
     var p99Milliseconds: Double
 
-    /// Zeros where there is nothing.
+    /// Zeros if the histogram is empty.
     init(_ histogram: LatencyHistogram) {
         p50Milliseconds = histogram.percentile(0.5) ?? 0
         p90Milliseconds = histogram.percentile(0.9) ?? 0

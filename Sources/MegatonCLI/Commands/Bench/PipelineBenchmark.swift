@@ -1,15 +1,15 @@
 import Foundation
 import MegatonPipeline
 
-/// Renders pictures from memory to memory, again and again, and measures.
+/// Measures repeated renders of images from memory to memory.
 struct PipelineBenchmark: Sendable {
     let inputs: [String]
-    /// Pixels.
+    /// Side of the square that the renditions fit into, pixels.
     let side: Int
     let formats: [Rendition.Format]
     let engine: RenderEngineChoice
     let profile: Rendition.QualityProfile
-    /// For the stages, and for each format's loop.
+    /// Time for the stages, and for the loop of each format.
     let time: Duration
     let threads: Int
 
@@ -38,7 +38,7 @@ struct PipelineBenchmark: Sendable {
         return report
     }
 
-    /// Of one decode for all formats: planes can be written as two of them only.
+    /// Engine for one decode into all formats: planes can be encoded only as JPEG and WebP.
     private var stagesEngine: RenderEngineChoice {
         formats.allSatisfy { $0 == .jpeg || $0 == .webp } ? engine : .vips
     }
@@ -47,7 +47,7 @@ struct PipelineBenchmark: Sendable {
         Rendition(width: side, height: side, format: format, qualityProfile: profile)
     }
 
-    /// Renders each once: those that can be, and everything that is only done once.
+    /// Renders each image once, to find the usable ones and to do one-time work in advance.
     private func usable(_ images: [BenchImages.Image], _ pool: ThreadPool) async throws -> [Data] {
         let loops = try formats.map { try RenderLoop(rendition($0), engine: engine) }
         let isUsable = try await withThrowingTaskGroup(of: (Int, Bool).self) { group in
@@ -86,7 +86,7 @@ struct PipelineBenchmark: Sendable {
         }
         return (["header", "decode", "resize"] + formats.map { "encode \($0.rawValue)" }).map { name in
             let histogram = table[name]
-            // What all threads would do if they did nothing else.
+            // Rate of all threads if they did nothing else.
             let speed = Double(histogram.count * threads) / max(1e-6, Double(histogram.sum) / 1e6)
             return PipelineReport.Stage(stage: name, imagesPerSecond: speed, latency: Percentiles(histogram))
         }
@@ -109,9 +109,9 @@ struct PipelineBenchmark: Sendable {
         )
     }
 
-    /// Goes through the sources on all threads until the time is over; each thread does one at the least.
+    /// Processes the sources on all threads until the time is over; each thread processes at least one.
     ///
-    /// - Returns: how long it took.
+    /// - Returns: the time it took.
     private func again(
         _ sources: [Data],
         _ pool: ThreadPool,

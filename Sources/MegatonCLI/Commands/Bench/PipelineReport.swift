@@ -1,22 +1,22 @@
 import Foundation
 
-/// What `megaton bench pipeline` measured.
+/// Results of `megaton bench pipeline`.
 struct PipelineReport: Encodable, Sendable {
-    /// A part of the work, or the whole.
+    /// One stage of the work, or all of it.
     struct Stage: Encodable, Sendable {
         var stage: String
-        /// Of all threads together; a stage's as if they did nothing else.
+        /// Rate of all threads together; for a stage, as if they did nothing else.
         var imagesPerSecond: Double
         var latency: Percentiles
     }
 
     var images: Int
-    /// Of the sources.
+    /// Size of all sources.
     var bytes: Int
     /// Pixels within which the renditions fit.
     var side: Int
     var threads: Int
-    /// What the stages are made by: libvips where a format is among them that planes cannot be written as.
+    /// Engine of the stages: libvips if one of the formats cannot be encoded from planes.
     var stagesEngine: String
     var stages: [Stage]
     /// The bare loop, by format.

@@ -1,13 +1,13 @@
 import Foundation
 
-/// What the processors of this machine have done since it started, in ticks (proc(5), `/proc/stat`).
+/// Times of this machine's processors since it started, in ticks (proc(5), `/proc/stat`).
 struct ProcessorTimes: Sendable {
     private let busy: Int
     private let all: Int
 
-    /// Nil where there is no /proc.
+    /// Nil if there is no /proc.
     static func now() -> ProcessorTimes? {
-        // user nice system idle iowait irq softirq steal; the guests' times are within these.
+        // user nice system idle iowait irq softirq steal; the guests' times are included in these.
         guard let text = try? String(contentsOfFile: "/proc/stat", encoding: .utf8),
             let line = text.split(separator: "\n").first(where: { $0.hasPrefix("cpu ") })
         else { return nil }
@@ -17,7 +17,7 @@ struct ProcessorTimes: Sendable {
         return ProcessorTimes(busy: all - ticks[3] - ticks[4], all: all)
     }
 
-    /// The part of all processors' time that was used, 0 to 1.
+    /// Used fraction of the time of all processors, 0 to 1.
     func load(since earlier: ProcessorTimes) -> Double {
         Double(busy - earlier.busy) / Double(max(1, all - earlier.all))
     }

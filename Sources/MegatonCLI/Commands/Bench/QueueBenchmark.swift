@@ -5,7 +5,7 @@ import MegatonPipeline
 import MegatonRedis
 import NIOPosix
 
-/// Pushes jobs that do nothing, has them worked off by worker processes, and measures.
+/// Measures the queue with jobs that do nothing, processed by worker processes.
 struct QueueBenchmark: Sendable {
     let address: RedisConfiguration
     let jobs: Int

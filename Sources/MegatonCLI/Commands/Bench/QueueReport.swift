@@ -1,15 +1,15 @@
 import Foundation
 
-/// What `megaton bench queue` measured.
+/// Results of `megaton bench queue`.
 struct QueueReport: Encodable, Sendable {
     var jobs: Int
     var workers: Int
-    /// Bytes of Redis' memory that a job in the intake takes.
+    /// Bytes of Redis' memory per job in the intake.
     var bytesPerWaitingJob: Double
     var jobsPerSecond: Double
-    /// Jobs a second of the steady part.
+    /// Jobs per second in the steady part.
     var steadyRate: Int
-    /// From push to start, in the steady part.
+    /// Latency from push to start in the steady part.
     var p50Milliseconds: Double
     var p99Milliseconds: Double
 

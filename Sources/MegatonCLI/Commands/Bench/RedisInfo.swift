@@ -1,6 +1,6 @@
 import MegatonRedis
 
-/// What a Redis says of itself.
+/// Values of Redis' INFO.
 struct RedisInfo: Sendable {
     private let fields: [String: String]
 
@@ -16,13 +16,13 @@ struct RedisInfo: Sendable {
         return RedisInfo(fields: fields)
     }
 
-    /// Bytes.
+    /// Used memory, bytes.
     var usedMemory: Int { fields["used_memory"].flatMap { Int($0) } ?? 0 }
-    /// Processor time since it started, of all its threads.
+    /// Processor time of all its threads since it started.
     var cpuSeconds: Double {
         ["used_cpu_user", "used_cpu_sys"].reduce(0) { $0 + (fields[$1].flatMap { Double($0) } ?? 0) }
     }
-    /// Commands since it started, those within scripts included.
+    /// Commands since it started, including those within scripts.
     var commands: Int { fields["total_commands_processed"].flatMap { Int($0) } ?? 0 }
     /// Scripts run since it started.
     var scripts: Int { calls(of: "evalsha") + calls(of: "eval") }

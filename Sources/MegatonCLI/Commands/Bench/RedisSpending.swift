@@ -1,21 +1,21 @@
 import MegatonPipeline
 
-/// What a Redis spent in a part of a benchmark.
+/// Load on Redis in one part of a benchmark.
 struct RedisSpending: Encodable, Sendable {
     var seconds: Double
-    /// Of processor time, of all its threads.
+    /// Processor time of all its threads.
     var redisCPUSeconds: Double
-    /// The part of one processor that this is.
+    /// Processor time as a fraction of one processor.
     var redisLoad: Double
-    /// The part of all processors of the machine that was busy, with whatever; nil where that cannot be told.
+    /// Busy fraction of all processors of the machine, from any process; nil if unknown.
     var machineLoad: Double?
-    /// Jobs that ended.
+    /// Number of jobs that ended.
     var jobs: Int
     var jobsPerSecond: Double
-    /// Those within scripts included.
+    /// Including commands within scripts.
     var commandsPerSecond: Double
     var scriptsPerSecond: Double
-    /// Nil where no job ended, as are those below.
+    /// Nil if no job ended, like the two properties below.
     var cpuMicrosecondsPerJob: Double?
     var commandsPerJob: Double?
     var scriptsPerJob: Double?

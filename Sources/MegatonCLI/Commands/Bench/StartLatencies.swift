@@ -1,10 +1,10 @@
 import Synchronization
 
-/// How long jobs took from push to start, as the workers of one process see it.
+/// Latencies from push to start, measured by the workers of one process.
 final class StartLatencies: Sendable {
     private let all = Mutex(LatencyHistogram())
 
-    /// Those of jobs that have begun now; the ids say when they were pushed.
+    /// Adds jobs that have just started; their ids contain the times of their pushes.
     func add(_ ids: [String]) {
         let now = BenchJob.now()
         all.withLock { histogram in

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Whose turn it is: 0, 1, 2 … for all who ask.
+/// Shared counter: returns 0, 1, 2 … to concurrent callers.
 final class Turn: Sendable {
     private let number = Atomic(0)
 
