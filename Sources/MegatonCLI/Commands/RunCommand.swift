@@ -72,7 +72,7 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     mutating func validate() throws {
-        // The jobs of a ledger know where their outputs go; others do not.
+        // The jobs of a ledger have their own outputs; others need a directory.
         if output == nil && (batch.retryFailed == nil || batch.hasInputs) {
             throw ValidationError("--output is missing: it names the directory for the outputs.")
         }
@@ -88,7 +88,7 @@ struct RunCommand: AsyncParsableCommand {
                     : "--cache-redis goes with --redis."
             )
         }
-        // Workers of a cluster may have it switched on.
+        // The workers of a cluster may have it enabled.
         let writesJXL = try batch.renditions.renditions().contains { $0.format == .jxl }
         if writesJXL && !worker.additionalTypes.contains(.jxl) && redis.controlURL == nil {
             throw ValidationError("The format jxl has to be switched on with --allow-type jxl.")
@@ -101,7 +101,7 @@ struct RunCommand: AsyncParsableCommand {
             try batch.check()
             Terminal.isQuiet = batch.quiet
             if batch.dryRun { return try await dryRun() }
-            // Its workers read it for themselves, and would die of it one after the other.
+            // Checked here because each worker reads the file itself, and one after the other would fail.
             if let credentials = worker.credentials { try CredentialsFile.requireRegular(credentials) }
             _ = try worker.credentialsFile()
             let shutdown = ShutdownSignal()
@@ -126,7 +126,7 @@ struct RunCommand: AsyncParsableCommand {
         }
     }
 
-    /// On a thread of its own, as a ledger may be long.
+    /// Runs on a thread of its own, as a ledger may be long.
     private func preparedPlaces() async throws -> RunPlaces {
         let thread = ThreadPool(name: "megaton-places", count: 1)
         defer { thread.stop() }
@@ -145,15 +145,15 @@ struct RunCommand: AsyncParsableCommand {
         ).run()
     }
 
-    /// The directories that outputs may go to; nil if only the workers know: those of a cluster decide about the jobs of a
-    /// ledger.
+    /// The directories that outputs may go to; nil if only the workers know: for the jobs of a ledger, the workers of a
+    /// cluster decide.
     ///
     /// - Parameter own: directories that the run itself names.
     private func outputRoots(_ own: [String]) -> [String]? {
         redis.controlURL != nil && batch.retryFailed != nil ? nil : own + worker.roots
     }
 
-    /// The cluster's own workers do the work, and ours beside them if that was asked for.
+    /// Runs the batch on a cluster, with its workers and, if requested, with local ones too.
     private func onCluster(
         _ places: RunPlaces,
         _ ledger: Ledger,
@@ -216,7 +216,7 @@ struct RunCommand: AsyncParsableCommand {
         )
     }
 
-    /// A coordinator in this process and workers in their own, for as long as the body runs.
+    /// Runs the body with a coordinator in this process and workers in their own processes.
     private func withHelpers<Value: Sendable>(
         _ control: RedisConfiguration,
         _ cache: RedisConfiguration,
@@ -228,7 +228,7 @@ struct RunCommand: AsyncParsableCommand {
     ) async throws -> Value {
         var configuration = Coordinator.Configuration()
         configuration.keys = redis.keys
-        // On somebody's cluster it stands in where no coordinator leads, and gives way to one that knows the presets.
+        // On an existing cluster it leads only if no coordinator does, and yields to one that knows the presets.
         if redis.controlURL != nil { configuration.reserve = .zero }
         let coordinator = Coordinator(
             configuration,
@@ -268,7 +268,7 @@ struct RunCommand: AsyncParsableCommand {
         }
     }
 
-    /// The work begins when all can share it; one that does not come in time is not waited for.
+    /// Waits until the workers are registered, so that all share the work from the start. Late ones are not waited for.
     private func waitForWorkers(
         _ count: Int,
         _ queue: JobQueue,
@@ -292,12 +292,12 @@ struct RunCommand: AsyncParsableCommand {
     ) throws -> WorkerFleet {
         let roots =
             places.outputRoots.flatMap { ["--allow-root", $0] } + places.readRoots.flatMap { ["--allow-read", $0] }
-        // One process each: the processors are shared by the processes, not by the threads of one.
+        // The processes share the processors equally.
         let threads = max(1, ProcessInfo.processInfo.activeProcessorCount / count)
         return WorkerFleet(
             count: count,
-            // They see what becomes of the batch sooner than a fleet must, and end when it has ended: nothing that is still
-            // running then is waited for.
+            // They notice the end of the batch sooner than those of a fleet must, and exit then: jobs that still run
+            // are not waited for.
             arguments: [
                 "--queue", redis.queue, "--render-threads", String(threads), "--lease", "9", "--drain-timeout", "2",
             ] + roots + worker.arguments(workers: count)
@@ -308,7 +308,7 @@ struct RunCommand: AsyncParsableCommand {
             ],
             keepsLogs: shownLevel == nil,
             report: { pid in
-                // Redis is away: the leases run out by themselves when it is back.
+                // Redis is unreachable: the leases expire by themselves when it is back.
                 try? await queue.report(deathOf: pid, on: ProcessInfo.processInfo.hostName)
             }
         )

@@ -42,7 +42,7 @@ struct StatsCommand: AsyncParsableCommand {
         }
     }
 
-    /// The counters and what follows from them.
+    /// The counters and values derived from them.
     private struct Report: Encodable {
         let statistics: CacheStatistics
 

@@ -124,7 +124,7 @@ struct WorkerCommand: AsyncParsableCommand {
                     onHungRender: { _exit(70) }
                 )
                 var start = start
-                // The worker that started it answers there.
+                // The worker that started it answers health checks on that port.
                 if onlySuspects { start.health = nil }
                 try await start.run(until: shutdown, isReady: { worker.isReady }) { limit in
                     try await worker.start(waitingForRedis: limit)
@@ -136,7 +136,7 @@ struct WorkerCommand: AsyncParsableCommand {
         }
     }
 
-    /// Starts the same worker again, for suspects only. It gives back what it has when this one ends.
+    /// Starts the same worker again as a child process for suspects only. It releases its jobs when this process ends.
     private static func isolate() -> @Sendable () async throws -> Worker.IsolatedProcess {
         let arguments = Array(CommandLine.arguments.dropFirst())
         return {

@@ -25,7 +25,7 @@ struct DeadDropCommand: AsyncParsableCommand {
         }
     }
 
-    /// Asks at a terminal, and refuses elsewhere: a script says `--yes`.
+    /// Asks for confirmation on a terminal, and refuses without one: a script passes `--yes`.
     private func confirm(_ queue: JobQueue) async throws {
         let count = try await selection.count(in: queue)
         if count == 0 { return }

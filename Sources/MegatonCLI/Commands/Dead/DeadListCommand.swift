@@ -40,7 +40,7 @@ struct DeadListCommand: AsyncParsableCommand {
                         if hasMore { break }
                         shown += 1
                         let line = json ? try JSONText.line(letter) : Self.row(letter)
-                        // The reader has gone: `head` has enough.
+                        // Standard output is closed: `head` has read enough.
                         if !Terminal.output(line) { return }
                     }
                 }

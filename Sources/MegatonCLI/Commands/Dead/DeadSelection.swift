@@ -1,7 +1,7 @@
 import ArgumentParser
 import MegatonCluster
 
-/// Which dead jobs are meant.
+/// Selection of dead jobs.
 struct DeadSelection: ParsableArguments {
     @Argument(help: "Ids of jobs.")
     var ids: [String] = []
@@ -18,7 +18,7 @@ struct DeadSelection: ParsableArguments {
     @Flag(name: .long, help: "All of them.")
     var all = false
 
-    /// Dead jobs that are looked at in one round trip: each may have a megabyte of JSON.
+    /// Number of dead jobs per round trip: each may have a megabyte of JSON.
     private static let page = 50
 
     mutating func validate() throws {
@@ -28,9 +28,9 @@ struct DeadSelection: ParsableArguments {
         if isNamed && (error != nil || all) { throw ValidationError("Ids do not go with --error or --all.") }
     }
 
-    /// Does something with all that are meant, a page at a time, and adds up what it says.
+    /// Runs the body on all selected jobs, a page at a time, and sums its results.
     ///
-    /// - Returns: how many there are, for how many it was done, and the ids that are not dead.
+    /// - Returns: the number of jobs found, the sum of the results, and the ids that are not dead.
     func each(
         in queue: JobQueue,
         _ body: ([DeadLetter]) async throws -> Int
@@ -38,7 +38,7 @@ struct DeadSelection: ParsableArguments {
         var (found, done) = (0, 0)
         if !ids.isEmpty {
             var (letters, missing): ([[DeadLetter]], [String]) = ([], [])
-            // All are looked for before anything is done to the first.
+            // All ids are looked up before the first job changes.
             for id in Set(ids).sorted() {
                 let ofID = try await Self.letters(of: id, batch: batch, in: queue)
                 if ofID.isEmpty { missing.append(id) } else { letters.append(ofID) }
@@ -49,9 +49,9 @@ struct DeadSelection: ParsableArguments {
             }
             return (found, done, missing)
         }
-        // What dies meanwhile is not meant: a requeued job that fails at once would be requeued for ever.
+        // Jobs that die meanwhile are not selected: a requeued job that fails at once would be requeued forever.
         let start = Double(try await queue.now()) / 1000
-        // What is left stays in front of what has not been seen; what was taken out does not.
+        // Jobs that stay are in front of those not seen yet; jobs that were removed are not.
         var offset = 0
         while true {
             let page = try await queue.dead(offset: offset, limit: Self.page).filter { $0.died <= start }
@@ -64,21 +64,21 @@ struct DeadSelection: ParsableArguments {
         }
     }
 
-    /// How many dead jobs the filters mean; ids are not counted.
+    /// Number of dead jobs that the filters select; ids are not counted.
     func count(in queue: JobQueue) async throws -> Int {
         if batch == nil && error == nil { return try await queue.deadCount() }
         return try await each(in: queue) { _ in 0 }.found
     }
 
-    /// The filters as they follow "dead jobs" in a sentence; empty without one.
+    /// The filters as they follow "dead jobs" in a sentence; empty without filters.
     var scope: String {
         let place = batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
         return place + (error.map { " with the error \"\($0)\"" } ?? "")
     }
 
-    /// Reports a selection that names something which is not there.
+    /// Reports a selection that names missing jobs.
     ///
-    /// - Throws: `Failure` 1 with what was not found.
+    /// - Throws: `Failure` 1 with the jobs that were not found.
     func check(found: Int, missing: [String]) throws {
         if !missing.isEmpty {
             let place = batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
@@ -96,9 +96,9 @@ struct DeadSelection: ParsableArguments {
         )
     }
 
-    /// The letters of an id: as a rule one; more if jobs of the batch were refused because they had the same id.
+    /// The dead letters of an id: usually one; more if jobs of the batch were refused because they had the same id.
     ///
-    /// - Throws: `Failure` if jobs of several batches have it.
+    /// - Throws: `Failure` if jobs of several batches have the id.
     static func letters(of id: String, batch: String?, in queue: JobQueue) async throws -> [DeadLetter] {
         let letters = try await queue.deadLetters(id: id, batch: batch)
         let batches = Set(letters.map { $0.batch ?? "" }).sorted()
