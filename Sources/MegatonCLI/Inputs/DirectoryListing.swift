@@ -1,20 +1,20 @@
 import Foundation
 
-/// What is left to be read of one directory, sorted: the same run meets the same order.
+/// Remaining names of one directory, sorted so that each run has the same order.
 ///
-/// Names are bytes here, as they are for the kernel: one that is no UTF-8 is told of and not lost.
+/// Names are bytes, as they are for the kernel, so that a name that is not UTF-8 is reported and not lost.
 struct DirectoryListing {
-    /// What a name stands for.
+    /// File type behind a name.
     enum Kind {
         case file, directory, linkedDirectory
     }
 
     let path: String
-    /// Of the directory within the tree that was asked for.
+    /// Path components of the directory within the tree of the input.
     let components: [String]
     var names: ArraySlice<[UInt8]>
 
-    /// - Throws: `Failure` where it cannot be read.
+    /// - Throws: `Failure` if the directory cannot be read.
     init(_ path: String, components: [String]) throws {
         self.path = path
         self.components = components
@@ -24,7 +24,7 @@ struct DirectoryListing {
         while true {
             errno = 0
             guard let entry = readdir(directory) else {
-                // The end, unless it says otherwise.
+                // The end of the directory, unless `errno` is set.
                 if errno != 0 { throw Self.failure(path) }
                 break
             }
@@ -37,8 +37,8 @@ struct DirectoryListing {
         Failure.usage("the directory \(path) cannot be read: \(String(cString: strerror(errno))).")
     }
 
-    /// A link that leads nowhere, or what is no file at all (a pipe, a socket), counts as a file: a worker says what is wrong
-    /// with it, and the ledger has its line.
+    /// The type of an entry. A dangling link, a pipe or a socket counts as a file: a worker reports its fault, so that
+    /// the ledger has a line for it.
     func kind(_ name: [UInt8]) -> Kind {
         let place = (Array(path.utf8) + [UInt8(ascii: "/")] + name + [0]).map(CChar.init(bitPattern:))
         var info = stat()

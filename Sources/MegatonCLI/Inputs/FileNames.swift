@@ -1,7 +1,7 @@
 import Foundation
 import MegatonCluster
 
-/// Paths as URLs, and names that fit into paths.
+/// Conversion of paths to URLs, and of names to path components.
 enum FileNames {
     private static let allowed: CharacterSet = {
         var set = CharacterSet(charactersIn: "/-._~!$&'()*+,;=:@")
@@ -9,12 +9,12 @@ enum FileNames {
         return set
     }()
 
-    /// `file:///…`, with all encoded that means something in a URL or in an output template.
+    /// `file:///…`, with every character encoded that has a meaning in a URL or in an output template.
     static func fileURL(_ path: String) -> String {
         "file://" + (path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path)
     }
 
-    /// The path of an argument that is a `file:` URL of this machine; any other argument as it is.
+    /// The path of an argument that is a `file:` URL of this machine; any other argument unchanged.
     static func localPath(_ argument: String) -> String {
         guard argument.prefix(5).lowercased() == "file:", let url = URL(string: argument), url.isFileURL,
             ["", "localhost"].contains(url.host() ?? "")
@@ -23,7 +23,7 @@ enum FileNames {
         return path.hasPrefix("/") && !path.utf8.contains(0) ? path : argument
     }
 
-    /// A name that need not be UTF-8, as it stands in a URL.
+    /// A name, which need not be UTF-8, as it is written in a URL.
     static func encoded(_ name: [UInt8]) -> String {
         name.map { byte in
             let scalar = Unicode.Scalar(byte)

@@ -1,18 +1,18 @@
 import Foundation
 
-/// One thing that the user asked for.
+/// One input of a run or a submission.
 enum Input: Sendable, Equatable {
-    /// A source, and where its outputs go beneath the output directory: path without the rendition's name and ending.
+    /// A source, and the path of its outputs in the output directory, without the rendition's name and the extension.
     case source(url: String, place: String)
-    /// A line of a `.jsonl`: a job of its own, and where it stands.
+    /// A line of a `.jsonl`: a job of its own, and its location.
     case job(line: Data, place: LinePlace)
-    /// A line that is not accepted, and the reason for its user.
+    /// A line that is not accepted, and the reason for the user.
     case refused(line: String, reason: String, place: LinePlace)
 }
 
-/// How a file or a URL is called in the output tree.
+/// Path of an input in the output tree.
 enum OutputPlace {
-    /// - Parameter components: of the input's place in its tree, the file's name last.
+    /// - Parameter components: path of the input in its tree; the last component is the file's name.
     static func of(_ components: [String]) -> String {
         var parts = components.map(shortened)
         guard let file = parts.popLast() else { return "_" }
@@ -21,7 +21,7 @@ enum OutputPlace {
         return (parts + [stem]).joined(separator: "/")
     }
 
-    /// `<host>/<path>`, with a short hash where a query tells it from others.
+    /// `<host>/<path>`, with a short hash if there is a query, to distinguish URLs that differ only in it.
     static func of(_ url: URL) -> String {
         let path = FileNames.components(of: url)
         let port = url.port.map { "_\($0)" } ?? ""
@@ -29,7 +29,7 @@ enum OutputPlace {
         return url.query() == nil ? place : "\(place)-\(hash(url.absoluteString))"
     }
 
-    /// 8 hex digits: short, and enough to tell a handful of namesakes apart.
+    /// 8 hex digits: short, and enough to distinguish a few inputs of the same name.
     static func hash(_ text: String) -> String { String(FileNames.hash(text).prefix(8)) }
 
     private static func shortened(_ component: String) -> String { FileNames.plain(component) }

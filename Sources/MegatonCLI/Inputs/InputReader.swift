@@ -1,25 +1,25 @@
 import Foundation
 import MegatonCluster
 
-/// Reads what the user asked for as a stream: nothing is held but the directory or the block that is being read.
+/// Reads the inputs that the user named as a stream: only the current directory or block is in memory.
 ///
-/// Blocks, and belongs on a thread of its own; not for two threads at once.
+/// Blocks, and so belongs on a thread of its own; not for two threads at once.
 struct InputReader {
-    /// What is being read now.
+    /// A source that is being read.
     private enum Source {
         case arguments(ArraySlice<String>)
-        /// Directories deeper down come before what is left of this one.
+        /// Subdirectories are read before the rest of their parent.
         case directory(DirectoryListing)
         case list(LineReader, Lines)
     }
 
-    /// What the lines of a list are.
+    /// The kind of lines in a list.
     enum Lines {
         /// URLs and paths.
         case sources
         /// One job each.
         case jobs
-        /// A ledger of before: what failed is wanted again.
+        /// A ledger of an earlier run, whose failed jobs are repeated.
         case ledger
     }
 
@@ -27,16 +27,16 @@ struct InputReader {
     private let selection: InputSelection
     /// Whether inputs that are left out are reported.
     private let isReporting: Bool
-    /// Files of directories that were left out, as their names are no image's.
+    /// Files of directories that were left out because their extensions are not those of images.
     private(set) var skipped = 0
     /// Inputs that match a pattern of `--exclude`; a directory counts once.
     private(set) var excluded = 0
-    /// Jobs of the ledger that are not done again.
+    /// Jobs of the ledger that are not repeated.
     private(set) var unrepeated = RetryLedger.LeftOut()
-    /// Reports of lines of the ledger that are left out.
+    /// Reports lines of the ledger that are left out.
     var complaints = LineComplaints()
 
-    /// What a directory's files must be called to be taken; a file that is named by itself always is.
+    /// File extensions that are selected in directories; a file that is named explicitly needs none of them.
     static let usualEndings: Set<String> = ["jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif"]
 
     /// - Parameter isReporting: whether inputs that are left out are reported on standard error.
@@ -56,9 +56,10 @@ struct InputReader {
     /// Whether everything has been read.
     var isAtEnd: Bool { stack.isEmpty }
 
-    /// The next inputs, at most so many. Fewer where nothing more has come within a moment; none does not mean the end.
+    /// Returns the next inputs, at most `limit`; fewer if no more arrive within a moment. An empty result is not the
+    ///      end.
     ///
-    /// - Throws: `Failure` where an argument or a list cannot be read.
+    /// - Throws: `Failure` if an argument or a list cannot be read.
     mutating func next(_ limit: Int) throws -> [Input] {
         var inputs: [Input] = []
         while inputs.count < limit, let source = stack.popLast() {
@@ -70,7 +71,7 @@ struct InputReader {
             case .directory(var listing):
                 try take(&listing, &inputs)
             case .list(var reader, let kind):
-                // What is there goes on its way before more is waited for.
+                // Inputs that are available are returned before the call waits for more.
                 switch try reader.next(waiting: inputs.isEmpty ? Self.patience : 0) {
                 case .end: continue
                 case .nothingYet:
@@ -79,13 +80,13 @@ struct InputReader {
                 case .line(let line):
                     stack.append(.list(reader, kind))
                     guard let found = try input(line, kind, reader.place) else { continue }
-                    // What its text names is another file, or none.
+                    // The replaced text would name another file, or none.
                     let isReadable = kind != .sources || reader.isUTF8
                     inputs.append(isReadable ? found : .refused(line: line, reason: Self.noUTF8, place: reader.place))
                 case .tooLong(let beginning):
                     stack.append(.list(reader, kind))
                     switch kind {
-                    // The beginning is reported as no whole line of a ledger.
+                    // The beginning is reported as an incomplete line of a ledger.
                     case .ledger: _ = try input(beginning, kind, reader.place)
                     case .sources where beginning.utf8.first == UInt8(ascii: "#"): break
                     case .sources, .jobs:
@@ -124,7 +125,7 @@ struct InputReader {
         }
     }
 
-    /// The kind of lines that a list has by its name; nil of a file that is no list.
+    /// The kind of lines in a list, by its file extension; nil for a file that is not a list.
     static func kind(of path: String) -> Lines? {
         switch (path as NSString).pathExtension.lowercased() {
         case "txt": .sources
@@ -139,9 +140,9 @@ struct InputReader {
         return true
     }
 
-    /// - Throws: `Failure` where the file cannot be opened.
+    /// - Throws: `Failure` if the file cannot be opened.
     static func lines(of path: String) throws -> LineReader {
-        // A pipe that nobody writes to yet is waited for as a slow one is, so that a signal is noticed meanwhile.
+        // Opened without blocking: a pipe without a writer is polled like a slow one, so that a signal is noticed.
         let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
             throw Failure.usage("\(path) cannot be read: \(String(cString: strerror(errno))).")
@@ -168,7 +169,7 @@ struct InputReader {
             do {
                 stack.append(.directory(try DirectoryListing(path, components: components)))
             } catch let failure as Failure {
-                // One corner that may not be read (lost+found, say) is no reason to leave the rest.
+                // One unreadable directory, such as lost+found, is no reason to skip the others.
                 if isReporting { Terminal.error("megaton: left out: \(failure.message)") }
             }
         case .file where selection.endings.contains((name as NSString).pathExtension.lowercased()):
@@ -178,7 +179,7 @@ struct InputReader {
         }
     }
 
-    /// Whether a directory is the output directory, also if that was named by way of a link.
+    /// Whether a directory is the output directory, even if a link was used to name that.
     private func isOutput(_ path: String) -> Bool {
         guard let output = selection.output, let left = realpath(path, nil) else { return false }
         defer { free(left) }
@@ -187,8 +188,8 @@ struct InputReader {
         return strcmp(left, right) == 0
     }
 
-    /// A name that is no UTF-8 stands in no path of ours. What has it is an input all the same, under its bytes: a worker
-    /// says what is wrong with it, and the ledger has its line. Of a directory that is one line for all that is in it.
+    /// Adds an entry whose name is not UTF-8, with its bytes encoded in the URL: a worker reports its fault, so that
+    /// the ledger has a line for it. A directory becomes one such input for all of its content.
     private mutating func takeUnreadable(_ name: [UInt8], _ listing: DirectoryListing, _ inputs: inout [Input]) {
         if name.first == UInt8(ascii: ".") { return }
         let encoded = FileNames.encoded(name)
@@ -202,9 +203,9 @@ struct InputReader {
         inputs.append(.source(url: FileNames.fileURL(listing.path) + "/" + encoded, place: place))
     }
 
-    /// Looks for what is missing before anything is begun.
+    /// Checks that all local inputs exist before any work begins.
     ///
-    /// - Throws: `Failure`.
+    /// - Throws: `Failure` for the first one that is missing.
     static func check(_ arguments: [String]) throws {
         for argument in arguments where argument != "-" && !isURL(FileNames.localPath(argument)) {
             if !FileManager.default.fileExists(atPath: FileNames.localPath(argument)) { throw missing(argument) }
@@ -217,7 +218,7 @@ struct InputReader {
         )
     }
 
-    /// How long one call waits for a slow list, ms: so long a stop may take to be noticed.
+    /// Time for which one call waits for a slow list, ms; a stop is noticed only after it.
     private static let patience: Int32 = 100
 
     // MARK: - Lines
@@ -251,9 +252,9 @@ struct InputReader {
         if isReporting { complaints.add(place, "is left out, as \(reason)") }
     }
 
-    /// A line of a list can only name a source. Jobs also say where their outputs go, and a list may be a stranger's.
+    /// A line of a list can only name a source: jobs also name their outputs, and a list may come from a stranger.
     private mutating func source(_ text: String, _ place: LinePlace) throws -> Input? {
-        // By bytes: a combining mark after the brace would make another character of it.
+        // Compared by bytes: a combining mark after the brace would make it another character.
         switch text.utf8.first {
         case UInt8(ascii: "#"): return nil
         case UInt8(ascii: "{"): return .refused(line: text, reason: Self.jobInList, place: place)
@@ -262,7 +263,7 @@ struct InputReader {
         if isExcluded(text) { return nil }
         if Self.isURL(text) { return try Self.url(text) }
         let path = URL(fileURLWithPath: text).standardizedFileURL.path
-        // A path keeps its tree: relative ones as they stand, absolute ones from the root.
+        // A relative path keeps its components in the output tree; an absolute one keeps those from the root.
         let shown = text.hasPrefix("/") || text.split(separator: "/").contains("..") ? path : text
         return Self.file(path, components: shown.split(separator: "/").filter { $0 != "." }.map(String.init))
     }
@@ -283,7 +284,7 @@ struct InputReader {
 
     private static func url(_ text: String) throws -> Input {
         guard let url = URL(string: text) else {
-            // The worker says what is wrong with it, in the ledger's line.
+            // The worker reports its fault in the line of the ledger.
             return .source(url: text, place: OutputPlace.hash(text))
         }
         switch url.scheme?.lowercased() {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// The inputs that the user named, and the files beneath them that are left out.
+/// The inputs that the user named, and the patterns of files to leave out.
 struct InputSelection: Sendable {
     /// Files, directories, URLs, lists, and `-` for standard input.
     var arguments: [String] = []
@@ -8,13 +8,13 @@ struct InputSelection: Sendable {
     var jobLists: [String] = []
     /// A ledger whose failed jobs are inputs too.
     var ledger: String?
-    /// The output directory, absolute: images that were made before are no inputs.
+    /// The output directory, absolute: images from an earlier run are not inputs.
     var output: String?
-    /// File extensions that are taken from directories.
+    /// File extensions that are selected in directories.
     var endings = InputReader.usualEndings
     var exclusions = Exclusions([])
 
-    /// The inputs that can be read a second time, to know all of them before the first job runs.
+    /// The inputs that can be read twice, so that all are known before the first job runs.
     var repeatable: InputSelection {
         var copy = self
         copy.arguments = arguments.filter(Self.isRepeatable)
@@ -22,7 +22,7 @@ struct InputSelection: Sendable {
         return copy
     }
 
-    /// Whether all inputs can be read a second time.
+    /// Whether all inputs can be read twice.
     var isRepeatable: Bool { (arguments + jobLists).allSatisfy(Self.isRepeatable) }
 
     private static func isRepeatable(_ argument: String) -> Bool {
@@ -32,7 +32,7 @@ struct InputSelection: Sendable {
         return [S_IFREG, S_IFDIR].contains(info.st_mode & S_IFMT)
     }
 
-    /// Paths of what is read as a list: none of these files may be replaced by an output.
+    /// Paths of the lists: no output may replace one of these files.
     var lists: [String] {
         (arguments.map(FileNames.localPath).filter { InputReader.kind(of: $0) != nil } + jobLists).filter { $0 != "-" }
             + (ledger.map { [$0] } ?? [])
@@ -42,13 +42,15 @@ struct InputSelection: Sendable {
 /// Patterns of `--exclude`.
 struct Exclusions: Sendable {
     private let patterns: [String]
-    /// The current directory, with a slash at its end.
+    /// The current directory, with a trailing slash.
     private let here: String
 
+    /// Creates exclusions.
+    ///
     /// - Parameters:
-    ///   - patterns: as in a shell. One without a slash is for the last component of a path, one with a slash for the
-    ///     whole of it.
-    ///   - here: the directory that people see their paths from.
+    ///   - patterns: shell patterns. One without a slash matches the last component of a path, one with a slash all of
+    ///     it.
+    ///   - here: the directory to which users' paths are relative.
     init(_ patterns: [String], here: String = FileManager.default.currentDirectoryPath) {
         self.here = here.hasSuffix("/") ? here : here + "/"
         self.patterns = patterns.map { pattern in
@@ -57,8 +59,10 @@ struct Exclusions: Sendable {
         }
     }
 
-    /// - Parameter paths: spellings of one path: beneath the directory that was named, absolute, as a list has it. An
-    ///   absolute one counts as seen from the current directory, too.
+    /// Whether a pattern matches one of the paths.
+    ///
+    /// - Parameter paths: spellings of one path: relative to the named directory, absolute, as in a list. An absolute
+    ///   one is also matched relative to the current directory.
     func contain(_ paths: String...) -> Bool {
         if patterns.isEmpty { return false }
         let all = paths + paths.filter { $0.hasPrefix(here) }.map { String($0.dropFirst(here.count)) }

@@ -1,8 +1,8 @@
-/// Where a line stands, for messages: `jobs.jsonl, line 3`.
+/// Location of a line, for messages: `jobs.jsonl, line 3`.
 struct LinePlace: Sendable, Equatable, CustomStringConvertible {
-    /// The list, as it was opened.
+    /// The list, as the user named it.
     let list: String
-    /// The first is 1.
+    /// Line number, from 1.
     let number: Int
 
     var description: String { "\(list), line \(number)" }

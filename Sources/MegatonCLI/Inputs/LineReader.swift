@@ -1,13 +1,13 @@
 import Foundation
 
-/// Reads lines as they come, without waiting for a block to be full.
+/// Reads lines as they arrive, without waiting for a full block.
 struct LineReader {
-    /// What a look gave.
+    /// Result of one read.
     enum Look: Equatable {
         case line(String)
-        /// A line above the limit; this is its beginning, and the rest is skipped.
+        /// A line above the limit, with its beginning; the rest is skipped.
         case tooLong(String)
-        /// No whole line is there yet: its writer is slow, or a long line is being skipped.
+        /// No whole line is available: its writer is slow, or a long line is being skipped.
         case nothingYet
         case end
     }
@@ -17,27 +17,29 @@ struct LineReader {
     private var buffer = Data()
     private var isAtEnd = false
     private var number = 0
-    /// Of a line above the limit whose end has not been read yet.
+    /// The beginning of a line above the limit whose end has not been read yet.
     private var beginning: Data?
-    /// Whether the line that was read last is UTF-8; other bytes are replaced in its text.
+    /// Whether the last line is UTF-8; other bytes are replaced in its text.
     private(set) var isUTF8 = true
 
     private static let blockSize = 256 * 1024
-    /// Bytes of one line.
+    /// Maximum size of a line, bytes.
     static let lineLimit = 2 * 1024 * 1024
-    /// Bytes of a longer one that are shown: as many as of a job's source.
+    /// Bytes of a longer line that are shown: as many as of a job's source.
     private static let beginningSize = 2048
 
-    /// - Parameter descriptor: stays open until the process ends; lists are few.
+    /// - Parameter descriptor: stays open until the process ends, as lists are few.
     init(_ descriptor: Int32, name: String) {
         self.descriptor = descriptor
         self.name = name
     }
 
-    /// Of the line that was read last.
+    /// Location of the last line.
     var place: LinePlace { LinePlace(list: name, number: number) }
 
-    /// - Parameter milliseconds: how long to wait for bytes.
+    /// Reads the next line.
+    ///
+    /// - Parameter milliseconds: how long to wait for bytes; negative waits without limit.
     /// - Throws: `Failure` if the file cannot be read.
     mutating func next(waiting milliseconds: Int32) throws -> Look {
         while true {
@@ -54,7 +56,7 @@ struct LineReader {
             if buffer.count > Self.lineLimit {
                 beginning = beginning ?? Data(buffer.prefix(Self.beginningSize))
                 buffer = Data()
-                // A caller that does not wait for ever may have to stop meanwhile.
+                // A caller with a time limit may have to stop meanwhile.
                 if milliseconds >= 0 { return .nothingYet }
             }
             guard try isReadable(milliseconds) else { return .nothingYet }
@@ -62,7 +64,7 @@ struct LineReader {
         }
     }
 
-    /// The next line, waited for; nil at the end. Lines above the limit are left out.
+    /// Waits for the next line; nil at the end. Lines above the limit are skipped.
     ///
     /// - Throws: `Failure` if the file cannot be read.
     mutating func nextLine() throws -> String? {
@@ -82,7 +84,7 @@ struct LineReader {
         return .tooLong(text(long))
     }
 
-    /// Without the byte-order mark that some editors put in front of the first line.
+    /// The text without the byte-order mark that some editors put in front of the first line.
     private mutating func text(_ line: Data) -> String {
         number += 1
         let hasMark = number == 1 && line.starts(with: [0xEF, 0xBB, 0xBF])
@@ -107,7 +109,7 @@ struct LineReader {
             throw readFailure()
         }
         isAtEnd = count == 0
-        // What is left of the block before is small; the consumed part goes with its storage.
+        // The rest of the previous block is small, and copying it releases the storage of the consumed part.
         buffer = Data(buffer) + block.prefix(count)
     }
 

@@ -2,13 +2,13 @@ import Foundation
 import MegatonCluster
 import MegatonPipeline
 
-/// Decides for each job of a run where its outputs may go and which files they may replace.
+/// Decides for each job of a run which directories its outputs may go to, and which files they may replace.
 ///
-/// An input of the run is never replaced. The inputs are looked up when the first output is found in its place: a run
-/// that makes all of its outputs for the first time reads its lists once. Lines of a pipe count as inputs once they
-/// have been read. Asks the file system, and blocks.
+/// An input of the run is never replaced. The inputs are looked up when the path of an output is found to exist, so
+/// that a first run, which finds no outputs, reads its lists only once. Lines of a pipe count as inputs once they have
+/// been read. Asks the file system, and so blocks.
 struct OutputGuard: Sendable {
-    /// A file by any of its names.
+    /// Identity of a file, under any of its names.
     private struct FileID: Hashable, Sendable {
         let device: UInt64
         let inode: UInt64
@@ -32,21 +32,23 @@ struct OutputGuard: Sendable {
     private let replacesAll: Bool
     /// Directories that outputs may go to, links resolved; nil if only the workers know them.
     private let roots: [[Substring]]?
-    /// Lists, ledgers and the like.
+    /// Lists, ledgers and other files of the run itself.
     private let own: Set<FileID>
     /// Nil until they are needed.
     private var inputs: Set<FileID>?
     private var streamed: Set<FileID> = []
     private let isStreamed: Bool
-    /// More inputs than are remembered: nothing is replaced then.
+    /// Whether there are more inputs than can be remembered: no file is replaced then.
     private var isOverfull = false
-    /// Directories that were resolved last.
+    /// Directories resolved most recently.
     private var resolved: [String: [Substring]] = [:]
 
-    /// Files that are remembered: 16 bytes each, and as much for the table.
+    /// Maximum number of files remembered: 16 bytes each, and as much for the table.
     private static let limit = 5_000_000
     private static let resolvedLimit = 1000
 
+    /// Creates a guard.
+    ///
     /// - Parameters:
     ///   - overwrites: whether outputs may replace files of any type.
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
@@ -59,16 +61,16 @@ struct OutputGuard: Sendable {
         isStreamed = !selection.isRepeatable
     }
 
-    /// Notes the sources of jobs that come from a pipe.
+    /// Remembers the sources of jobs from a pipe.
     mutating func note(_ sources: some Sequence<String>) {
         guard isStreamed, !isOverfull else { return }
         for source in sources { streamed.formUnion(Self.path(ofSource: source).map(FileID.all) ?? []) }
         if streamed.count > Self.limit { isOverfull = true }
     }
 
-    /// Sets what the outputs of a job may replace, whatever the job itself says, or refuses the job.
+    /// Sets the files that a job's outputs may replace, whatever the job itself says, or refuses the job.
     ///
-    /// - Parameter isOwn: whether the output is the job's own, not one that was made for it.
+    /// - Parameter isOwn: whether the job named the output itself.
     mutating func admit(_ job: inout Job, isOwn: Bool) {
         job.replace = replacesAll ? .all : nil
         guard job.kind == .process, let output = job.output else { return }
@@ -100,7 +102,8 @@ struct OutputGuard: Sendable {
     // MARK: - Inputs
 
     private mutating func mayReplaceInput(_ job: Job, _ template: OutputTemplate) -> Bool {
-        // Names that only the coordinator or the result's size will tell: no input is risked for them.
+        // Output names that depend on the coordinator's preset or the result's size are unknown: no input is risked for
+        // them.
         if template.usesSize || job.preset != nil { return !knownInputs().isEmpty || !streamed.isEmpty || isOverfull }
         for rendition in job.renditions ?? Job.defaultRenditions {
             let path = template.path(source: job.source, rendition: rendition, size: PixelSize(width: 0, height: 0))
@@ -137,7 +140,7 @@ struct OutputGuard: Sendable {
     static func source(of input: Input) -> String? {
         switch input {
         case .source(let url, _): url
-        case .job(let line, _): try? Job(json: line).source  // Not a job: the coordinator says why.
+        case .job(let line, _): try? Job(json: line).source  // Not a job: the coordinator reports why.
         case .refused: nil
         }
     }
@@ -149,7 +152,7 @@ struct OutputGuard: Sendable {
 
     // MARK: - Directories
 
-    /// The components of a path, with the links resolved of as much of it as is there.
+    /// The components of a path, with links resolved in the part of it that exists.
     private static func resolve(_ path: String) -> [Substring] {
         var existing = path.split(separator: "/").filter { $0 != "." }
         var missing: [Substring] = []

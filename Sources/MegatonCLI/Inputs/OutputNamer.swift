@@ -1,17 +1,17 @@
 import Foundation
 
-/// Sees to it that no two sources write to the same place.
+/// Gives each source an output path of its own.
 ///
-/// Remembers a hash of each place and of its source: about 24 bytes a source, so that a list of any length can be read
-/// as a stream. Beyond a limit every place carries a hash of its source instead, which needs no memory.
+/// Remembers a hash of each path and of its source, about 24 bytes per source, so that a list of any length can be read
+/// as a stream. Beyond a limit every path contains a hash of its source instead, which needs no memory.
 struct OutputNamer {
     private var taken: [UInt64: UInt64] = [:]
     private let limit: Int
 
     init(limit: Int = 5_000_000) { self.limit = limit }
 
-    /// The place itself, or with a short hash of the source where somebody else has it. The same source gets the same
-    /// place again.
+    /// The path itself, or with a short hash of the source if another source has it. The same source gets the same path
+    /// again.
     mutating func place(_ place: String, for source: String) -> String {
         let key = Self.fingerprint(place)
         let mark = Self.fingerprint(source)
@@ -23,7 +23,7 @@ struct OutputNamer {
 
     private func hashed(_ place: String, _ source: String) -> String { "\(place)-\(OutputPlace.hash(source))" }
 
-    /// FNV-1a: stable from run to run, which Swift's own hashes are not.
+    /// FNV-1a: stable between runs, which Swift's own hashes are not.
     private static func fingerprint(_ text: String) -> UInt64 {
         text.utf8.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
     }

@@ -2,7 +2,7 @@ import Foundation
 import MegatonPipeline
 import Synchronization
 
-/// Reads inputs and makes jobs of them on a thread of its own, as both ask file systems and block.
+/// Reads inputs and creates jobs from them on a thread of its own, as both ask file systems and block.
 final class ReadingThread: Sendable {
     private let state: Mutex<(reader: InputReader, maker: JobMaker)>
     private let thread = ThreadPool(name: "megaton-input", count: 1)
@@ -11,7 +11,7 @@ final class ReadingThread: Sendable {
         state = Mutex((try InputReader(selection), maker))
     }
 
-    /// The next jobs, perhaps none: nil at the end.
+    /// The next jobs, perhaps none; nil at the end.
     func next(_ limit: Int) async throws -> [JobMaker.Made]? {
         try await thread.run {
             try self.state.withLock { state in
@@ -22,7 +22,7 @@ final class ReadingThread: Sendable {
         }
     }
 
-    /// Files that were left out so far: of no known file extension, and by `--exclude`.
+    /// Number of files left out so far: by their file extensions, and by `--exclude`.
     var leftOut: (skipped: Int, excluded: Int) { state.withLock { ($0.reader.skipped, $0.reader.excluded) } }
 
     /// Jobs of a retried ledger that were left out so far.

@@ -1,23 +1,23 @@
 import Foundation
 import MegatonCluster
 
-/// A ledger of an earlier run, whose failed jobs are to be done again as they were asked for then.
+/// A ledger of an earlier run, whose failed jobs are repeated with their original options.
 struct RetryLedger {
     let path: String
 
-    /// Codes of failures that say nothing of whether a place was allowed.
+    /// Codes of failures that do not show whether the source's directory was allowed.
     private static let closed: Set<String> = ["forbidden", "invalid_url", "invalid_job", "id_conflict"]
 
-    /// Directories that workers are allowed without a word.
+    /// Maximum number of directories that workers may read without an explicit option.
     private static let rootLimit = 64
 
-    /// Lines by which a file is known for a ledger.
+    /// Number of lines that decide whether a file is a ledger.
     private static let knownBy = 20
 
-    /// - Throws: `Failure` if it is no regular file, cannot be read, or begins with lines of which none is a ledger's.
+    /// - Throws: `Failure` if it is not a regular file, cannot be read, or none of its first lines is a ledger's.
     func check() throws {
         var info = stat()
-        // It is read more than once: a pipe would lose the lines of the first time, or never end.
+        // It is read more than once: a pipe would lose the lines of the first read, or never end.
         if stat(path, &info) == 0, info.st_mode & S_IFMT != S_IFREG {
             throw Failure.usage(
                 "--retry-failed: \(path) is no regular file, and a ledger is read more than once. Write it to a file, and "
@@ -35,28 +35,28 @@ struct RetryLedger {
         }
     }
 
-    /// A line of the ledger, as a repetition takes it.
+    /// A line of the ledger, as read for a retry.
     enum Entry {
-        /// A failed job, without the id and the batch that it had.
+        /// A failed job, without its earlier id and batch.
         case job(Job)
-        /// A failed job that the ledger does not hold, and its error.
+        /// A failed job that the ledger does not contain, and its error.
         case unknown(String)
         case cancelled
-        /// A job that is done, or that is the same as another one.
+        /// A job that is done or deduplicated.
         case ended
-        /// No whole line of a ledger.
+        /// Not a whole line of a ledger.
         case broken
     }
 
-    /// Jobs of the ledger that a repetition leaves undone.
+    /// Jobs of the ledger that a retry leaves undone.
     struct LeftOut: Sendable, Equatable {
-        /// Failed jobs that the ledger does not hold.
+        /// Failed jobs that the ledger does not contain.
         var failed = 0
         var cancelled = 0
 
         var isEmpty: Bool { failed + cancelled == 0 }
 
-        /// Reports how many there are, and why.
+        /// Reports their numbers, and the reasons.
         func report() {
             if failed > 0 {
                 let jobs = Counted.of(failed, "failed job")
@@ -94,12 +94,12 @@ struct RetryLedger {
         return .job(job)
     }
 
-    /// Nil where the line is none of a ledger, or was cut off: a full disk does that.
+    /// Nil if the line is not a ledger's, or was cut off, as by a full disk.
     private static func outcome(_ line: String) -> JobOutcome? {
         try? JSONDecoder().decode(JobOutcome.self, from: Data(line.utf8))
     }
 
-    /// Where the new ledger goes unless it is told: beside the old one, and beside those of earlier repetitions.
+    /// Default path of the new ledger: beside the old one, and beside those of earlier retries.
     var successor: String {
         let base = URL(fileURLWithPath: path).standardizedFileURL.deletingPathExtension().path
         let names = (1...999).lazy.map { $0 == 1 ? "\(base).retry.jsonl" : "\(base).retry-\($0).jsonl" }
@@ -111,17 +111,18 @@ struct RetryLedger {
             == URL(fileURLWithPath: right).resolvingSymlinksInPath().path
     }
 
-    /// The directory that it is in: the outputs of its jobs may go beneath it, as they did if the ledger had no place of
-    /// its own.
+    /// The directory of the ledger. The outputs of its jobs may go beneath it, as in the first run if the ledger had
+    /// its default path.
     var directory: String { URL(fileURLWithPath: path).standardizedFileURL.deletingLastPathComponent().path }
 
-    /// The directories that its failed jobs read from, so that the run's own workers may; and its own.
+    /// The directories of the failed jobs' sources, which the run's own workers may read, and the ledger's own
+    /// directory.
     ///
-    /// What was forbidden then is not allowed by asking again, nor is a place that was not even looked at, as its URL was
-    /// none; and nothing above a named directory is ever allowed: a ledger repeats what lists of strangers said. What
-    /// was not found had been looked for beneath a root.
+    /// A retry does not allow a directory that was forbidden, or one that was never checked because its URL was
+    /// invalid, and it never allows the parent of a directory: a ledger repeats lines of lists that may come from
+    /// strangers. A source that was not found had been looked for beneath a root.
     ///
-    /// - Throws: `Failure` where the ledger cannot be read, or names too many places.
+    /// - Throws: `Failure` if the ledger cannot be read, or names too many directories.
     func readRoots() throws -> [String] {
         let own = directory
         var directories: Set<String> = [own]
