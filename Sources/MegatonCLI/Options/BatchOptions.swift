@@ -3,7 +3,7 @@ import Foundation
 import MegatonCluster
 import MegatonPipeline
 
-/// What a batch is made of: the inputs, what is made of them, and where it goes.
+/// Options of a batch: its inputs, their renditions, and the output.
 struct BatchOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
@@ -129,7 +129,7 @@ struct BatchOptions: ParsableArguments {
         if json && ledger.map(Ledger.path) == Ledger.standardOutput {
             throw ValidationError("--json and --ledger \(ledger ?? "") both write to standard output; choose one.")
         }
-        // Beside inputs they are for these.
+        // Beside inputs, these options apply to the inputs.
         if !hasInputs, retryFailed != nil, let option = renditions.given {
             throw ValidationError(
                 "\(option) does not go with --retry-failed alone: what failed is done again as it was asked for then. For other "
@@ -144,7 +144,7 @@ struct BatchOptions: ParsableArguments {
     /// Whether there are inputs beside the ledger of `--retry-failed`.
     var hasInputs: Bool { !inputs.isEmpty || !jobsFrom.isEmpty }
 
-    /// - Throws: `ValidationError` where --output would change nothing: each job of a ledger says where its outputs go.
+    /// - Throws: `ValidationError` if --output would have no effect: each job of a ledger has its own output.
     func refuseOutputOfRetry() throws {
         if !hasInputs, retryFailed != nil {
             throw ValidationError(
@@ -153,16 +153,16 @@ struct BatchOptions: ParsableArguments {
         }
     }
 
-    /// Looks for what is missing before anything is begun.
+    /// Checks inputs and ledgers before any work begins.
     ///
-    /// - Throws: `Failure`.
+    /// - Throws: `Failure` for the first one that is missing or cannot be used.
     func check() throws {
         try InputReader.check(inputs + jobsFrom + (retryFailed.map { [$0] } ?? []))
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
         if let ledger { try checkLedger(ledger) }
     }
 
-    /// - Throws: `Failure` where the ledger would overwrite what is to be read.
+    /// - Throws: `Failure` if the ledger would overwrite an input.
     func checkLedger(_ path: String) throws {
         guard Ledger.descriptor(of: path) == nil else { return }
         let files = inputs.map(FileNames.localPath) + jobsFrom + (retryFailed.map { [$0] } ?? [])
@@ -173,19 +173,21 @@ struct BatchOptions: ParsableArguments {
 
     /// The end of `--timeout`; nil if there is none.
     ///
-    /// - Parameter begin: of the command, so that nothing it waits for is left out.
+    /// - Parameter begin: start of the command, so that all of its waits count.
     func deadline(from begin: ContinuousClock.Instant) -> ContinuousClock.Instant? {
         timeout.map { begin + .seconds($0) }
     }
 
-    /// What is asked of the batch.
+    /// Options of the batch for Redis.
     func policy(keepsLedger: Bool) -> BatchPolicy {
         BatchPolicy(keepsLedger: keepsLedger, deduplicates: deduplicate, weight: weight)
     }
 
+    /// The inputs and the exclusions.
+    ///
     /// - Parameters:
     ///   - output: the output directory, absolute.
-    ///   - endings: file extensions that are taken from directories.
+    ///   - endings: file extensions that are selected in directories.
     func selection(output: String?, endings: Set<String> = InputReader.usualEndings) -> InputSelection {
         InputSelection(
             arguments: inputs,
@@ -197,7 +199,7 @@ struct BatchOptions: ParsableArguments {
         )
     }
 
-    /// Turns inputs into jobs.
+    /// The builder of jobs from inputs.
     ///
     /// - Parameters:
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.

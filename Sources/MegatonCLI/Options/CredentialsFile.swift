@@ -1,16 +1,16 @@
 import Foundation
 import MegatonPipeline
 
-/// The file of `--credentials`: secrets stand in no argument, which any `ps` shows.
+/// The file of `--credentials`: secrets must not be arguments, which `ps` shows.
 struct CredentialsFile {
     let credentials: Credentials
-    /// Whether its group or everybody may read it too.
+    /// Whether its group or others may read it too.
     let isExposed: Bool
 
-    /// Bytes.
+    /// Maximum size, bytes.
     private static let maximumSize = 1024 * 1024
 
-    /// Looks whether it can be read more than once.
+    /// Checks that the file can be read more than once.
     ///
     /// - Throws: `Failure` for a pipe and the like.
     static func requireRegular(_ path: String) throws {
@@ -19,9 +19,9 @@ struct CredentialsFile {
         throw Failure.usage("--credentials \(path) is no regular file, and each worker of the run has to read it.")
     }
 
-    /// Reads it: once, as it may be a pipe.
+    /// Reads the file only once, as it may be a pipe.
     ///
-    /// - Throws: `Failure` where it cannot be read or makes no sense; never with a secret in it.
+    /// - Throws: `Failure` if the file cannot be read or is invalid; never with a secret in it.
     init(_ path: String) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {

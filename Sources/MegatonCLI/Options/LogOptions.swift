@@ -1,7 +1,7 @@
 import ArgumentParser
 import Logging
 
-/// How much is told on standard error.
+/// Level of the log on standard error.
 struct LogOptions: ParsableArguments {
     @Option(
         name: .customLong("log-level"),
@@ -20,7 +20,7 @@ struct LogOptions: ParsableArguments {
         }
     }
 
-    /// A logger on standard error; standard output belongs to results.
+    /// A logger on standard error; standard output is reserved for results.
     func logger(_ label: String) -> Logger { Self.logger(label, level: Logger.Level(rawValue: logLevel) ?? .info) }
 
     static func logger(_ label: String, level: Logger.Level) -> Logger {

@@ -3,7 +3,7 @@ import Foundation
 import MegatonCluster
 import MegatonRedis
 
-/// Where the Redis are. Passwords belong into the environment, where no `ps` shows them.
+/// Addresses of the Redis servers. Passwords belong in the environment, which `ps` does not show.
 struct RedisOptions: ParsableArguments {
     @Option(
         name: .long,
@@ -31,7 +31,7 @@ struct RedisOptions: ParsableArguments {
     /// The URL from the command line or the environment.
     var cacheURL: String? { cacheRedis ?? Self.variable("MEGATON_CACHE_REDIS") }
 
-    /// An empty variable counts as none: that is how environment files switch one off.
+    /// An empty variable counts as unset: environment files disable a variable that way.
     private static func variable(_ name: String) -> String? {
         ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
     }
@@ -50,7 +50,7 @@ struct RedisOptions: ParsableArguments {
         }
     }
 
-    /// - Throws: where no URL is given.
+    /// - Throws: `Failure` if no URL is given.
     func control() throws -> RedisConfiguration {
         guard let url = controlURL else {
             throw Failure.usage("which Redis? Give --redis URL or set MEGATON_REDIS.")
@@ -58,7 +58,7 @@ struct RedisOptions: ParsableArguments {
         return try RedisConfiguration(url: url)
     }
 
-    /// The cache's, or else the control's.
+    /// The address of the cache Redis; that of the control Redis if there is none.
     func cache() throws -> RedisConfiguration {
         try cacheURL.map { url in try RedisConfiguration(url: url) } ?? control()
     }

@@ -1,10 +1,10 @@
 import ArgumentParser
 import MegatonPipeline
 
-/// Sets the fields of a rendition from text, by the names of the JSON.
+/// Sets the fields of a rendition from text, by their JSON names.
 struct RenditionFields {
     private(set) var rendition: Rendition
-    /// The option that the text stands in, for messages.
+    /// The option that contains the text, for messages.
     let option: String
 
     init(_ rendition: Rendition, of option: String) {
@@ -18,7 +18,7 @@ struct RenditionFields {
         "qualityProfile", "failOn",
     ]
 
-    /// - Throws: `ValidationError` for a field that there is not, or a value that it cannot have.
+    /// - Throws: `ValidationError` for an unknown field, or an invalid value.
     mutating func set(_ field: String, to text: String) throws {
         switch field {
         case "name": rendition.name = text
@@ -67,7 +67,7 @@ struct RenditionFields {
         return color
     }
 
-    /// A comma ends a field of `--rendition`, so that a colon may stand in its place.
+    /// A colon may replace the comma, which ends a field of `--rendition`.
     private func focus(_ text: String) throws -> Rendition.FocalPoint {
         let parts = text.split(omittingEmptySubsequences: false) { $0 == "," || $0 == ":" }
         guard parts.count == 2, let x = Double(parts[0]), let y = Double(parts[1]) else {

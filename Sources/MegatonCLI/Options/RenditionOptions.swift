@@ -2,7 +2,7 @@ import ArgumentParser
 import MegatonCluster
 import MegatonPipeline
 
-/// What is made of each image. `--size` makes renditions with the options beside it, and `--rendition` starts with them.
+/// Renditions of each image. `--size` combines with the other options, and `--rendition` starts from them.
 struct RenditionOptions: ParsableArguments {
     @Option(
         name: .long,
@@ -100,7 +100,7 @@ struct RenditionOptions: ParsableArguments {
 
     mutating func validate() throws { _ = try renditions() }
 
-    /// - Throws: `ValidationError` with what is wrong with which option.
+    /// - Throws: `ValidationError` that names the option and its fault.
     func renditions() throws -> [Rendition] {
         let template = try template()
         var all = try (size.isEmpty && rendition.isEmpty ? ["256x256"] : size).map { try Self.sized($0, template) }
@@ -121,7 +121,7 @@ struct RenditionOptions: ParsableArguments {
         return all
     }
 
-    /// All but name and size.
+    /// All fields but name and size.
     private func template() throws -> Rendition {
         let rendition = Rendition(
             quality: quality ?? 80,
@@ -140,7 +140,7 @@ struct RenditionOptions: ParsableArguments {
         }
     }
 
-    /// Options whose value is a word, and the fields that they set.
+    /// Options with a word as their value, and the fields that they set.
     private var texts: [(option: String, field: String, value: String?)] {
         [
             ("--format", "format", format), ("--fit", "fit", fit), ("--gravity", "gravity", gravity),
@@ -150,7 +150,7 @@ struct RenditionOptions: ParsableArguments {
         ]
     }
 
-    /// The first of the options that was given; nil where none was.
+    /// The first of the options that was given; nil if none was.
     var given: String? {
         let others = [
             ("--size", !size.isEmpty), ("--rendition", !rendition.isEmpty), ("--quality", quality != nil),
@@ -164,7 +164,7 @@ struct RenditionOptions: ParsableArguments {
         var sides = text.lowercased().split(separator: "x", omittingEmptySubsequences: false)
         if sides.count == 1 { sides.append(sides[0]) }
         let numbers = sides.map { Int($0) }
-        // An empty side is left to the other one.
+        // An empty side follows from the other one.
         guard sides.count == 2, zip(sides, numbers).allSatisfy({ $0.isEmpty || $1 != nil }), text.lowercased() != "x",
             !text.isEmpty
         else {

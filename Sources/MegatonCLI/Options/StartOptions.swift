@@ -1,7 +1,7 @@
 import ArgumentParser
 import MegatonCluster
 
-/// How a process that runs until SIGTERM starts: how long it waits for its Redis, and where it reports its health.
+/// Start of a process that runs until SIGTERM: its time limit for Redis, and the address of its health checks.
 struct StartOptions: ParsableArguments {
     @Option(
         name: .customLong("wait-for-redis"),
@@ -28,13 +28,13 @@ struct StartOptions: ParsableArguments {
         }
     }
 
-    /// Reports health from the beginning on, connects, and then runs the body until it ends by itself.
+    /// Serves health checks from the beginning, connects, and then runs the body until it ends by itself.
     ///
     /// - Parameters:
-    ///   - shutdown: ends the waiting for Redis; the body does not begin then.
-    ///   - isReady: asked for each request of `/ready`, on an event loop: must not block.
-    ///   - connect: is given how long it may wait for Redis.
-    /// - Throws: `Failure` if the address cannot be listened on, and what `connect` and `body` throw.
+    ///   - shutdown: ends the wait for Redis; the body does not begin then.
+    ///   - isReady: called for each request of `/ready`, on an event loop: must not block.
+    ///   - connect: receives the time limit for Redis.
+    /// - Throws: `Failure` if the process cannot listen on the address, and the errors of `connect` and `body`.
     func run(
         until shutdown: ShutdownSignal,
         isReady: @escaping @Sendable () -> Bool,
@@ -50,7 +50,7 @@ struct StartOptions: ParsableArguments {
                     try await connect(limit)
                     return true
                 } catch {
-                    // The shutdown has cancelled it, and nothing else did.
+                    // Only the shutdown cancels this task.
                     if Task.isCancelled { return false }
                     throw error
                 }

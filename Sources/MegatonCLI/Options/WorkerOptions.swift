@@ -4,7 +4,7 @@ import Logging
 import MegatonCluster
 import MegatonPipeline
 
-/// What a worker may reach. Everything is closed unless it is opened here.
+/// Permissions of a worker. Everything is forbidden unless an option allows it.
 struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-root"),
@@ -216,35 +216,35 @@ struct WorkerOptions: ParsableArguments {
         "tiff": (.tiff, ["tiff", "tif"]), "svg": (.svg, ["svg"]), "jxl": (.jxl, ["jxl"]),
     ]
 
-    /// What is decoded beside the usual.
+    /// Image types that are decoded in addition to the default ones.
     var additionalTypes: Set<AssetType> { Set(allowType.compactMap { Self.switches[$0]?.type }) }
 
-    /// Endings of files that are taken from directories.
+    /// File extensions that are selected in directories.
     var endings: Set<String> {
         allowType.reduce(InputReader.usualEndings) { $0.union(Self.switches[$1]?.endings ?? []) }
     }
 
-    /// - Throws: `.invalidURL` for what is no rule.
+    /// - Throws: `.invalidURL` for a text that is not a rule.
     func sources() throws(ImagePipeline.Error) -> [SourceRule] {
         var rules: [SourceRule] = []
         for text in allowSource { rules.append(try SourceRule(text)) }
         return rules
     }
 
-    /// Nil where there is none.
+    /// The credentials; nil if the option is missing.
     ///
-    /// - Throws: `Failure`.
+    /// - Throws: `Failure` if the file cannot be read.
     func credentialsFile() throws -> CredentialsFile? { try credentials.map { try CredentialsFile($0) } }
 
-    /// Sets what a worker may do. Types are switched on for the process, and the log is told; of what else is more than
-    /// usual the worker's pipeline tells it.
+    /// Applies the options to a worker's configuration. Image types are enabled for the whole process, and logged here.
+    /// The worker's pipeline logs other settings that are less strict than the defaults.
     ///
-    /// - Throws: `Failure` for the credentials; `ImagePipeline.Error` where libvips has no codec for a type.
+    /// - Throws: `Failure` for the credentials; `ImagePipeline.Error` if libvips has no codec for a type.
     func apply(to configuration: inout Worker.Configuration, logger: Logger) throws {
         configuration.roots = roots
         configuration.readRoots = allowRead.map(RunPlaces.absolute)
         configuration.optionNames = [
-            // For a source the option that allows reading only.
+            // For a source, the option that allows reading only.
             "the roots of Configuration.fileAccess": "--allow-read",
             "the output roots of Configuration.fileAccess": "--allow-root",
             "AddressPolicy.allowsPrivate": "--allow-private",
@@ -277,7 +277,7 @@ struct WorkerOptions: ParsableArguments {
         }
     }
 
-    /// A text that is no URL is one without a host here, which is refused.
+    /// A text that is not a URL becomes one without a host here, which is refused later.
     private var s3: S3Endpoint {
         S3Endpoint(url: s3Endpoint.map { URL(string: $0) ?? URL(fileURLWithPath: $0) }, region: s3Region)
     }
@@ -293,9 +293,9 @@ struct WorkerOptions: ParsableArguments {
 
     var roots: [String] { allowRoot.map(RunPlaces.absolute) }
 
-    /// Names of the options that were given and have an effect on workers alone.
+    /// Names of the given options that affect only workers.
     var namesForWorkersOnly: [String] {
-        // No arguments are always valid.
+        // The parser always accepts an empty command line.
         guard let usual = try? Self.parse([]) else { return [] }
         let options: [(name: String, isGiven: Bool)] = [
             ("--memory", memory != nil), ("--cache-policy", cachePolicy != usual.cachePolicy),
@@ -309,11 +309,11 @@ struct WorkerOptions: ParsableArguments {
         return options.filter(\.isGiven).map(\.name)
     }
 
-    /// Seconds; an operator may be waiting for a run.
+    /// Limit of a wait, seconds: an operator may be waiting for the run.
     private static let longestWaitOfRun = 120.0
 
-    /// The same options for each of so many worker processes. They share the memory: without a number each has its part of
-    /// the usual, but never less than 512 MiB, so that one large picture still fits.
+    /// The same options for each of `workers` processes. They share the memory: without a number, each gets its
+    /// fraction of the default, but at least 512 MiB, so that one large image fits.
     func arguments(workers: Int) -> [String] {
         var arguments = allowRoot.flatMap { ["--allow-root", $0] } + allowRead.flatMap { ["--allow-read", $0] }
         let share = memory.map { max(1, $0 / workers) } ?? max(512, (MemoryBudget.process.bytes / workers) >> 20)
