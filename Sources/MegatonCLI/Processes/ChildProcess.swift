@@ -2,22 +2,24 @@ import Foundation
 import Subprocess
 import SystemPackage
 
-/// A process of ours that cannot outlive us: the kernel ends it with SIGTERM when we die, however we die
-/// (`setpriv --pdeathsig`), and it is in a process group of its own, so that a Ctrl-C of the terminal reaches us alone.
+/// A child process that cannot outlive this one: the kernel sends it SIGTERM when this process dies for any reason
+/// (`setpriv --pdeathsig`). It has a process group of its own, so that a Ctrl-C on the terminal reaches only this
+/// process.
 ///
-/// swift-subprocess spawns from one thread that lasts as long as the process, which the death signal needs: it is sent
-/// when the spawning thread ends.
+/// swift-subprocess spawns from one thread that lasts as long as the process. The death signal depends on that: the
+/// kernel sends it when the spawning thread ends.
 struct ChildProcess: Sendable {
     /// Program and arguments.
     let command: [String]
-    /// Added to our own environment: what must not stand in `argv`.
+    /// Variables added to this process' environment: values that must not be in `argv`.
     var environment: [String: String] = [:]
-    /// Where standard error and standard output go. If nil, the first is ours and the second is discarded.
+    /// File for standard error and standard output. If nil, standard error is inherited and standard output is
+    /// discarded.
     var log: String?
-    /// How long it may take to end after SIGTERM; then SIGKILL.
+    /// Time limit between SIGTERM and SIGKILL.
     var patience: Duration = .seconds(30)
 
-    /// How it ended.
+    /// Exit of the process.
     enum Ending: Sendable, Equatable, CustomStringConvertible {
         case exited(Int32)
         case signalled(Int32)
@@ -30,10 +32,10 @@ struct ChildProcess: Sendable {
         }
     }
 
-    /// Runs until it ends. Cancelling the task ends it: SIGTERM, and SIGKILL where that does not help.
+    /// Runs until the process ends. Canceling the task ends it: SIGTERM, and SIGKILL after `patience`.
     ///
-    /// - Parameter onStart: called with the process' id.
-    /// - Throws: `Failure` where it cannot be started.
+    /// - Parameter onStart: called with the process id.
+    /// - Throws: `Failure` if the process cannot be started.
     func run(onStart: @Sendable (Int32) -> Void = { _ in }) async throws -> Ending {
         var options = PlatformOptions()
         options.processGroupID = 0

@@ -6,29 +6,30 @@ import NIOPosix
 
 /// A private redis-server on a Unix socket: cache and queue of one `megaton run`.
 ///
-/// Its data (the cache) lie in `$XDG_CACHE_HOME/megaton` and are saved at the end, so that the next run finds them.
-/// One Redis for both is right here: `volatile-lru` evicts cache entries, which all have a time-out, and never a job.
+/// Its data, the cache, is in `$XDG_CACHE_HOME/megaton` and is saved at the end, so that the next run finds it. One
+/// Redis can serve as both here: `volatile-lru` evicts cache entries, which all have a time to live, and never a job.
 struct EmbeddedRedis: Sendable {
-    /// Bytes that it may hold.
+    /// Maximum size of its data, bytes.
     let size: Int
-    /// Whether nothing of it lasts.
+    /// Whether its data is discarded at the end.
     var isTemporary = false
     /// A signal ends the wait for the start.
     var shutdown = ShutdownSignal()
-    /// The end of `--timeout`, which the start is a part of; nil if there is none.
+    /// The end of `--timeout`, which includes the start; nil if there is none.
     var deadline: ContinuousClock.Instant?
 
-    /// What became of the data directory.
+    /// The data directory in use.
     private struct Place {
         let data: String
         let isTemporary: Bool
     }
 
-    /// The exit code by which `flock` says that somebody else has the directory.
+    /// Exit code of `flock` if another process has locked the directory.
     private static let lockedCode: Int32 = 75
     private static let startTimeout: Duration = .seconds(60)
 
-    /// Starts it, runs the body with its address, and ends it: saved where it was started for good.
+    /// Starts the server, runs the body with its address, and stops the server, which saves its data unless it is
+    /// temporary.
     func run<Value: Sendable>(_ body: @escaping @Sendable (RedisConfiguration) async throws -> Value) async throws
         -> Value
     {
@@ -78,7 +79,7 @@ struct EmbeddedRedis: Sendable {
                 let ending = try await child.run()
                 if ending == .exited(Self.lockedCode) { throw Locked() }
                 if Task.isCancelled { return nil }
-                // Without a log there is nothing to add.
+                // Without a log the message has no details.
                 let log = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
                 throw Failure.unavailable("the embedded redis-server ended (\(ending)). \(log.suffix(400))")
             }
@@ -90,10 +91,10 @@ struct EmbeddedRedis: Sendable {
             guard let value = try await group.next() ?? nil else {
                 throw Failure.unavailable("the embedded redis-server ended early.")
             }
-            // Ends the server: SIGTERM makes it save.
+            // Stops the server: SIGTERM makes it save.
             group.cancelAll()
-            try? await group.waitForAll()  // The server's own ending is no failure any more.
-            // Without a log nothing says that it was not saved.
+            try? await group.waitForAll()  // The exit of the server is no failure any more.
+            // Without a log the success of the save is unknown.
             let words = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
             if words.contains("Error trying to save the DB") {
                 Terminal.error(
@@ -129,9 +130,9 @@ struct EmbeddedRedis: Sendable {
         """
     }
 
-    /// Redis loads what it saved before it answers.
+    /// Waits until Redis has loaded its saved data and answers.
     ///
-    /// - Throws: `Failure` 130 after a signal, and 75 if the time of `--timeout` is up: a large cache takes long to load.
+    /// - Throws: `Failure` 130 after a signal, and 75 after `--timeout`: a large cache takes long to load.
     private func waitUntilReady(_ address: RedisConfiguration) async throws {
         let limit = ContinuousClock.now + Self.startTimeout
         while true {
@@ -157,15 +158,15 @@ struct EmbeddedRedis: Sendable {
                 try await client.send(["PING"])
                 return
             } catch {
-                // Not there yet, or loading: that is what we wait for.
+                // Not started yet, or still loading.
                 guard ContinuousClock.now < limit, !Task.isCancelled else { throw error }
                 try await Task.sleep(for: .milliseconds(5))
             }
         }
     }
 
-    /// Deletes keys. The queue's own: a run that was killed leaves jobs behind whose outputs nobody waits for: the run that repeats it submits all of
-    /// them again and finds what was done in the cache.
+    /// Deletes the keys of a pattern. Used for the queue: a run that was killed leaves jobs behind, and no caller waits
+    /// for their outputs. The run that repeats it submits all jobs again, and finds finished work in the cache.
     private static func forget(_ pattern: String, _ address: RedisConfiguration) async throws {
         let client = RedisClient(
             address,

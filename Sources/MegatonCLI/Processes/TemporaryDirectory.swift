@@ -1,14 +1,14 @@
 import Foundation
 
-/// A fresh directory beneath `TMPDIR` that only this user may enter (mode 700), with a path short enough for a socket
-/// within (108 bytes, unix(7)).
+/// A new directory beneath `TMPDIR` that only this user may enter (mode 700). Its path is short enough for a socket in
+/// it (108 bytes, unix(7)).
 struct TemporaryDirectory: Sendable {
     let path: String
 
     /// Leaves room for "/megaton-XXXXXX/redis.sock".
     private static let longestParent = 80
 
-    /// - Throws: `Failure` if it cannot be made.
+    /// - Throws: `Failure` if the directory cannot be created.
     init() throws {
         let parent = Self.parent(ProcessInfo.processInfo.environment["TMPDIR"])
         var template = Array("\(parent)/megaton-XXXXXX".utf8CString)
@@ -24,7 +24,7 @@ struct TemporaryDirectory: Sendable {
         return variable.count > 1 && variable.hasSuffix("/") ? String(variable.dropLast()) : variable
     }
 
-    /// What cannot be removed is told: it may hold logs, and it takes room.
+    /// Removes the directory. A failure is reported, as the directory may contain logs and takes up space.
     func remove() {
         do {
             try FileManager.default.removeItem(atPath: path)

@@ -2,32 +2,33 @@ import Foundation
 import MegatonCluster
 import Synchronization
 
-/// The worker processes of one run: each is started again when it dies.
+/// The worker processes of one run: each is restarted when it dies.
 ///
-/// A death that an image caused does not count against the fleet: the queue quarantines the image after three. A
-/// worker is given up only if it cannot start, or if workers die on and on while not one job ends.
+/// A death that an image caused does not count against the fleet: the queue quarantines the image after three. A worker
+/// is given up only if it cannot start, or if workers keep dying while no job ends.
 struct WorkerFleet: Sendable {
     let count: Int
     /// Arguments of `megaton worker`.
     let arguments: [String]
-    /// The Redis URLs, which may carry passwords.
+    /// The URLs of Redis, which may contain passwords.
     let environment: [String: String]
-    /// The workers' logs go to files, and their last words are shown when one dies; else to our standard error.
+    /// Whether the logs of the workers go to files, whose ends are shown when a worker dies; otherwise to standard
+    /// error.
     let keepsLogs: Bool
-    /// Reports the death of a process to the queue, so that its jobs go to others at once; nil if Redis is away.
+    /// Reports the death of a process to the queue, so that its jobs go to others at once; nil if Redis is unreachable.
     let report: @Sendable (_ pid: Int32) async -> JobQueue.Obituary?
 
-    /// Starts in succession after which a worker is given up that never registered.
+    /// Number of consecutive starts without a registration after which a worker is given up.
     private static let failedStartLimit = 5
-    /// Deaths in succession after which a worker is given up, if no job of the queue has ended meanwhile.
+    /// Number of consecutive deaths after which a worker is given up, if no job of the queue has ended meanwhile.
     private static let vainDeathLimit = 20
-    /// A worker that lived for so long died of something new.
+    /// Lifetime after which a death counts as unrelated to earlier ones.
     private static let longLife: Duration = .seconds(60)
     private static let restartDelay: Duration = .milliseconds(200)
-    /// The exit code of a worker whose Redis is not there.
+    /// Exit code of a worker that cannot reach Redis.
     private static let redisIsAway: Int32 = 69
 
-    /// Keeps the workers running until the task is cancelled, and then ends them.
+    /// Keeps the workers running until the task is canceled, and then stops them.
     ///
     /// - Throws: `Failure` when the last of them was given up: 69 if they did not find Redis, otherwise 70.
     func run() async throws {
@@ -50,7 +51,7 @@ struct WorkerFleet: Sendable {
         if let failure, !Task.isCancelled { throw failure }
     }
 
-    /// - Returns: why the worker was given up; nil if the task was cancelled.
+    /// - Returns: the reason why the worker was given up; nil if the task was canceled.
     private func keepRunning(_ number: Int, _ logs: TemporaryDirectory?) async throws -> Failure? {
         guard let program = CommandLineProgram.path else {
             throw Failure.broken("the program's own path is not known: /proc is not mounted?")
@@ -88,11 +89,11 @@ struct WorkerFleet: Sendable {
             Terminal.error(
                 "megaton: worker \(number) ended (\(ending)) and is started again; its jobs go to others.\(words)"
             )
-            try? await Task.sleep(for: Self.restartDelay)  // Cancelled: the next start ends at once.
+            try? await Task.sleep(for: Self.restartDelay)  // Canceled: the next start ends at once.
         }
     }
 
-    /// Deaths of one worker in succession.
+    /// Consecutive deaths of one worker.
     private struct Deaths {
         private(set) var failedStarts = 0
         private(set) var inVain = 0
@@ -108,7 +109,7 @@ struct WorkerFleet: Sendable {
     }
 
     private static func lastWords(_ log: String?) -> String {
-        // However long the log has become; without one there are no words, and its death is told all the same.
+        // Reads only the end, as a log may be long. Without a log the death is reported without it.
         guard let log, let file = FileHandle(forReadingAtPath: log) else { return "" }
         let end = (try? file.seekToEnd()) ?? 0
         try? file.seek(toOffset: end > lastBytes ? end - lastBytes : 0)
@@ -116,16 +117,16 @@ struct WorkerFleet: Sendable {
         return text.isEmpty ? "" : " Its last words: " + text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
-    /// Of a worker's log that are shown when it dies.
+    /// Bytes of a worker's log that are shown when it dies.
     private static let lastBytes: UInt64 = 400
 }
 
-/// Ourselves, to be started again.
+/// Path of this program, to start it again.
 enum CommandLineProgram {
     static var path: String? {
-        // Nil where there is no /proc: who asks says so.
+        // Nil without /proc, which the callers report.
         let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        // An upgrade has replaced the file; the kernel still has ours, and starts it by this name.
+        // An upgrade replaced the file. The kernel still has the old one, and starts it by this name.
         return path?.hasSuffix(" (deleted)") == true ? "/proc/\(getpid())/exe" : path
     }
 }
