@@ -19,7 +19,7 @@ struct MegatonCommand: AsyncParsableCommand {
     )
 
     static func main() async {
-        // A peer that closes its end is an error of that write, not of the process.
+        // A peer that closes its end causes an error of that write, and must not end the process.
         signal(SIGPIPE, SIG_IGN)
         do {
             var command = try parseAsRoot()
@@ -34,7 +34,7 @@ struct MegatonCommand: AsyncParsableCommand {
         }
     }
 
-    /// An option that the command does not have is the first thing to be reported, whatever else is wrong.
+    /// Reports an unknown option first, whatever else is wrong.
     private static func exitIfOptionIsUnknown() {
         let arguments = Array(CommandLine.arguments.dropFirst())
         guard let unknown = OptionNames.unknown(in: arguments, definition: _dumpHelp()) else { return }

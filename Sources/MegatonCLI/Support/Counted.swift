@@ -5,7 +5,7 @@ enum Counted {
     static func fetches(_ count: Int) -> String { of(count, "fetch", "fetches") }
     static func renders(_ count: Int) -> String { of(count, "render") }
 
-    /// - Parameter word: stands before the noun: "3 more lines".
+    /// - Parameter word: inserted before the noun: "3 more lines".
     static func lines(_ count: Int, _ word: String = "") -> String {
         of(count, word.isEmpty ? "line" : "\(word) line", word.isEmpty ? "lines" : "\(word) lines")
     }

@@ -4,27 +4,27 @@ import MegatonCluster
 import MegatonPipeline
 import MegatonRedis
 
-/// What ends the program early: a sentence for people and a code of sysexits.h for scripts.
+/// An error that ends the program: a message for users, and an exit code of sysexits.h for scripts.
 struct Failure: Error, CustomStringConvertible {
     let code: Int32
     let message: String
 
-    /// A wrong command line.
+    /// The command line is invalid.
     static func usage(_ message: String) -> Failure { Failure(code: 64, message: message) }
-    /// Redis is not there.
+    /// Redis is unreachable.
     static func unavailable(_ message: String) -> Failure { Failure(code: 69, message: message) }
-    /// Something in this program or its installation does not work.
+    /// A part of this program or its installation does not work.
     static func broken(_ message: String) -> Failure { Failure(code: 70, message: message) }
-    /// The system does not give what is needed: a port, say.
+    /// The system refuses a resource, such as a port.
     static func system(_ message: String) -> Failure { Failure(code: 71, message: message) }
-    /// What was named is not there.
+    /// The named object does not exist.
     static func notFound(_ message: String) -> Failure { Failure(code: 1, message: message) }
     /// A file cannot be written.
     static func output(_ message: String) -> Failure { Failure(code: 74, message: message) }
 
     var description: String { message }
 
-    /// What was wrong, without the names of Swift's types: what the kernel said of a file, or which value of a JSON.
+    /// The reason without names of Swift types: the kernel's message for a file, or the faulty value of a JSON.
     static func reason(_ error: any Error) -> String {
         if let code = ((error as? CocoaError)?.underlying as? POSIXError)?.code {
             return String(cString: strerror(code.rawValue))
@@ -45,11 +45,11 @@ struct Failure: Error, CustomStringConvertible {
 }
 
 extension RedisError {
-    /// Somebody else has submitted a batch of this name.
+    /// Another submitter has a batch of this name.
     var saysBatchExists: Bool { message.contains("BATCHEXISTS") }
 }
 
-/// Runs a command's body; whatever goes wrong is told in one line on standard error.
+/// Runs a command's body; reports any error in one line on standard error.
 func reportingFailures(_ body: () async throws -> Void) async throws {
     do {
         try await body()

@@ -3,14 +3,14 @@ import NIOCore
 import NIOHTTP1
 import NIOPosix
 
-/// Two answers for whoever watches a process: `/live` is 200 while it answers at all, `/ready` is 200 while it can work
-/// and 503 while it cannot. Restarting a worker whose Redis is away would help nobody.
+/// HTTP server for health checks: `/live` is 200 while the process responds, `/ready` is 200 while it can work and 503
+/// while it cannot. The two differ because restarting a worker whose Redis is unreachable would not help.
 final class HealthServer: Sendable {
     private let channel: any Channel
 
     private init(_ channel: any Channel) { self.channel = channel }
 
-    /// The parts of `address:port`; nil where the text is none.
+    /// The parts of `address:port`; nil if the text is invalid.
     static func address(_ text: String) -> (host: String, port: Int)? {
         guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
             (0...65535).contains(port)
@@ -21,8 +21,8 @@ final class HealthServer: Sendable {
 
     /// Listens until it is stopped.
     ///
-    /// - Parameter isReady: asked for each request, on an event loop: must not block.
-    /// - Throws: `Failure` where the address cannot be had.
+    /// - Parameter isReady: called for each request, on an event loop: must not block.
+    /// - Throws: `Failure` if it cannot listen on the address.
     static func start(_ text: String, isReady: @escaping @Sendable () -> Bool) async throws -> HealthServer {
         guard let (host, port) = address(text) else { throw Failure.usage("--health \(text) is no address:port.") }
         do {
@@ -49,7 +49,7 @@ final class HealthServer: Sendable {
         typealias InboundIn = HTTPServerRequestPart
         typealias OutboundOut = HTTPServerResponsePart
 
-        /// From the connection to the answer: who says nothing, or a byte now and then, holds no descriptor for longer.
+        /// Time limit from connection to response: a silent or slow client holds its descriptor no longer.
         private static let patience = TimeAmount.seconds(5)
 
         private let isReady: @Sendable () -> Bool

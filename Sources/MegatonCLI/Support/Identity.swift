@@ -1,6 +1,6 @@
 import Foundation
 
-/// Names that tell processes and batches apart.
+/// Unique names of processes and batches.
 enum Identity {
     /// `host:pid:random`
     static func process() -> String {

@@ -3,9 +3,9 @@ import MegatonCluster
 import MegatonRedis
 import NIOPosix
 
-/// Connections for a command that looks once and ends.
+/// Connections for a command that reads once and ends.
 enum InspectorSession {
-    /// - Parameter needsCache: false where the cache's own numbers are not asked for: it may be away.
+    /// - Parameter needsCache: false if the command does not read from the cache Redis, which may then be unreachable.
     static func run(
         _ options: RedisOptions,
         needsCache: Bool = false,
@@ -16,7 +16,7 @@ enum InspectorSession {
         }
     }
 
-    /// The queue alone: the cache may be away.
+    /// Connects to the queue alone: the cache Redis may be unreachable.
     static func queue(_ options: RedisOptions, _ body: (JobQueue) async throws -> Void) async throws {
         try await connected(options) { control, _ in try await body(JobQueue(control, keys: options.keys)) }
     }

@@ -1,12 +1,12 @@
 import Foundation
 
-/// JSON for people and scripts.
+/// JSON output for users and scripts.
 enum JSONText {
     static func pretty(_ value: some Encodable) throws -> String {
         try text(value, .prettyPrinted)
     }
 
-    /// One line.
+    /// JSON in one line.
     static func line(_ value: some Encodable) throws -> String { try text(value, []) }
 
     private static func text(_ value: some Encodable, _ formatting: JSONEncoder.OutputFormatting) throws -> String {
@@ -16,8 +16,8 @@ enum JSONText {
         return escaped(String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 
-    /// The same JSON, with the scalars that ``Terminal`` never writes as they are (all below U+10000) as `\u202e`: what it
-    /// would put in their place is no JSON.
+    /// The same JSON, with `\u202e` escapes for the scalars that ``Terminal`` never writes unchanged (all below
+    /// U+10000): its own replacements would not be valid JSON.
     static func escaped(_ json: String) -> String {
         if Terminal.visible(json) == json { return json }
         return json.unicodeScalars.map { scalar in

@@ -2,10 +2,10 @@ import ArgumentParser
 import Foundation
 import MegatonPipeline
 
-/// The options that a command line has and its command does not: the parser looks at values first, and would answer
-/// `-z` with a complaint about an output that is missing.
+/// Finds options that a command does not have. The parser checks values first, and would answer `-z` with a message
+/// about a missing output.
 enum OptionNames {
-    /// The definition of a command, as ArgumentParser writes it for tools that make manuals.
+    /// The definition of a command, which ArgumentParser prints for tools that generate manuals.
     private struct Tool: Decodable {
         let command: Command
     }
@@ -28,7 +28,7 @@ enum OptionNames {
         let names: [Name]?
     }
 
-    /// The first argument that looks like an option and is none, and the name of its command; nil if there is none.
+    /// The first argument that looks like an option and is unknown, and the name of its command; nil if there is none.
     ///
     /// - Parameter definition: JSON of the whole tool.
     static func unknown(in arguments: [String], definition: String) -> (option: String, command: String, like: String?)?
@@ -58,7 +58,7 @@ enum OptionNames {
         return nil
     }
 
-    /// Flags in one word, `-qv`, of which the last may take a value.
+    /// Flags in one word, such as `-qv`; the last may take a value.
     private static func joined(_ argument: String, _ known: [String: Bool]) -> Bool? {
         guard !argument.hasPrefix("--"), argument.count > 2 else { return nil }
         let letters = argument.dropFirst().map { known["-\($0)"] }
@@ -71,7 +71,7 @@ enum OptionNames {
         !argument.hasPrefix("--") && known[String(argument.prefix(2))] == true
     }
 
-    /// The option that was probably meant.
+    /// The known option with the most similar spelling.
     private static func closest(to name: String, among known: some Sequence<String>) -> String? {
         guard name.hasPrefix("--") else { return nil }
         let names = known.filter { $0.hasPrefix("--") }.map { String($0.dropFirst(2)) }.sorted()

@@ -1,21 +1,21 @@
 import ArgumentParser
 import Foundation
 
-/// How long a command waits for something to become true.
+/// Time limit of a command that waits for a condition.
 struct Patience: ParsableArguments {
     @Option(name: .long, help: ArgumentHelp("How long to wait; for ever unless given.", valueName: "seconds"))
     var timeout: Double?
 
-    /// How often it is looked.
+    /// Polling interval.
     private static let interval: Duration = .milliseconds(250)
 
     mutating func validate() throws {
         if let timeout, !(timeout >= 0 && timeout < 1e9) { throw ValidationError("--timeout is a number of seconds.") }
     }
 
-    /// Looks until there is something.
+    /// Polls until there is a value.
     ///
-    /// - Throws: `Failure` 75 with what is missing when the time is up.
+    /// - Throws: `Failure` 75 that names the missing condition after the time limit.
     func wait<Value>(orElse missing: () -> String, for look: () async throws -> Value?) async throws -> Value {
         let deadline = timeout.map { ContinuousClock.now + .seconds($0) }
         while true {

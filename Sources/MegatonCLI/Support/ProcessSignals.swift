@@ -4,18 +4,18 @@ import UnixSignals
 
 /// SIGINT, SIGTERM and SIGHUP as levels of urgency: the first drains, the second aborts.
 enum ProcessSignals {
-    /// Runs the body with the signals turned into `shutdown`'s levels.
+    /// Runs the body, with the signals converted to levels of `shutdown`.
     static func forwarded<Value: Sendable>(
         to shutdown: ShutdownSignal,
         _ body: @Sendable () async throws -> Value
     ) async throws -> Value {
-        // Trapped before the body begins: a signal that came between would end the process by its default action.
+        // Trapped before the body begins: an earlier signal would end the process by its default action.
         let signals = await UnixSignalsSequence(trapping: trapped)
         return try await withThrowingTaskGroup(of: Void.self) { group in
             group.addTask {
                 for await signal in signals {
                     let isFirst = shutdown.level == .none
-                    // The shell and the kernel both send it if a terminal is closed: that is one request.
+                    // The shell and the kernel both send it when a terminal is closed: that is one request.
                     if !isFirst && signal == .sighup { continue }
                     shutdown.raise(to: isFirst ? .drain : .abort)
                 }
@@ -25,7 +25,7 @@ enum ProcessSignals {
         }
     }
 
-    /// SIGHUP stays ignored if it was at the start: `nohup` asks for that.
+    /// SIGHUP stays ignored if it was ignored at the start, as `nohup` requests.
     private static var trapped: [UnixSignal] {
         var action = sigaction()
         sigaction(SIGHUP, nil, &action)

@@ -5,7 +5,7 @@ import Synchronization
 enum Terminal {
     private struct State {
         var isQuiet = false
-        /// Whether the last line of standard error is one that the next text replaces.
+        /// Whether the last line of standard error is a status that the next text replaces.
         var hasStatus = false
     }
 
@@ -22,51 +22,51 @@ enum Terminal {
         set { state.withLock { $0.isQuiet = newValue } }
     }
 
-    /// The width of the terminal now, as its window may have changed since; 80 if it does not say.
+    /// The current width of the terminal, whose window may change; 80 if it is unknown.
     static var columns: Int {
         var size = winsize()
         guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
         return Int(size.ws_col)
     }
 
-    /// An error or a warning: a line on standard error, or several.
+    /// Writes an error or a warning: one line or several on standard error.
     static func error(_ line: String) { writeError(visible(line) + "\n", isStatus: false) }
 
-    /// The same of what is no error, and not wanted with `--quiet`.
+    /// Like ``error(_:)`` for a message that is not an error, and is dropped with `--quiet`.
     static func note(_ line: String) {
         if !isQuiet { error(line) }
     }
 
-    /// Whether a person can read a question and answer it.
+    /// Whether a user can read a question and answer it.
     static var canAsk: Bool { isatty(STDERR_FILENO) == 1 && isatty(STDIN_FILENO) == 1 }
 
-    /// Asks a question that is answered by "y" or "yes"; everything else, and the end of the input, means no.
+    /// Asks a question. "y" and "yes" confirm; any other answer, and the end of the input, means no.
     static func confirms(_ question: String) -> Bool {
         writeError(visible(question) + " [y/N] ", isStatus: false)
         let answer = readLine()?.trimmingCharacters(in: .whitespaces).lowercased()
         return answer == "y" || answer == "yes"
     }
 
-    /// A line on standard output, or several.
+    /// Writes one line or several on standard output.
     ///
-    /// - Returns: false if its reader has gone.
+    /// - Returns: false if its reader is gone.
     @discardableResult static func output(_ line: String) -> Bool {
         write(visible(line) + "\n", to: .standardOutput)
     }
 
-    /// Replaces the line that was shown last on standard error; nothing removes it.
+    /// Replaces the last status line on standard error; an empty text clears it. `--quiet` drops it.
     static func status(_ line: String) {
         if isQuiet { return }
         writeError(TextColumns.oneLine(line), isStatus: true)
     }
 
-    /// Names of files and lines of lists are from strangers: what would steer the terminal, or reverse the text that
-    /// follows, is written out (`\u{1B}`).
+    /// Escapes control characters (`\u{1B}`). Names of files and lines of lists come from strangers, and could control
+    /// the terminal or reverse the text that follows.
     static func visible(_ text: String) -> String {
         escaped(text) { $0.properties.generalCategory == .control && $0 != "\n" && $0 != "\t" }
     }
 
-    /// Escapes the scalars that the closure names, and those that change direction or line.
+    /// Escapes the scalars that the closure selects, and those that change direction or begin a line.
     static func escaped(_ text: String, where steers: (Unicode.Scalar) -> Bool) -> String {
         func isEscaped(_ scalar: Unicode.Scalar) -> Bool {
             switch scalar.value {
@@ -79,7 +79,7 @@ enum Terminal {
     }
 
     private static func writeError(_ text: String, isStatus: Bool) {
-        // Locked while it is written, so that a status line is never left in front of an error.
+        // Locked during the write, so that a status line never stays in front of an error.
         state.withLock { state in
             let start = state.hasStatus || isStatus ? "\r\u{1B}[2K" : ""
             state.hasStatus = isStatus && !text.isEmpty
@@ -88,7 +88,7 @@ enum Terminal {
     }
 
     @discardableResult private static func write(_ text: String, to handle: FileHandle) -> Bool {
-        // Nobody may be there to read it (a closed pipe); that ends nothing.
+        // The reader may be gone, as for a closed pipe; that must not end the program.
         (try? handle.write(contentsOf: Data(text.utf8))) != nil
     }
 }

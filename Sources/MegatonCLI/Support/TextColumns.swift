@@ -1,11 +1,11 @@
-/// The columns that a text takes on a terminal.
+/// Number of columns of a text on a terminal.
 ///
-/// Where terminals differ, as with emoji of several scalars, the larger number is taken: a line that is a column too
-/// short is not seen, one that is too long becomes two.
+/// If terminals differ, as for emoji of several scalars, the larger number counts: a line that is a column too short
+/// goes unnoticed, and one that is too long wraps.
 enum TextColumns {
     static func count(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + columns($1) } }
 
-    /// The text itself, or as much of it as fits, with an ellipsis.
+    /// The text itself, or the part of it that fits, with an ellipsis.
     static func fitted(_ text: String, _ columns: Int) -> String {
         if count(text) <= columns { return text }
         var (result, width) = ("", 1)
@@ -17,7 +17,7 @@ enum TextColumns {
         return columns > 0 ? result + "…" : ""
     }
 
-    /// Without anything that would begin a new line or move the cursor.
+    /// The text with every character escaped that would begin a new line or move the cursor.
     static func oneLine(_ text: String) -> String {
         Terminal.escaped(text) { $0.properties.generalCategory == .control }
     }
