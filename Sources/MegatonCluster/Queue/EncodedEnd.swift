@@ -3,13 +3,13 @@ internal import MegatonPipeline
 internal import MegatonRedis
 internal import NIOCore
 
-/// The end of a job as it goes to Redis, so that its size is known before it is sent.
+/// A job completion encoded for Redis, so that its size is known before it is sent.
 struct EncodedEnd: Sendable {
     let job: ClaimedJob
     private let status: JobOutcome.Status
-    /// Empty where the job has no batch.
+    /// JSON; empty if the job has no batch.
     private let outcome: ByteBuffer
-    /// Empty where it has not failed.
+    /// JSON; empty if the job has not failed.
     private let dead: ByteBuffer
     /// Pairs of counter and number.
     private let counters: [RedisArgument]
@@ -22,12 +22,12 @@ struct EncodedEnd: Sendable {
         counters = JobQueue.pairs(end.counters)
     }
 
-    /// Bytes of what has no small bound.
+    /// Bytes of the parts that have no small bound.
     var size: Int { outcome.readableBytes + dead.readableBytes }
 
-    /// As the script `settle` takes them.
+    /// Arguments of the script `settle`.
     ///
-    /// - Parameter batch: the number that the job's batch has in the call; 0 for none.
+    /// - Parameter batch: number of the job's batch within the call; 0 for none.
     func arguments(batch: Int) -> [RedisArgument] {
         [
             .string(job.key.text), .int(job.attempt), .string(status.rawValue), .int(batch), .buffer(outcome),

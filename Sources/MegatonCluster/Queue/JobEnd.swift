@@ -1,9 +1,9 @@
-/// How a claimed job ended, as the queue is told.
+/// Completion of a claimed job, as it is reported to the queue.
 struct JobEnd: Sendable {
     let job: ClaimedJob
     var outcome: JobOutcome
-    /// Of one that failed.
+    /// Dead letter of a failed job.
     var dead: DeadJob?
-    /// Added to its batch.
+    /// Numbers to add to the counters of its batch.
     var counters: [String: Int] = [:]
 }

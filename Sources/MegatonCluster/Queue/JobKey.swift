@@ -1,24 +1,26 @@
-/// The name of a job within its queue: its id, within its batch.
+/// Key of a job within its queue: its id, scoped by its batch.
 ///
-/// Design. An id belongs to its submitter, so it is unique within a batch and not within the queue; jobs without a batch
-/// share one scope. The queue itself knows jobs by one text only, this one's `text`. That is what every list, lease, fence
-/// and dead letter uses, so that no script needs to know of scopes. The `/` can occur in neither a batch nor an id.
+/// Design. A submitter chooses its ids, so an id is unique within a batch and not within the queue; jobs without a
+/// batch share one scope. The queue itself knows a job by a single text, the key's `text`. Every list, lease, fencing
+/// check and dead letter uses it, so that no script needs to know about scopes. The `/` can occur in neither a batch
+/// nor an id.
 ///
-/// - `id`: without a batch; also what earlier versions wrote for jobs of batches, which stay readable.
-/// - `batch/id`: of a batch. A requeued job stays in the scope of the batch that it died in, without belonging to it.
-/// - `batch/id/n` or `/id/n`: a dead letter only, of a job that was refused while its id was another job's.
+/// - `id`: a job without a batch. Earlier versions also wrote this for jobs of batches, which stay readable.
+/// - `batch/id`: a job of a batch. A requeued job stays in the scope of the batch that it died in, without belonging to
+///   it.
+/// - `batch/id/n` or `/id/n`: only dead letters, of jobs that were refused because another job had their id.
 ///
-/// The decisions have one owner each. `JobValidator` gives a job its key, and names its content by a digest. The script
-/// `admit` decides what a key that is known means: the same content in one batch is a duplicate, which ends as
-/// `deduplicated` with the first one's outputs or error, and another content is a failure with the code `id_conflict`. What
-/// a batch has had is in `known:<batch>` until the batch has ended; `finish` in the prelude answers the duplicates that wait
-/// for their first one. People and ledgers only ever see `id` and `batch`.
+/// Each decision has one owner. `JobValidator` gives a job its key, and identifies its content by a digest. The script
+/// `admit` decides how a known key is treated: in one batch, the same content is a duplicate, which ends as
+/// `deduplicated` with the outputs or error of the first job; other content is a failure with the code `id_conflict`.
+/// The jobs that a batch has had are in `known:<batch>` until the batch has ended; `finish` in the prelude answers the
+/// duplicates that wait for their first job. Users and ledgers only ever see `id` and `batch`.
 public struct JobKey: Sendable, Hashable {
-    /// The batch whose ids these are; nil for the scope of jobs without a batch.
+    /// The batch that scopes the id; nil for the scope of jobs without a batch.
     public let batch: String?
-    /// As its submitter named it, or the coordinator.
+    /// The id that the submitter or the coordinator gave.
     public let id: String
-    /// The text that the queue knows: at most 300 bytes, as the parts of a job are bounded.
+    /// The text by which the queue knows the job: at most 300 bytes, as the parts of a job are bounded.
     public let text: String
 
     /// - Parameter batch: nil or empty for a job without one.
@@ -28,7 +30,7 @@ public struct JobKey: Sendable, Hashable {
         text = self.batch.map { "\($0)/\(id)" } ?? id
     }
 
-    /// Reads what the queue knows.
+    /// Parses the text by which the queue knows a job.
     public init(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)
         self.text = text

@@ -4,15 +4,15 @@ public import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
-    /// What holds the whole queue up.
+    /// Modes that pause the whole queue.
     public enum Brake: String, Sendable, CaseIterable {
-        /// Nothing is claimed; what runs goes on to its end.
+        /// No job is claimed; running jobs continue to their end.
         case paused
-        /// Nothing is admitted; what is admitted goes on to its end, and what is pushed waits in the intake.
+        /// No job is admitted; admitted jobs continue to their end, and pushed jobs wait in the intake.
         case drain
     }
 
-    /// Sets or clears a brake. It lasts, also over restarts, until it is cleared.
+    /// Sets or clears a brake. It stays set, also across restarts, until it is cleared.
     public func set(_ brake: Brake, _ isOn: Bool) async throws(RedisError) {
         try await redis.run(
             QueueScripts.control,
@@ -21,10 +21,10 @@ extension JobQueue {
         )
     }
 
-    /// Jobs that are staged or admitted and have not ended.
+    /// Number of jobs that are staged or admitted and have not ended.
     public func alive() async throws(RedisError) -> Int {
         let epoch = try await redis.send(["GET", .string(keys.epoch)]).int ?? 0
-        // In the order in which jobs go: one that is admitted between the two is counted twice, and not left out.
+        // In the order in which jobs move: a job that is admitted between the two is counted twice, and never missed.
         let replies = try await redis.pipeline([
             ["LLEN", .string(keys.stage(epoch: epoch))], ["HLEN", .string(keys.body)],
         ])
@@ -39,7 +39,8 @@ extension JobQueue {
         return time[0] * 1000 + time[1] / 1000
     }
 
-    /// Forgets what was counted of the hosts that were asked the least, where twice as many are known as are kept.
+    /// Deletes the request counts of the hosts with the fewest requests, if there are more than twice as many hosts as
+    /// are kept.
     func forgetRareHosts(above kept: Int) async throws(RedisError) {
         guard try await redis.send(["HLEN", .string(keys.statHosts)]).int ?? 0 > 2 * kept else { return }
         let counts = try await redis.send(["HGETALL", .string(keys.statHosts)]).dictionary
@@ -49,11 +50,11 @@ extension JobQueue {
 
     // MARK: - Dead letters
 
-    /// Dead jobs, oldest first, a page at a time.
+    /// Dead letters, oldest first, one page at a time.
     ///
     /// - Parameters:
-    ///   - offset: how many to leave out.
-    ///   - limit: how many to look at.
+    ///   - offset: number of letters to skip.
+    ///   - limit: maximum number of letters to read.
     public func dead(offset: Int, limit: Int) async throws(RedisError) -> [DeadLetter] {
         let reply = try await redis.send([
             "ZRANGE", .string(keys.dead), .int(offset), .int(offset + limit - 1), "WITHSCORES",
@@ -68,25 +69,26 @@ extension JobQueue {
         return zip(entries, infos).map { entry, info in DeadLetter(key: entry.id, died: entry.died / 1000, json: info) }
     }
 
-    /// How many jobs are dead.
+    /// Number of dead jobs.
     public func deadCount() async throws(RedisError) -> Int {
         try await redis.send(["ZCARD", .string(keys.dead)]).int ?? 0
     }
 
-    /// One of an id; nil if there is none. There may be more than one, in different batches: `deadLetters` has them all.
+    /// A dead letter with this id; nil if there is none. There may be several, in different batches: `deadLetters`
+    /// returns all.
     public func dead(id: String) async throws(RedisError) -> DeadLetter? {
         try await deadLetters(id: id).first
     }
 
-    /// The dead jobs that a submitter named so, in the order of their batches.
+    /// Dead letters with this id, ordered by batch.
     ///
     /// - Parameters:
-    ///   - id: as the submitter gave it, or `batch/id`.
-    ///   - batch: nil for all batches; empty for jobs without one.
+    ///   - id: the submitter's id, or `batch/id`.
+    ///   - batch: nil for all batches; empty for jobs without a batch.
     public func deadLetters(id: String, batch: String? = nil) async throws(RedisError) -> [DeadLetter] {
         let named = JobKey(id)
         let scope = batch ?? named.batch
-        // The queue holds 100,000 letters at the most, and their keys are short: all are read in 0.1 s.
+        // The queue holds at most 100,000 letters, and their keys are short: reading all takes 0.1 s.
         var found: Set<String> = []
         var cursor = "0"
         repeat {
@@ -106,7 +108,7 @@ extension JobQueue {
                 ["ZSCORE", .string(keys.dead), .string(key)], ["HGET", .string(keys.deadInfo), .string(key)],
             ])
             for case .error(let text) in replies { throw RedisError(reply: text) }
-            // Gone in between.
+            // Deleted in between.
             guard replies.count == 2, let died = replies[0].string.flatMap(Double.init) else { continue }
             let letter = DeadLetter(key: key, died: died / 1000, json: replies[1])
             if scope == nil || letter.batch ?? "" == scope { letters.append(letter) }
@@ -114,24 +116,24 @@ extension JobQueue {
         return letters
     }
 
-    /// A text that a pattern of Redis matches literally.
+    /// Escapes a text so that a Redis pattern matches it literally.
     private static func escaped(_ text: String) -> String {
         text.reduce(into: "") { $0 += "*?[]^-\\".contains($1) ? "\\\($1)" : "\($1)" }
     }
 
-    /// Takes dead jobs back to the public intake, without the batch that they died in; their ids stay those of that batch,
-    /// so that the same id of two batches is two jobs. Their sources are no longer suspected of process deaths: requeueing a
-    /// poisoned job is the operator's word that it may run again.
+    /// Moves dead jobs back to the public intake, without the batch that they died in. Their ids stay in the scope of
+    /// that batch, so that the same id of two batches is still two jobs. Their sources are no longer suspected of
+    /// process deaths: by requeueing a poisoned job, the operator allows it to run again.
     ///
-    /// - Returns: how many; one that is no longer dead, or whose JSON was not kept whole, is left out.
+    /// - Returns: number of requeued jobs. A job that is no longer dead, or whose JSON was not kept whole, is skipped.
     public func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
         let triples = letters.flatMap { letter -> [RedisArgument] in
-            // Not kept whole, or of another version: it is left out, and the count tells.
+            // Its JSON was not kept whole, or is of another version: it is skipped, as the returned count shows.
             guard var job = try? Job(json: Data(letter.job.job.utf8)) else { return [] }
             job.id = letter.id
             job.batch = nil
             job.requeuedFrom = letter.batch
-            // An operator requeues to have the origin asked, not to see the remembered failure again.
+            // An operator requeues to have the origin asked again, not to get the remembered failure.
             job.ignoresRememberedFailures = true
             return [.string(letter.key), .buffer(ByteBuffer(bytes: job.json())), .string(job.sourceDigest)]
         }
@@ -144,9 +146,9 @@ extension JobQueue {
         return reply.int ?? 0
     }
 
-    /// Forgets dead jobs.
+    /// Deletes dead letters.
     ///
-    /// - Returns: how many were there.
+    /// - Returns: number of letters that existed.
     public func drop(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
         if letters.isEmpty { return 0 }
         let reply = try await redis.run(

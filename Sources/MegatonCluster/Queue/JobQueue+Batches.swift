@@ -4,12 +4,12 @@ public import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
-    /// Pushes jobs to a batch's intake. Safe to repeat: `first` says which jobs these are.
+    /// Pushes jobs to a batch's intake. Safe to repeat: `first` shows which jobs these are.
     ///
     /// - Parameters:
-    ///   - idsAreUnique: no job so far has an id that anybody else gave: the batch need not remember them.
-    ///   - submitter: who alone may submit to the batch.
-    /// - Returns: how many jobs of the batch are submitted now.
+    ///   - idsAreUnique: whether no id so far can occur twice, so that the batch need not remember ids.
+    ///   - submitter: name of the only submitter that may push to the batch.
+    /// - Returns: number of jobs of the batch that are submitted now.
     func submit(
         _ jobs: [Data],
         to batch: String,
@@ -35,9 +35,9 @@ extension JobQueue {
         return submitted
     }
 
-    /// Stops a batch. Its running jobs end when their workers renew next, the others when a worker comes to them.
+    /// Cancels a batch. Its running jobs end when their workers renew next, the others when a worker reaches them.
     ///
-    /// - Throws: `.server` with `NOBATCH` where there is none of this name.
+    /// - Throws: `.server` with `NOBATCH` if there is no batch of this name.
     public func cancel(batch: String) async throws(RedisError) {
         try await redis.run(
             QueueScripts.cancelBatch,
@@ -49,7 +49,7 @@ extension JobQueue {
         try await hasten(batch)
     }
 
-    /// Makes the delayed jobs of a cancelled batch ready, a page at a time.
+    /// Makes the delayed jobs of a cancelled batch ready, one page at a time.
     private func hasten(_ batch: String) async throws(RedisError) {
         var cursor = "0"
         repeat {
@@ -60,7 +60,7 @@ extension JobQueue {
             cursor = next
             let ids = parts[1].dictionary.keys.sorted()
             if ids.isEmpty { continue }
-            // The script looks whose they are: one that is not of the batch is left alone.
+            // The script checks the batch of each job, and leaves jobs of other batches alone.
             try await redis.run(
                 QueueScripts.hasten,
                 keys: [keys.delay, keys.meta] + keys.ready + [keys.wake],
@@ -69,14 +69,14 @@ extension JobQueue {
         } while cursor != "0"
     }
 
-    /// The counters of a batch; empty where there is none.
+    /// Counters of a batch; empty if there is no batch of this name.
     func batch(_ name: String) async throws(RedisError) -> [String: String] {
         try await redis.send(["HGETALL", .string(keys.batch(name))]).dictionary
     }
 
     /// The newest batches, newest first.
     ///
-    /// - Parameter limit: how many at the most.
+    /// - Parameter limit: maximum number of batches.
     public func batches(limit: Int) async throws(RedisError) -> [BatchSummary] {
         let names = (try await redis.send(["ZRANGE", .string(keys.batches), "0", .int(limit - 1), "REV"]).array ?? [])
             .compactMap(\.string)
@@ -87,10 +87,10 @@ extension JobQueue {
         }
     }
 
-    /// Forgets batches that ended long ago, of so many that are drawn at random: those that cannot be forgotten yet do
-    /// not keep the others.
+    /// Forgets batches that ended long ago, among a number of batches drawn at random, so that batches that cannot be
+    /// forgotten yet do not hide the others.
     ///
-    /// - Returns: how many.
+    /// - Returns: number of batches that were forgotten.
     @discardableResult
     func forgetBatches(endedFor age: Duration, limit: Int) async throws(RedisError) -> Int {
         let names = (try await redis.send(["ZRANDMEMBER", .string(keys.batches), .int(limit)]).array ?? [])
@@ -112,9 +112,9 @@ extension JobQueue {
         return replies.count { $0.int == 1 }
     }
 
-    /// Reads a batch's ledger, oldest first, and forgets what its reader has. Safe to repeat.
+    /// Reads a batch's ledger, oldest outcome first, and deletes the outcomes that its reader has. Safe to repeat.
     ///
-    /// - Parameter kept: how many outcomes the reader has in all.
+    /// - Parameter kept: number of outcomes that the reader has in all.
     func results(of batch: String, kept: Int, limit: Int) async throws(RedisError) -> [Data] {
         let reply = try await redis.run(
             QueueScripts.results,

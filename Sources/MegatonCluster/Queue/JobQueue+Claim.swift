@@ -4,33 +4,33 @@ internal import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
-    /// Who runs jobs whose source is suspected to kill processes.
+    /// Handling of jobs whose source is suspected of killing processes.
     enum SuspectHandling: String {
-        /// Another process; nothing is asked of the caller.
+        /// They run in another process; the caller does nothing for them.
         case none
-        /// Another process, which the caller starts if it is asked to.
+        /// They run in another process, which the caller starts if the claim asks for it.
         case ask
-        /// The caller, one of them among its other jobs.
+        /// The caller runs one of them at a time, among its other jobs.
         case one
-        /// The caller, which runs nothing else.
+        /// The caller runs them, and nothing else.
         case only
     }
 
     /// The reply to a claim.
     struct Claim {
         var jobs: [ClaimedJob] = []
-        /// Ready jobs that were left to other workers, though the caller had places for them.
+        /// Ready jobs that were left to other workers although the caller had places for them.
         var left = 0
         /// Whether the caller is to start a process for suspects.
         var wantsIsolation = false
     }
 
-    /// Takes jobs; see the script.
+    /// Claims jobs; see the script `claim`.
     ///
     /// - Parameters:
-    ///   - running: jobs that the worker has in hand already.
-    ///   - places: jobs that it can have in hand.
-    ///   - ignoresShare: also takes the jobs that it left to other workers and that none of them took.
+    ///   - running: jobs that the worker holds already.
+    ///   - places: jobs that it can hold.
+    ///   - ignoresShare: whether to take also the jobs that it left to other workers and that none of them took.
     func take(
         _ limit: Int,
         running: Int,
@@ -74,7 +74,7 @@ extension JobQueue {
         return claim
     }
 
-    /// Takes jobs for a worker that has as many places as it asks for, and none in hand.
+    /// Claims jobs for a worker that has `limit` places and holds no jobs.
     func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ClaimedJob] {
         try await take(
             limit,

@@ -3,12 +3,12 @@ internal import MegatonPipeline
 public import MegatonRedis
 
 extension JobQueue {
-    /// Makes jobs ready whose lease has run out.
+    /// Makes jobs ready again whose lease has run out.
     ///
     /// - Parameters:
-    ///   - leads: sweeps in any case, and so often that no worker has to.
-    ///   - dead: names of workers whose processes have ended: their leases end too, and the sweep is made in any case.
-    /// - Returns: how many; nil if another process did it a moment ago.
+    ///   - leads: whether the caller is the leader, which always sweeps, and so often that no worker has to.
+    ///   - dead: names of workers whose processes have ended. Their leases end too, and the sweep is always made.
+    /// - Returns: number of swept jobs; nil if another process swept a moment ago.
     @discardableResult
     func sweep(leads: Bool = false, dead: [String] = []) async throws(RedisError) -> Int? {
         let gate = leads ? Self.leadersGate : Self.sweepGate
@@ -27,45 +27,49 @@ extension JobQueue {
         return swept < 0 ? nil : swept
     }
 
-    /// Sweeps where neither a leader nor anybody else has done so a moment ago: with a leader it is one cheap look.
+    /// Sweeps unless the leader or another worker has done so a moment ago. While there is a leader, it costs one cheap
+    /// command.
     ///
-    /// - Parameter interval: between two sweeps of this worker, where it is the only one.
-    /// - Returns: how many, and how soon to look again.
+    /// - Parameter interval: time between two sweeps of this worker if it is the only one.
+    /// - Returns: number of swept jobs, and the pause before the next call.
     func sweepInTurn(every interval: Duration) async throws(RedisError) -> (swept: Int, pause: Duration) {
         let left = try await redis.send(["PTTL", .string(keys.sweepGate)]).int ?? 0
-        // Not all of a large fleet at once, and soon after it opens: the leader may have died.
+        // With jitter, so that a large fleet does not look all at once; soon after the gate opens, as the leader may
+        // have died.
         let look = max(Self.shortestLook, .milliseconds(left) * Double.random(in: 0.8...1))
         if left > 0 { return (0, min(interval, look)) }
         let swept = try await sweep()
         return (swept ?? 0, swept == nil ? interval / 2 : interval)
     }
 
-    /// How often the leader sweeps.
+    /// Interval between the leader's sweeps.
     static let leadersSweep: Duration = .milliseconds(250)
-    /// Less than a second from the last sweep of a leader that dies to the first one in its place.
+    /// Gate after a leader's sweep: if the leader dies, another process sweeps less than a second after its last sweep.
     private static let leadersGate: Duration = .milliseconds(900)
     private static let shortestLook: Duration = .milliseconds(20)
     private static let sweptAtOnce = 1000
-    /// Less than half of the second at which each worker tries: several workers together sweep twice a second.
+    /// Gate after a worker's sweep: less than half of the second at which each worker tries, so that several workers
+    /// together sweep twice a second.
     private static let sweepGate: Duration = .milliseconds(450)
-    /// A worker that has not renewed for so long is no longer shown, ms.
+    /// A worker that has not renewed for this many ms is no longer shown.
     private static let workerSilence = 60_000
-    /// How long after its last death a source is suspected, or quarantined.
+    /// How long a source is suspected, or quarantined, after its last death.
     static let suspicion: Duration = .seconds(24 * 3600)
 
-    /// Whether a process had registered as a worker, and what the queue had done by then.
+    /// Whether an ended process had registered as a worker, and how many jobs had ended by then.
     public struct Obituary: Sendable {
         /// False if the process ended before it could work.
         public let hadRegistered: Bool
-        /// Jobs that have ended since the queue was made: if it does not grow, processes die in vain.
+        /// Jobs that have ended since the queue was created: if the number does not grow, processes die without
+        /// progress.
         public let ended: Int
     }
 
-    /// Reports that the process of a worker has ended: its jobs need not wait until their leases run out.
+    /// Reports that a worker's process has ended, so that its jobs need not wait until their leases run out.
     ///
     /// - Parameters:
-    ///   - pid: of the process.
-    ///   - host: of the process, as the name of the worker has it.
+    ///   - pid: id of the process.
+    ///   - host: host of the process, as in the worker's name.
     @discardableResult
     public func report(deathOf pid: Int32, on host: String) async throws(RedisError) -> Obituary {
         let workers = (try await redis.send(["ZRANGE", .string(keys.workers), "0", "-1"]).array ?? [])
@@ -75,10 +79,10 @@ extension JobQueue {
         return Obituary(hadRegistered: !workers.isEmpty, ended: counts.reduce(0) { $0 + ($1.int ?? 0) })
     }
 
-    /// Reports workers of a process space whose processes are gone: what a worker does that starts, as it may be the
-    /// successor of one that died.
+    /// Reports workers of a process space whose processes are gone. A starting worker calls this, as it may be the
+    /// successor of a worker that died.
     ///
-    /// - Returns: how many.
+    /// - Returns: number of dead workers.
     @discardableResult
     func reportDead(in space: String, isGone: (Int32) -> Bool) async throws(RedisError) -> Int {
         let infos = try await redis.send(["HGETALL", .string(keys.workerInfo)]).dictionary
@@ -90,7 +94,8 @@ extension JobQueue {
         return dead.count
     }
 
-    /// Forgets the deaths that sources are suspected of, so that jobs which name them run again.
+    /// Forgets the process deaths that the sources of these jobs are suspected of, so that jobs with these sources run
+    /// again.
     public func forgetDeaths(of jobs: [Job]) async throws(RedisError) {
         let digests = Set(jobs.map(\.sourceDigest)).sorted()
         if digests.isEmpty { return }

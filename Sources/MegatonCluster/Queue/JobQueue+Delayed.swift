@@ -2,8 +2,7 @@ internal import Foundation
 public import MegatonRedis
 
 extension JobQueue {
-    /// The jobs of a batch that are not ready before a time: they failed and are to be tried again, or their host is at
-    /// its limit.
+    /// Delayed jobs of a batch: they failed and will be retried, or their host is at its limit.
     public struct Delayed: Sendable, Equatable {
         public var count: Int
         /// Seconds until the first of them is ready, not below 0; nil if there is none.
@@ -15,13 +14,13 @@ extension JobQueue {
         }
     }
 
-    /// Delayed jobs whose names are looked at: at most 300 bytes each, as a rule 40.
+    /// Maximum number of delayed jobs whose names are read: at most 300 bytes each, usually 40.
     private static let examinedDelayed = 1000
 
-    /// Counts the delayed jobs of a batch among those of the queue that are due first.
+    /// Counts the delayed jobs of a batch among the queue's delayed jobs that are due first.
     ///
-    /// - Returns: all of the batch if no other batch has delayed jobs, or the queue has at most 1000; else those of the
-    ///   first 1000.
+    /// - Returns: all delayed jobs of the batch if no other batch has any, or if the queue has at most 1000; otherwise
+    ///   those among the first 1000.
     public func delayed(of batch: String) async throws(RedisError) -> Delayed {
         let commands: [RedisCommand] = [
             ["ZCARD", .string(keys.delay)],

@@ -3,20 +3,20 @@ public import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
-    /// A host that jobs of a batch wait for: for another try, for their turn, or because it asked not to be asked again.
+    /// A host that jobs of a batch wait for: for a retry, for a permit, or until its Retry-After has passed.
     public struct WaitedFor: Sendable, Equatable {
-        /// With its port, if the URL has one.
+        /// Host name, with its port if the URL has one.
         public var host: String
         /// Seconds until the first of the jobs is due, not below 0.
         public var seconds: Double
     }
 
-    /// Delayed jobs that are looked at: each may have a megabyte of JSON.
+    /// Maximum number of delayed jobs that are read: each may have a megabyte of JSON.
     private static let delayedAtOnce = 8
 
-    /// The host of the batch's delayed job that is due first, among the jobs of all batches that are due first.
+    /// The host of the batch's delayed job that is due first, among the delayed jobs of all batches that are due first.
     ///
-    /// - Returns: nil if none of these jobs is of the batch, or its source has no host.
+    /// - Returns: nil if none of these jobs belongs to the batch and has a host in its source.
     public func waitedFor(by batch: String) async throws(RedisError) -> WaitedFor? {
         let reply = try await redis.send([
             "ZRANGE", .string(keys.delay), "0", .int(Self.delayedAtOnce - 1), "WITHSCORES",
@@ -30,7 +30,7 @@ extension JobQueue {
         let bodies = try await redis.send(RedisCommand(["HMGET", .string(keys.body)] + names)).array ?? []
         let now = Double(try await self.now())
         for (job, body) in zip(delayed, bodies) {
-            // It has ended since, or is of another version.
+            // Skipped: it has ended since, cannot be read, belongs to another batch, or has no host.
             guard let json = body.buffer.map({ Data($0.readableBytesView) }),
                 let found = try? Job(json: json, wasValidated: true), (JobKey(job.id).batch ?? found.batch) == batch,
                 let url = URL(string: found.source), let host = url.host()

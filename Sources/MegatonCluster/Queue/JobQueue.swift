@@ -3,7 +3,7 @@ internal import MegatonPipeline
 public import MegatonRedis
 internal import NIOCore
 
-/// A queue in the control Redis. What changes it is a script each; what only looks is a command or a few.
+/// A queue in the control Redis. Each change is one script; reads are one or a few plain commands.
 public struct JobQueue: Sendable {
     public let keys: QueueKeys
     let redis: RedisClient
@@ -13,17 +13,17 @@ public struct JobQueue: Sendable {
         self.keys = keys
     }
 
-    // MARK: - Working
+    // MARK: - Claimed jobs
 
-    /// Ends jobs; see the script.
+    /// Settles jobs; see the script `settle`.
     ///
-    /// - Parameter ends: no more than `maximumEnds`.
-    /// - Returns: what Redis says of each, in order.
+    /// - Parameter ends: at most `maximumEnds` completions.
+    /// - Returns: the verdict of Redis on each, in order.
     func settle(_ ends: [JobEnd], worker: String) async throws(RedisError) -> [Verdict] {
         try await settle(ends.map(EncodedEnd.init), worker: worker)
     }
 
-    /// The same for what is encoded already.
+    /// Settles jobs whose completions are already encoded.
     func settle(_ ends: [EncodedEnd], worker: String) async throws(RedisError) -> [Verdict] {
         if ends.isEmpty { return [] }
         precondition(ends.count <= Self.maximumEnds, "Lua's stack has room for some thousands")
@@ -43,12 +43,12 @@ public struct JobQueue: Sendable {
         return try verdicts.map { verdict throws(RedisError) in try Self.verdict(verdict) }
     }
 
-    /// Ends that are told in one call.
+    /// Maximum number of completions in one call.
     static let maximumEnds = 128
 
-    /// Puts a job off.
+    /// Delays a job for another attempt; see the script `retry`.
     ///
-    /// - Parameter countsAttempt: false where it was not the job's fault that it was not done.
+    /// - Parameter countsAttempt: false if something other than its own failure kept the job from being done.
     func retry(
         _ job: ClaimedJob,
         worker: String,
@@ -68,9 +68,9 @@ public struct JobQueue: Sendable {
         return try Self.verdict(reply)
     }
 
-    /// Gives jobs back.
+    /// Releases jobs, so that they can be claimed again.
     ///
-    /// - Parameter leaves: the worker signs off with it.
+    /// - Parameter leaves: whether the worker also signs off.
     @discardableResult
     func release(
         _ jobs: [(id: String, attempt: Int)],
@@ -86,7 +86,7 @@ public struct JobQueue: Sendable {
         return reply.int ?? 0
     }
 
-    /// Prolongs leases; see the script.
+    /// Renews leases; see the script `renew`.
     ///
     /// - Returns: ids that are lost, ids whose batch was cancelled, and ids whose source is quarantined.
     func renew(
@@ -127,11 +127,11 @@ public struct JobQueue: Sendable {
 }
 
 extension JobQueue {
-    /// How many workers have signed on.
+    /// Number of workers that have signed on.
     public func workerCount() async throws(RedisError) -> Int {
         try await redis.send(["ZCARD", .string(keys.workers)]).int ?? 0
     }
 
-    /// Ends the connection.
+    /// Closes the connection.
     public func close() { redis.close() }
 }

@@ -1,15 +1,16 @@
-/// What Redis says of a write about a claimed job.
+/// Reply of Redis to a write about a claimed job.
 enum Verdict: String, Sendable {
     case ok
-    /// It has ended already.
+    /// The job has already ended.
     case gone
     /// Another attempt is under way.
     case fenced
     /// The lease ran out; another attempt will be made.
     case noLease = "nolease"
-    /// It has ended, or is put off, but its batch, whose keys are damaged, may not have counted it.
+    /// The write took effect, but the keys of the job's batch are damaged, so that the batch may not have counted the
+    /// job.
     case damaged
 
-    /// Whether the job has ended, or been put off, by this write.
+    /// Whether this write took effect.
     var isHeard: Bool { self == .ok || self == .damaged }
 }
