@@ -1,14 +1,14 @@
-/// Why a job is dead, and what it was.
+/// Content of a dead letter: the job and the reason of its death.
 public struct DeadJob: Sendable, Hashable, Codable {
-    /// An error's code; `invalid_job` for what could not be read, `poison` for what killed its workers.
+    /// Error code; `invalid_job` for a job that could not be read, `poison` for one that killed its workers.
     public var code: String
     public var message: String
     public var attempts: Int
-    /// Who buried it.
+    /// The worker that ended it; nil if no worker did.
     public var worker: String?
     public var batch: String?
     public var labels: Job.Labels?
-    /// The job's JSON, or the first KiB of what was pushed in its place.
+    /// The job's JSON, or the first KiB of a pushed text that is not a valid job.
     public var job: String
 
     public init(

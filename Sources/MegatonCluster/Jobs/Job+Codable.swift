@@ -1,7 +1,7 @@
 public import Foundation
 internal import MegatonPipeline
 
-/// The wire form. Unknown fields are refused by name, and so is every value that could not work.
+/// The wire form. Unknown fields are refused by name, and so is every value that cannot work.
 extension Job: Codable {
     enum CodingKeys: String, CodingKey, CaseIterable {
         case id, kind, source, renditions, preset, output, batch, priority, attempts, credential, labels, requeuedFrom
@@ -10,7 +10,7 @@ extension Job: Codable {
         case replace, reload, refused
     }
 
-    /// - Throws: `DecodingError` with a sentence that names the field, its value and what is allowed.
+    /// - Throws: `DecodingError` with a sentence that names the field, its value and the allowed values.
     public init(from decoder: any Decoder) throws {
         let isChecked = decoder.userInfo[.wasValidated] as? Bool == true
         let fields = try decoder.fields(
@@ -24,7 +24,7 @@ extension Job: Codable {
         guard let source = try text(.source, Self.allowedSources) else {
             throw FieldProblem("source", "is missing; allowed \(Self.allowedSources)").error(at: decoder.codingPath)
         }
-        // Not shown if it is wrong: it may be a secret in the place of its name.
+        // An invalid value is not shown: it may be a secret given in place of its name.
         guard let credential = try? fields.decodeIfPresent(String.self, forKey: .credential) ?? "-" else {
             throw Self.problem(of: .credential).error(at: decoder.codingPath)
         }
@@ -67,7 +67,7 @@ extension Job: Codable {
         try fields.encode(priority, forKey: .priority)
         try fields.encode(attempts, forKey: .attempts)
         try fields.encodeIfPresent(credential, forKey: .credential)
-        // Left out as a rule: earlier versions refuse fields that they do not know.
+        // Usually left out: earlier versions refuse fields that they do not know.
         if ignoresRememberedFailures { try fields.encode(true, forKey: .ignoresRememberedFailures) }
         try fields.encodeIfPresent(labels, forKey: .labels)
         try fields.encodeIfPresent(requeuedFrom, forKey: .requeuedFrom)
@@ -77,10 +77,10 @@ extension Job: Codable {
         try fields.encodeIfPresent(refused, forKey: .refused)
     }
 
-    /// Says what is wrong with the values, or nil.
+    /// Describes the first invalid value; nil if all are valid.
     public var complaint: String? { problem?.description }
 
-    /// The first field whose value cannot be used, or nil.
+    /// The first field whose value cannot be used; nil if there is none.
     var problem: FieldProblem? {
         if let refused { return FieldProblem("", "is refused: \(refused)") }
         if let id, !Self.isName(id) {
@@ -151,8 +151,8 @@ extension Job: Codable {
 extension Job {
     /// Reads the wire form.
     ///
-    /// - Parameter wasValidated: the JSON is what a coordinator admitted.
-    /// - Throws: `JobError` with a sentence for whoever wrote the JSON.
+    /// - Parameter wasValidated: whether a coordinator has admitted this JSON.
+    /// - Throws: `JobError` with a sentence for the author of the JSON.
     public init(json: Data, wasValidated: Bool = false) throws(JobError) {
         guard json.count <= Self.maximumSize else {
             throw JobError("the job has \(json.count) bytes of JSON; allowed are \(Self.maximumSize)")
@@ -178,7 +178,7 @@ extension Job {
 
 /// A job that cannot be accepted.
 public struct JobError: Error, Sendable, Equatable {
-    /// What is wrong with it.
+    /// A sentence that describes the problem.
     public let message: String
 
     public init(_ message: String) { self.message = message }

@@ -1,9 +1,9 @@
 internal import Foundation
 internal import MegatonPipeline
 
-/// The short way from the wire form to a job.
+/// Fast path from the wire form to a job.
 extension Job {
-    /// Nil where the JSON is not plain, or where something is wrong with it: `init(from:)` says what.
+    /// Nil if the JSON is not plain or has an invalid value: `init(from:)` then names the problem.
     init?(plainJSON json: Data) {
         var job = Job(source: "")
         let isRead = PlainJSONReader.read(json) { reader in
@@ -69,7 +69,7 @@ extension Job {
 }
 
 extension PlainJSONReader {
-    /// Labels with texts, integers, true and false. Other numbers are the decoder's part.
+    /// Reads labels whose values are texts, integers, true and false. Other numbers are left to the decoder.
     mutating func labels() -> Job.Labels? {
         var labels: Job.Labels = [:]
         let isRead = object { reader, name in

@@ -2,12 +2,13 @@ internal import Crypto
 internal import Foundation
 
 extension Job {
-    /// Tells sources apart where their text would be too long: by what name an image is known whose decoding has killed
-    /// processes. 16 characters of Base64.
+    /// Short digest that identifies an image whose decoding has killed processes, as a source may be long: 16
+    /// characters of Base64.
     ///
-    /// The credential belongs to it, as an origin may have different images for different callers. Collisions cannot be
-    /// made: a list of a stranger must not get the images of others quarantined. A job that only fetches has another name:
-    /// that it is done says nothing of the decoder, and must not clear the image of the deaths of other jobs.
+    /// It includes the credential, as an origin may have different images for different callers. Collisions cannot be
+    /// constructed: an untrusted list must not be able to quarantine the images of others. A job that only fetches has
+    /// another digest: its success says nothing about the decoder, and must not clear the deaths that other jobs have
+    /// counted.
     var sourceDigest: String {
         var hash = SHA256()
         hash.update(data: Data(source.utf8))

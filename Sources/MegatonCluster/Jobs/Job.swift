@@ -1,23 +1,23 @@
 public import MegatonPipeline
 
-/// One thing to do: a source, and what is to be made of it. The public wire form is JSON.
+/// A source and the work to be done with it. The public wire form is JSON.
 public struct Job: Sendable, Hashable {
-    /// What is done with the source.
+    /// The work that is done with the source.
     public enum Kind: String, WordChoice {
-        /// Fetch, and make the renditions.
+        /// Fetch the source and make the renditions.
         case process
-        /// Fetch into the cache only: Nuke's prefetching.
+        /// Fetch into the cache only, like Nuke's prefetching.
         case fetch
     }
 
-    /// Who goes first.
+    /// Order in which ready jobs are claimed.
     public enum Priority: String, WordChoice {
         case high, normal, bulk
     }
 
     /// Files that an output may replace. The job's own source is never replaced.
     public enum Replacement: String, WordChoice {
-        /// None whose content differs.
+        /// No file whose content differs.
         case nothing = "none"
         /// Images of the output's format.
         case images
@@ -25,39 +25,41 @@ public struct Job: Sendable, Hashable {
         case all
     }
 
-    /// `[A-Za-z0-9._:-]{1,128}`, or a whole number in JSON; given by the coordinator if nil. It belongs to the batch: other
-    /// batches may use the same.
+    /// `[A-Za-z0-9._:-]{1,128}`, or a whole number in JSON; if nil, the coordinator assigns one. It is unique within
+    /// its batch: other batches may use the same id.
     public var id: String?
     public var kind: Kind
-    /// `https:`, `http:`, `file:` or `data:`.
+    /// URL with `https:`, `http:`, `file:` or `data:`, or with `s3:` if the workers have an S3 credential or endpoint.
     public var source: String
-    /// What is made. Where neither this nor a preset is given: one JPEG within 256x256.
+    /// Renditions to make. Without these and without a preset: one JPEG within 256x256 pixels.
     public var renditions: [Rendition]?
-    /// A list of renditions that the coordinator knows.
+    /// Name of a list of renditions that the coordinator knows.
     public var preset: String?
-    /// `file:///…` with `{path} {stem} {name} {ext} {host} {hash} {width} {height}`; nil keeps the results in the cache.
+    /// `file:///…` with `{path} {stem} {name} {ext} {host} {hash} {width} {height}`; nil keeps the results only in the
+    /// cache.
     public var output: String?
     public var batch: String?
     public var priority: Priority
-    /// How often it is tried at the most, 1 to 100.
+    /// Maximum number of attempts, 1 to 100.
     public var attempts: Int
-    /// Name of a credential that the workers know (``Worker/Configuration/credentials``): never the secret itself. What is
-    /// fetched with it is apart from all else in the caches.
+    /// Name of a credential that the workers know (``Worker/Configuration/credentials``), never the secret itself.
+    /// Responses fetched with it are separate from all others in the caches.
     public var credential: String?
-    /// Whether the first attempt asks the origin in spite of a failure that the cache remembers. A retry does so anyway.
+    /// Whether the first attempt asks the origin even if the cache remembers a failure. A retry always does.
     public var ignoresRememberedFailures: Bool
-    /// Notes of the submitter, which come back in the outcome and the dead letter; at most 1 KiB of JSON.
+    /// Notes of the submitter, which are returned in the outcome and the dead letter; at most 1 KiB of JSON.
     public var labels: Labels?
-    /// The batch that it died in, if `megaton dead requeue` pushed it: its id is one of that batch's, which has counted it.
+    /// The batch in which the job died, if `megaton dead requeue` pushed it. Its id is one of that batch's, which has
+    /// counted it.
     public var requeuedFrom: String?
-    /// Which damage of the source is an error, for renditions that do not say so themselves; nil is what the worker says.
+    /// Damage of the source that is an error, for renditions that do not specify it; nil for the worker's setting.
     public var failOn: Rendition.FailOn?
     /// Files that the outputs may replace; ``Replacement/images`` if nil.
     public var replace: Replacement?
-    /// Fetches and renders again, whatever the caches have.
+    /// Fetches and renders again, even if the results are cached.
     public var reload: Bool?
-    /// Why the client that submits the job refuses it: it fails as `invalid_job` with this message, and is counted in its
-    /// batch.
+    /// Why the client that submits the job refuses it. The job fails as `invalid_job` with this message, and its batch
+    /// counts it.
     public var refused: String?
 
     public init(
@@ -92,11 +94,11 @@ public struct Job: Sendable, Hashable {
         self.failOn = failOn
     }
 
-    /// What is made where nothing is said.
+    /// Renditions of a job that specifies none.
     public static let defaultRenditions = [Rendition(width: 256, height: 256)]
 
-    /// Renditions of one job.
+    /// Maximum number of renditions of one job.
     public static let maximumRenditions = 32
-    /// Bytes of a job's JSON.
+    /// Maximum number of bytes of a job's JSON.
     public static let maximumSize = 1024 * 1024
 }

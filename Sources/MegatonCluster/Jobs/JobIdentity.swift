@@ -1,11 +1,11 @@
 internal import Foundation
 internal import MegatonPipeline
 
-/// The readable part of a job that cannot be accepted: its batch, id and labels, so that its outcome
-/// finds its way back.
+/// The readable fields of a job that cannot be accepted: its batch, id, labels and source, so that its outcome can be
+/// matched to it.
 ///
-/// Each field is read by itself and left out if it cannot be used; nothing else of the job matters. The JSON must be an
-/// object that ends, with one exception: the beginning of a job that was too large is read as far as it goes.
+/// Each field is read by itself and left out if it cannot be used; the rest of the job is ignored. The JSON must be a
+/// complete object, except that the beginning of a job that was too large is read as far as it goes.
 struct JobIdentity: Sendable, Equatable {
     var id: String?
     var batch: String?
@@ -13,7 +13,7 @@ struct JobIdentity: Sendable, Equatable {
     /// At most `JobOutcome.maximumSource` characters.
     var source: String?
 
-    /// - Parameter isCut: the JSON is the beginning of a larger one.
+    /// - Parameter isCut: whether the JSON is only the beginning of a job.
     init(_ json: Data, isCut: Bool = false) {
         let wanted = ["id", "batch", "labels", "source"]
         guard let fields = Self.fields(of: json, wanted: wanted, isCut: isCut) else { return }
@@ -29,20 +29,20 @@ struct JobIdentity: Sendable, Equatable {
         json.flatMap { try? JSONDecoder().decode(type, from: $0) }
     }
 
-    /// Nil if it cannot be read, so that the values beside it can.
+    /// Decodes to nil instead of failing, so that the values beside it can be read.
     private struct Readable<Value: Decodable>: Decodable {
         let value: Value?
 
         init(from decoder: any Decoder) throws {
-            // The error of the whole job has already named the field.
+            // The error of the whole job already names the field.
             value = try? decoder.singleValueContainer().decode(Value.self)
         }
     }
 
-    /// The JSON of fields of the outermost object; of a field that is there twice the first, as the decoder does.
+    /// The JSON of fields of the outermost object; of repeated fields the first, as the decoder does.
     private static func fields(of json: Data, wanted: [String], isCut: Bool) -> [String: Data]? {
         var fields: [String: Data] = [:]
-        // A byte order mark is no JSON, and yet some programs begin with one.
+        // A byte order mark is not valid JSON, but some programs write one.
         let text = json.starts(with: [0xEF, 0xBB, 0xBF]) ? json.dropFirst(3) : json
         let isWhole = PlainJSONReader.read(text) { reader in
             reader.members { name, value in
@@ -54,7 +54,7 @@ struct JobIdentity: Sendable, Equatable {
     }
 }
 
-/// An id as a job may give it: a text, or a whole number, which is the same as its digits.
+/// An id in a job's JSON: a text, or a whole number, which equals its digits.
 struct JobID: Decodable {
     let text: String
 

@@ -1,19 +1,20 @@
 public import Foundation
 public import MegatonPipeline
 
-/// How a job ended: one line of a ledger.
+/// Outcome of a job: one line of a ledger.
 public struct JobOutcome: Sendable, Hashable, Codable {
-    /// Where it ended.
+    /// Final state of a job.
     public enum Status: String, Sendable, Codable {
         case done, failed, cancelled
-        /// The batch has the same job already; under the same id, with that one's outputs or error where they are known.
+        /// The batch has the same job already. If the id is the same, outputs or error are those of that job, if they
+        /// are known.
         case deduplicated
     }
 
-    /// A rendition that was made or found.
+    /// A rendition that was made, or found in the cache.
     public struct Output: Sendable, Hashable, Codable {
         public var name: String
-        /// Absolute; nil where the job names no output.
+        /// Absolute path; nil if the job names no output.
         public var path: String?
         /// Pixels.
         public var width: Int
@@ -30,7 +31,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public struct Failure: Sendable, Hashable, Codable {
         public var code: String
         public var message: String
-        /// Whether submitting it again may help.
+        /// Whether a new submission may succeed.
         public var retryable: Bool
 
         public init(code: String, message: String, retryable: Bool) {
@@ -40,23 +41,23 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         }
     }
 
-    /// Where the seconds of an attempt went. Their sum is ``JobOutcome/seconds``.
+    /// Time of an attempt by stage, in seconds. The sum is ``JobOutcome/seconds``.
     public struct Times: Sendable, Hashable, Codable {
-        /// For permits, places, threads, memory, caches, and other workers' fetches and renders.
+        /// Waiting for permits, places, threads, memory, caches, and other workers' fetches and renders.
         public var waiting: Double
         /// Requests to the origin, and reads of files.
         public var fetching: Double
-        /// Headers, decoding, scaling, encoding.
+        /// Reading headers, decoding, scaling, encoding.
         public var rendering: Double
-        /// Writing of outputs.
+        /// Writing outputs.
         public var storing: Double
 
         /// - Parameters:
-        ///   - seconds: of the whole attempt.
-        ///   - stages: what of them was work; the rest is waiting.
+        ///   - seconds: duration of the whole attempt.
+        ///   - stages: durations of the work; the rest is waiting.
         init(seconds: Double, _ stages: StageTimes) {
             var left = seconds
-            // Work that overlaps, as of two groups of renditions, is counted no further than to the attempt's end.
+            // Overlapping work, such as two groups of renditions, counts only up to the end of the attempt.
             func take(_ time: Duration) -> Double {
                 let taken = min(left, (time.inSeconds * 1e6).rounded() / 1e6)
                 left = max(0, left - taken)
@@ -69,34 +70,34 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         }
     }
 
-    /// Characters of a source that an outcome repeats: a `data:` URL may be long.
+    /// Maximum number of characters of a source in an outcome: a `data:` URL may be long.
     public static let maximumSource = 2048
 
-    /// Nil only for what was no job at all.
+    /// Nil only if the pushed text was no job at all.
     public var id: String?
     public var source: String
     public var status: Status
     public var outputs: [Output]
     public var error: Failure?
-    /// How often it was tried.
+    /// Number of attempts.
     public var attempts: Int
-    /// Of the last attempt, from claim to end.
+    /// Duration of the last attempt, from claim to end.
     public var seconds: Double
-    /// Where they went; nil where no worker tried.
+    /// The duration by stage; nil if no worker attempted the job.
     public var times: Times?
-    /// Remarks on what was made: damage in spite of which an image was rendered, a color profile that does not fit. Nil
-    /// where there are none; at most `RenderNotes.maximumCount`.
+    /// Remarks about the result: damage despite which an image was rendered, a color profile that does not fit. Nil if
+    /// there are none; at most `RenderNotes.maximumCount`.
     public var notes: [String]?
-    /// Who ended it: `host:pid:random`; nil where no worker did.
+    /// The worker that ended it, `host:pid:random`; nil if no worker did.
     public var worker: String?
-    /// The whole job, if it failed and could be read: what `megaton run --retry-failed` submits again. Left out above
+    /// The whole job, if it failed and could be read: `megaton run --retry-failed` submits it again. Left out above
     /// `maximumJobSize` bytes.
     public var job: Job?
 
-    /// The job's labels, as they were.
+    /// The job's labels, unchanged.
     public var labels: Job.Labels?
 
-    /// Bytes of a job's JSON that an outcome repeats.
+    /// Maximum number of bytes of a job's JSON in an outcome.
     public static let maximumJobSize = 16 * 1024
 
     public init(
@@ -121,10 +122,10 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         self.labels = labels
     }
 
-    /// One line, without its end.
+    /// One line of JSON, without its line end.
     public func json() -> Data { plainJSON ?? WireJSON.data(self) }
 
-    /// The same, of what most jobs come to; nil of others.
+    /// The same line for a usual outcome, encoded faster; nil if the outcome needs the general encoder.
     var plainJSON: Data? {
         guard error == nil, job == nil, labels == nil else { return nil }
         var json = PlainJSON(capacity: 512)

@@ -1,14 +1,15 @@
 internal import Foundation
 internal import MegatonPipeline
 
-/// A value of a job's labels: what a submitter wants to find again in the job's outcome. It comes back as it was.
+/// A value of a job's labels, which a submitter wants to find again in the job's outcome. It is returned unchanged.
 public enum LabelValue: Sendable, Hashable, Codable {
     case text(String)
     case integer(Int)
     case number(Double)
     case bool(Bool)
 
-    /// - Throws: `DecodingError` for null, lists, objects, and numbers whose digits neither 64 bits nor a double can keep.
+    /// - Throws: `DecodingError` for null, lists, objects, and numbers with more digits than 64 bits or a double can
+    ///   hold.
     public init(from decoder: any Decoder) throws {
         let value = try decoder.singleValueContainer()
         if let bool = try? value.decode(Bool.self) {
@@ -18,7 +19,7 @@ public enum LabelValue: Sendable, Hashable, Codable {
         } else if let integer = try? value.decode(Int.self) {
             self = .integer(integer)
         } else if let number = try? value.decode(Double.self) {
-            // Beyond Decimal's range there is nothing to compare with, and few digits besides.
+            // Beyond the range of Decimal there is nothing to compare with, and such numbers have few digits.
             if let exact = try? value.decode(Decimal.self), Decimal(string: "\(number)") != exact {
                 throw FieldProblem.error(at: decoder.codingPath, "is a number with too many digits; write it as a text")
             }
@@ -47,12 +48,12 @@ extension Job {
     /// A submitter's notes on a job.
     public typealias Labels = [String: LabelValue]
 
-    /// Bytes of the labels' JSON.
+    /// Maximum number of bytes of the labels' JSON.
     public static let maximumLabels = 1024
 
-    /// The first thing that is wrong with labels, or nil.
+    /// The first problem of the labels; nil if there is none.
     static func problem(_ labels: Labels) -> FieldProblem? {
-        // No sum of numbers that a field can have would go beyond this, and encoding takes longer than counting.
+        // Counting is faster than encoding, and the sum cannot overflow.
         let texts = labels.reduce(0) { $0 + $1.key.utf8.count }
         let size = texts > maximumLabels ? texts : WireJSON.data(labels).count
         if size <= maximumLabels { return nil }

@@ -1,11 +1,12 @@
 internal import Foundation
 
-/// Writes the JSON of small values that are made for each job, as `WireJSON` would. Foundation's encoder builds a tree of
-/// boxes and dictionaries first, which takes as long as fetching the picture.
+/// Writes the JSON of small values that are made for each job, in the format of `WireJSON`. Foundation's encoder first
+/// builds a tree of boxes and dictionaries, which takes as long as fetching the image.
 ///
-/// For texts without control characters and finite numbers; its user takes the other way where there are others.
+/// It handles texts without control characters and finite numbers; for any other value, `isPlain` is false and the
+/// caller must use the encoder.
 struct PlainJSON {
-    /// Whether all was such.
+    /// Whether all values could be written.
     private(set) var isPlain = true
     private var bytes: [UInt8] = []
     private var isFirst = true
@@ -24,13 +25,13 @@ struct PlainJSON {
         isFirst = false
     }
 
-    /// What stands between two values.
+    /// Writes the separator between two values.
     mutating func next() {
         if !isFirst { bytes.append(UInt8(ascii: ",")) }
         isFirst = false
     }
 
-    /// The name of the value that follows.
+    /// Writes the name of the next value.
     mutating func name(_ name: String) {
         next()
         string(name)

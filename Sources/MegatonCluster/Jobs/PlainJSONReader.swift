@@ -1,18 +1,19 @@
 internal import Foundation
 
-/// Reads the JSON of small values that come with each job, where it is plain: in texts no escapes but those of `"`, `\`
-/// and `/`, and no field twice.
-/// Foundation's decoder boxes every value, which takes a tenth of the time of a job that the cache answers.
+/// Reads the JSON of small values that come with each job, if it is plain: its texts have no escapes except those of
+/// `"`, `\` and `/`, and no field occurs twice.
 ///
-/// Each method returns nil (or false) where it finds something else, which may be right all the same: its user takes the
-/// decoder's way then, which also knows what is wrong, and where.
+/// Foundation's decoder boxes every value, which takes a tenth of the time of a job that is answered from the cache.
+///
+/// Each method returns nil (or false) if it finds anything else, which may still be valid: the caller then uses the
+/// decoder, which also reports the problem and its place.
 struct PlainJSONReader {
     private let bytes: UnsafeRawBufferPointer
     private var position = 0
 
     private init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    /// What `body` makes of one value; nil where something follows it.
+    /// Calls `body` to read one value; nil if anything follows the value.
     static func read<Value>(_ json: Data, _ body: (inout PlainJSONReader) -> Value?) -> Value? {
         json.withUnsafeBytes { bytes in
             var reader = PlainJSONReader(bytes)
@@ -22,7 +23,7 @@ struct PlainJSONReader {
         }
     }
 
-    /// - Parameter field: is called at the value of each field, and says whether it could read it.
+    /// - Parameter field: called at the value of each field; returns whether it could read the value.
     mutating func object(_ field: (inout PlainJSONReader, _ name: String) -> Bool) -> Bool {
         guard take("{") else { return false }
         if take("}") { return true }
@@ -34,10 +35,10 @@ struct PlainJSONReader {
         return take("}")
     }
 
-    /// The fields of an object, name and value as they stand, whatever they are.
+    /// Reads the fields of an object as raw names and values of any kind.
     ///
-    /// - Parameter field: is called for each field that ends, also of an object that does not.
-    /// - Returns: whether the object ends. Its values need not be valid.
+    /// - Parameter field: called for each complete field, even if the object is incomplete.
+    /// - Returns: whether the object is complete. Its values need not be valid.
     mutating func members(_ field: (_ name: Data, _ value: Data) -> Void) -> Bool {
         guard take("{") else { return false }
         if take("}") { return true }
@@ -52,7 +53,7 @@ struct PlainJSONReader {
             guard skipValue() else { return false }
             let value = Data(bytes[valueStart..<position])
             skipSpace()
-            // A number that is cut off is none.
+            // At the end of the input, a number may be cut off.
             guard position < bytes.count else { return false }
             field(name, value)
         } while take(",")
@@ -98,7 +99,7 @@ struct PlainJSONReader {
         return false
     }
 
-    /// Of a number, or of true, false and null.
+    /// Whether the byte can be part of a number, or of true, false and null.
     private func isOfWord(_ byte: UInt8) -> Bool { isOfNumber(byte) || "truefalsnl".utf8.contains(byte) }
 
     mutating func string() -> String? {
@@ -115,7 +116,7 @@ struct PlainJSONReader {
         return nil
     }
 
-    /// Entity tags have their quotes with them, so that most headers have a text with these.
+    /// Entity tags include their quotes, so most stored headers have a text with escapes.
     private mutating func escapedString(from start: Int) -> String? {
         var text = Array(bytes[start..<position])
         while position < bytes.count, case let byte = bytes[position], byte >= 0x20 {
@@ -142,7 +143,7 @@ struct PlainJSONReader {
         return nil
     }
 
-    /// Of at most 18 digits, without a fraction or an exponent.
+    /// Reads an integer of at most 18 digits, without a fraction or an exponent.
     mutating func int() -> Int? {
         skipSpace()
         let isNegative = takeAtOnce("-")
@@ -157,7 +158,8 @@ struct PlainJSONReader {
         return isNegative ? -value : value
     }
 
-    /// Of what Swift rounds to infinity or nothing the decoder says that it cannot be represented.
+    /// Reads a number. Values that Swift rounds to infinity or zero are left to the decoder, which reports that they
+    /// cannot be represented.
     mutating func double() -> Double? {
         skipSpace()
         let start = position
@@ -196,7 +198,7 @@ struct PlainJSONReader {
         return take("]") ? texts : nil
     }
 
-    /// The bytes of an array of whatever, which is read by others.
+    /// Raw bytes of an array with any elements, for another reader.
     mutating func array() -> Data? {
         skipSpace()
         guard position < bytes.count, bytes[position] == UInt8(ascii: "[") else { return nil }
@@ -238,14 +240,14 @@ struct PlainJSONReader {
         return Int(byte) - 0x30
     }
 
-    /// False where there is none.
+    /// Skips digits; false if there are none.
     private mutating func takeDigits() -> Bool {
         let start = position
         while digit() != nil {}
         return position > start
     }
 
-    /// Whether a number goes on in a way that integers do not.
+    /// Whether the number continues in a form that integers do not have.
     private var goesOn: Bool { position < bytes.count && isOfNumber(bytes[position]) }
 
     private func isOfNumber(_ byte: UInt8) -> Bool {

@@ -2,22 +2,22 @@ internal import Foundation
 internal import MegatonPipeline
 internal import Synchronization
 
-/// Lists of renditions by their JSON: the jobs of most batches have the same one, letter by letter.
+/// Cache of decoded rendition lists by their JSON: the jobs of most batches have the same list, byte for byte.
 struct RenditionLists: ~Copyable {
-    /// Those that a process met. More of them than `limit` are rare, and all are forgotten then.
+    /// Lists that this process has met. More than `limit` of them are rare; all are then forgotten.
     static let recent = RenditionLists()
 
-    /// Lists that are remembered, and bytes of the JSON of one.
+    /// Maximum number of lists, and maximum bytes of the JSON of one.
     private static let (limit, maximumSize) = (64, 4096)
 
     private let lists = Mutex<[Data: [Rendition]]>([:])
 
-    /// Nil where it cannot be read, or has a value that cannot work.
+    /// Nil if the JSON cannot be read, or has a value that cannot work.
     func list(_ json: Data) -> [Rendition]? {
         guard json.count <= Self.maximumSize else { return nil }
         if let list = lists.withLock({ $0[json] }) { return list }
-        // What is wrong is found again by whoever reads the whole job, and said with its place in it. Lists that no job may
-        // have are not remembered: four kilobytes of them are a thousand renditions.
+        // The reader of the whole job finds the problem again, and reports it with its place in the job. Lists that no
+        // job may have are not cached: four kilobytes of them are a thousand renditions.
         guard let list = try? JSONDecoder().decode([Rendition].self, from: json),
             (1...Job.maximumRenditions).contains(list.count)
         else { return nil }

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// The one way in which our values become JSON: sorted fields, one line, no escaped slashes.
+/// The common JSON encoding of Megaton's values: sorted fields, one line, no escaped slashes.
 enum WireJSON {
     /// - Precondition: the value has strings, integers and finite numbers only, which always encode.
     static func data(_ value: some Encodable) -> Data {
