@@ -14,17 +14,18 @@ final class ClaimLoop: Sendable {
     private let lease: Duration
     private let drainTimeout: Duration
     private let logger: Logger
-    /// Fired when the worker is idle.
+    /// Fired when the worker is idle, so that `listen()` waits for a wake token.
     private let listening = Trigger()
-    /// Whether a token has come since the last claim.
+    /// Whether a wake token has arrived since the last claim.
     private let isCalled = Atomic(false)
 
-    /// How long an idle worker sleeps at the most before it looks by itself, seconds: a lost token costs no more.
+    /// Longest sleep of an idle worker, in seconds. It then looks for jobs by itself, so that a lost token costs no
+    /// more.
     private static let idleSeconds = 2
 
     /// - Parameters:
     ///   - wake: a connection that nothing else uses.
-    ///   - isolated: where suspects run; nil runs them among the others, one at a time.
+    ///   - isolated: the process that runs suspects; nil runs them among the other jobs, one at a time.
     init(
         _ configuration: Worker.Configuration,
         queue: JobQueue,
@@ -46,11 +47,11 @@ final class ClaimLoop: Sendable {
         self.logger = logger
     }
 
-    /// Claims and does jobs until the signal, then lets what runs end.
+    /// Claims and runs jobs until the signal, then lets running jobs finish.
     func run(until signal: ShutdownSignal) async {
         await withTaskGroup(of: Void.self) { watch in
             watch.addTask {
-                // Whoever sleeps must notice: the wake connection is of no use after this.
+                // The claim loop may be asleep. It needs no wake tokens after this.
                 await signal.wait(for: .drain)
                 self.wake.close()
                 self.running.changed.fire()
@@ -68,7 +69,7 @@ final class ClaimLoop: Sendable {
                         for entry in claimed { jobs.addTask { await self.handler.handle(entry) } }
                         if claimed.isEmpty && free > 0 {
                             if takesOnlySuspects { break }
-                            // Jobs that were left to other workers are looked for again soon.
+                            // Jobs that were left to other workers are asked for again soon.
                             if !pace.hasLeftJobs { await idle() }
                         } else if claimed.isEmpty {
                             await idle()
@@ -87,8 +88,11 @@ final class ClaimLoop: Sendable {
         }
     }
 
-    /// A job whose work is done holds no place while Redis is told of it, for as many as one call tells. A suspect holds
-    /// its place until Redis has answered: if the next one kills the process, no other source may seem to have done it.
+    /// Places for which jobs may be claimed.
+    ///
+    /// A job whose work is done holds no place while it is being settled, up to the number of jobs that one call
+    /// settles. A suspect holds its place until Redis has answered: if the next job kills the process, no other source
+    /// may seem to be the cause.
     private var free: Int {
         if takesOnlySuspects { return concurrency - running.count }
         return min(concurrency - running.inHand, concurrency + JobQueue.maximumEnds - running.count)
@@ -100,12 +104,12 @@ final class ClaimLoop: Sendable {
             wasCalled = isCalled.exchange(false, ordering: .acquiringAndReleasing) || wasCalled
             let now = ContinuousClock.now
             guard let next = pace.next(inHand: running.inHand, isCalled: wasCalled), next > now else { return }
-            // In steps, as jobs whose results are in the cache end sooner. Cancelled: the loop's condition ends it.
+            // In steps, as jobs whose results are cached end sooner. Cancelled: the loop's condition ends it.
             try? await Task.sleep(until: min(next, now + ClaimPace.step), clock: .continuous)
         }
     }
 
-    /// Fills the free places. Empty where there is nothing to do, or no place.
+    /// Claims jobs for the free places. Returns an empty list if no job is ready or no place is free.
     private func claimFree(_ pace: inout ClaimPace) async throws(RedisError) -> [RunningJobs.Entry] {
         let free = free
         guard free > 0 else { return [] }
@@ -135,15 +139,15 @@ final class ClaimLoop: Sendable {
         return handling == .one && running.hasSuspect ? .none : handling
     }
 
-    /// Sleeps until there may be something to do: a token came, or a job of ours ended and with it our share of what is
-    /// ready has grown.
+    /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
+    /// increases the worker's share of the ready jobs.
     private func idle() async {
         if free > 0 { listening.fire() }
         await running.changed.wait()
     }
 
-    /// Takes a token whenever the worker is idle, on a connection of its own, so that the end of a job can wake the worker
-    /// meanwhile.
+    /// Pops a wake token whenever the worker is idle, on its own connection, so that the end of a job can wake the
+    /// worker meanwhile.
     private func listen() async {
         var failures = Backoff()
         while !Task.isCancelled {
@@ -157,7 +161,7 @@ final class ClaimLoop: Sendable {
                 if token.array != nil { isCalled.store(true, ordering: .releasing) }
                 failures.reset()
             } catch {
-                // The claim that follows meets the same failure and tells of it.
+                // The claim that follows meets the same failure and logs it.
                 // Cancelled: the loop's condition ends it.
                 try? await Task.sleep(for: failures.next(after: error))
             }
@@ -165,14 +169,14 @@ final class ClaimLoop: Sendable {
         }
     }
 
-    /// Lets what runs end; what does not in time, or at the second signal, is stopped and goes back.
+    /// Lets running jobs finish. Those that do not finish in time, or by the second signal, are stopped and released.
     private func drain(_ signal: ShutdownSignal) async {
         if running.count > 0 {
             logger.info("draining", metadata: [LogKey.count: "\(running.count)"])
         }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await signal.wait(for: .abort) }
-            // Cancelled where one of the others ends before it.
+            // Cancelled if another task of the group ends first.
             group.addTask { try? await Task.sleep(for: self.drainTimeout) }
             group.addTask {
                 while self.running.count > 0 && !Task.isCancelled { await self.running.changed.wait() }

@@ -1,37 +1,38 @@
-/// When a worker asks for jobs: at once where it has little in hand, else so long after the last time that several places
-/// have become free, which one call fills.
+/// Throttle for claims: a worker that holds few jobs asks for more at once; otherwise it waits after the last claim
+/// until several places are free, which one call then fills.
 struct ClaimPace {
-    /// Between two claims of a worker that has enough to do. What it has in hand lasts for longer.
+    /// Pause between two claims of a worker that has enough to do. The jobs that it holds last longer.
     static let pause: Duration = .milliseconds(20)
-    /// How soon it is looked again whether there is little in hand by now.
+    /// Interval at which a waiting worker checks whether it holds few jobs by now.
     static let step: Duration = .milliseconds(4)
 
     private let concurrency: Int
     private var last: (at: ContinuousClock.Instant, wasEmpty: Bool)?
-    /// Since when ready jobs have been left to other workers.
+    /// Time since which ready jobs have been left to other workers.
     private var leftSince: ContinuousClock.Instant?
 
     init(concurrency: Int) { self.concurrency = concurrency }
 
-    /// Whether ready jobs were left to other workers, though there was a place for them.
+    /// Whether ready jobs were left to other workers although this worker had a place for them.
     var hasLeftJobs: Bool { leftSince != nil }
 
-    /// Whether the other workers have had their time: any worker with a free place takes the rest.
+    /// Whether the other workers have had their time: any worker with a free place may now take the rest.
     func ignoresShare(at now: ContinuousClock.Instant) -> Bool {
         leftSince.map { $0 + Self.pause <= now } ?? false
     }
 
-    /// When to ask.
+    /// The time of the next claim.
     ///
     /// - Parameters:
-    ///   - inHand: jobs that the worker has not ended yet.
-    ///   - isCalled: whether a token says that there is something to claim.
-    /// - Returns: nil for at once.
+    ///   - inHand: claimed jobs whose work is not done yet.
+    ///   - isCalled: whether a wake token has arrived.
+    /// - Returns: nil to claim at once.
     func next(inHand: Int, isCalled: Bool) -> ContinuousClock.Instant? {
         guard let last, !isCalled else { return nil }
-        // The others are awake by then, or are not going to be.
+        // By then the other workers have woken up, or they are not going to.
         if let leftSince { return leftSince + Self.pause }
-        // After a look that found nothing the end of a job makes nothing ready: at the most our share has grown.
+        // After a claim that found nothing, the end of a job makes nothing ready; at most this worker's share has
+        // grown.
         if !last.wasEmpty && inHand <= concurrency / 2 { return nil }
         return last.at + Self.pause
     }

@@ -1,12 +1,12 @@
 internal import MegatonRedis
 import Synchronization
 
-/// Tells Redis of the ends of jobs, those that come close together in one call.
+/// Batches job completions into one `settle` call.
 ///
-/// One call is under way at a time. What ends meanwhile, or within the gathering time of the last call, goes with the next
-/// one: where little ends each is told at once, where much does a script and a round trip serve many. Whoever tells an end
-/// waits for what Redis says of it, so that nothing is told that is not known to have been heard; how many wait is bounded by
-/// the jobs that a worker has in hand.
+/// At most one call is in flight. Completions that arrive meanwhile, or within `gathering` of the last call, go with
+/// the next one: at a low rate each is sent at once, at a high rate one script and one round trip serve many. Each
+/// caller suspends until Redis has acknowledged its own completion, so that only acknowledged completions are reported.
+/// The number of waiting callers is bounded by the jobs that the worker holds.
 final class EndTeller: Sendable {
     private let queue: JobQueue
     private let worker: String
@@ -20,39 +20,42 @@ final class EndTeller: Sendable {
 
     private struct State {
         var waiting: [Waiting] = []
-        /// Whether somebody tells, or gathers what to tell.
+        /// Whether a caller is sending completions, or gathering them.
         var isTelling = false
-        /// Whether a call is under way, which takes no more ends.
+        /// Whether a call is in flight, which takes no more completions.
         var isCalling = false
         /// When the last call was made.
         var last: ContinuousClock.Instant?
     }
 
-    /// What one who waits is told.
+    /// Resumes a waiting caller.
     private enum Turn: Sendable {
-        /// To make the next call, for others too.
+        /// The caller makes the next call, for other callers too.
         case tell
         case told(Result<Verdict, RedisError>)
     }
 
-    /// Bytes of one call beyond which it takes no more ends: the script holds them all, and nobody else is served meanwhile.
+    /// Bytes after which a call takes no more completions: the script holds all of them, and Redis serves no other
+    /// client meanwhile.
     static let limit = 1024 * 1024
 
-    /// How many wait for somebody else's call.
+    /// Number of callers that wait for another caller's call.
     var waitingCount: Int { state.withLock { $0.waiting.count } }
 
-    /// Whether what ends now goes with the next call.
+    /// Whether a completion that arrives now goes with the next call.
     var isCalling: Bool { state.withLock { $0.isCalling } }
 
-    /// - Parameter gathering: how soon after a call the next one is made.
+    /// - Parameter gathering: the shortest time between two calls.
     init(_ queue: JobQueue, worker: String, gathering: Duration = .milliseconds(20)) {
         self.queue = queue
         self.worker = worker
         self.gathering = gathering
     }
 
-    /// - Returns: what Redis says of this end.
-    /// - Throws: where it is not known whether Redis has heard of it. It may be told again.
+    /// Reports a completion and waits until Redis has acknowledged it.
+    ///
+    /// - Returns: the verdict of Redis on this completion.
+    /// - Throws: if it is unknown whether Redis has applied the completion. It may be reported again.
     func tell(_ end: JobEnd) async throws(RedisError) -> Verdict {
         let end = EncodedEnd(end)
         let turn = await withCheckedContinuation { (continuation: CheckedContinuation<Turn, Never>) in
@@ -74,7 +77,7 @@ final class EndTeller: Sendable {
 
     private func tellAll(with end: EncodedEnd) async -> Result<Verdict, RedisError> {
         if let next = state.withLock({ $0.last })?.advanced(by: gathering), next > .now {
-            try? await Task.sleep(until: next, clock: .continuous)  // Cancelled: it is told at once.
+            try? await Task.sleep(until: next, clock: .continuous)  // Cancelled: it is sent at once.
         }
         let others = take(with: end)
         let result: Result<[Verdict], RedisError>
@@ -84,12 +87,12 @@ final class EndTeller: Sendable {
             result = .failure(error)
         }
         passOn()
-        // Told to all alike: each knows for how long he may tell it again.
+        // A failure goes to all of them: each caller knows for how long it may retry.
         for (index, other) in others.enumerated() { other.turn.resume(returning: .told(result.map { $0[index + 1] })) }
         return result.map { $0[0] }
     }
 
-    /// What goes in the same call.
+    /// Removes the waiting completions that go in the same call.
     private func take(with end: EncodedEnd) -> [Waiting] {
         state.withLock { state in
             state.last = .now
@@ -106,7 +109,7 @@ final class EndTeller: Sendable {
         }
     }
 
-    /// Whoever has waited the longest makes the next call.
+    /// Lets the caller that has waited longest make the next call.
     private func passOn() {
         let next = state.withLock { state -> Waiting? in
             state.isCalling = false

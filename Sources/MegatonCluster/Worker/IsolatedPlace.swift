@@ -3,25 +3,25 @@ internal import MegatonPipeline
 internal import MegatonRedis
 import Synchronization
 
-/// The place of a worker for jobs whose source two processes have died of: a process that runs one of them at a time.
+/// A separate process of a worker for jobs whose source two processes have died of. It runs one of them at a time.
 ///
-/// If that process dies, only one image can be the cause, and the jobs beside it go on. The process takes suspects until
-/// there is none, and is started again when there are more.
+/// If that process dies, only one image can be the cause, and the worker's other jobs go on. The process takes suspects
+/// until none is left, and is started again when there are more.
 final class IsolatedPlace: Sendable {
     private let start: @Sendable () async throws -> Worker.IsolatedProcess
     private let queue: JobQueue
     private let host: String
     private let logger: Logger
     private let request = Trigger()
-    /// Whether the process runs, or is about to.
+    /// Whether the process is running or about to start.
     private let isBusy = Atomic(false)
-    /// Whether processes cannot be started here; suspects run beside the other jobs then.
+    /// Whether processes cannot be started here; suspects then run among the other jobs.
     private let isBroken = Atomic(false)
 
-    /// Starts in succession that may fail before it is given up.
+    /// Consecutive failed starts after which the worker stops trying.
     private static let failureLimit = 3
 
-    /// - Parameter host: as the names of workers have it.
+    /// - Parameter host: the host name as it appears in names of workers.
     init(
         queue: JobQueue,
         host: String,
@@ -34,19 +34,19 @@ final class IsolatedPlace: Sendable {
         self.start = start
     }
 
-    /// The kinds of jobs that a claim asks for.
+    /// The handling of suspects that a claim asks for.
     var handling: JobQueue.SuspectHandling {
         if isBroken.load(ordering: .acquiring) { return .one }
         return isBusy.load(ordering: .acquiring) ? .none : .ask
     }
 
-    /// Asks for the process; it is started once.
+    /// Requests the process, which is started once.
     func open() {
         isBusy.store(true, ordering: .releasing)
         request.fire()
     }
 
-    /// Runs processes when asked to, until the task is cancelled, which ends the one that runs.
+    /// Starts the process whenever it is requested, until the task is cancelled, which also ends a running process.
     func run(onEnd: @Sendable () -> Void) async {
         var failures = 0
         var backoff = Backoff()
@@ -63,7 +63,7 @@ final class IsolatedPlace: Sendable {
                 failures = 0
                 backoff.reset()
             } catch {
-                // A Redis that is away says nothing of whether processes can be started.
+                // An unreachable Redis says nothing about whether processes can be started.
                 if !(error is RedisError) { failures += 1 }
                 logger.warning("no process for suspects", metadata: [LogKey.error: "\(error)"])
                 // Cancelled: the loop's condition ends it.

@@ -3,7 +3,7 @@ internal import Logging
 internal import MegatonPipeline
 internal import MegatonRedis
 
-/// One attempt at one claimed job, from its claim to what Redis is told of its end.
+/// One attempt at one claimed job, from its claim to its settlement in Redis.
 struct JobHandler: Sendable {
     let queue: JobQueue
     let ends: EndTeller
@@ -17,7 +17,7 @@ struct JobHandler: Sendable {
     let history: History
     let logger: Logger
 
-    /// Does the job and ends it, or leaves it to whoever has its lease now.
+    /// Runs the job and settles it, or leaves it to the worker that has its lease now.
     func handle(_ entry: RunningJobs.Entry) async {
         defer { running.remove(entry) }
         let job = entry.job
@@ -34,7 +34,7 @@ struct JobHandler: Sendable {
             }
             if let told { await note(told, job) }
         } catch {
-            // The lease runs out and the job is done again; its results are in the cache by then.
+            // The lease runs out and the job runs again; its results are in the cache by then.
             logger.warning(
                 "a job's end could not be told",
                 metadata: [LogKey.jobID: "\(job.id)", LogKey.error: "\(error)"]
@@ -61,8 +61,8 @@ struct JobHandler: Sendable {
         )
     }
 
-    /// Repeats what a connection that broke may have kept from Redis, for as long as the lease is ours: each of these
-    /// scripts changes nothing the second time.
+    /// Repeats a write that may not have reached Redis because a connection broke, for as long as this worker holds the
+    /// lease. Each of these scripts changes nothing the second time.
     private func untilTold(
         _ entry: RunningJobs.Entry,
         _ tell: () async throws(RedisError) -> Told?
@@ -72,8 +72,8 @@ struct JobHandler: Sendable {
         while true {
             do throws(RedisError) {
                 let told = try await tell()
-                // Refused when it was told again: the first telling was heard, or the lease has run out since. Nobody can
-                // tell the two apart, and in both nothing is left to say.
+                // The repetition was refused: either the first call was applied, or the lease has run out since. The
+                // two cannot be distinguished, and in both cases nothing is left to report.
                 return isRepeated && told?.verdict.isHeard != true ? nil : told
             } catch {
                 guard error.isTransient, ContinuousClock.now < entry.validUntil, !Task.isCancelled else { throw error }
@@ -85,7 +85,9 @@ struct JobHandler: Sendable {
 
     private func isPoison(_ job: ClaimedJob) -> Bool { job.isQuarantined || job.stalls > maximumStalls }
 
-    /// Runs the job until it ends or is to stop. Nil: it was stopped, and `entry.reason` says why.
+    /// Runs the job until it ends or is stopped.
+    ///
+    /// - Returns: nil if it was stopped; `entry.reason` has the reason.
     private func attempt(
         _ entry: RunningJobs.Entry,
         _ parsed: Result<Job, JobError>,
@@ -102,7 +104,7 @@ struct JobHandler: Sendable {
         do throws(JobError) {
             job = try parsed.get()
         } catch {
-            // It was readable when it was admitted: another version of the program did that.
+            // It was readable when it was admitted, so another version of the program admitted it.
             return .failed(ImagePipeline.Error(.invalidURL, "The job cannot be read: \(error.message)."))
         }
         return await withTaskGroup(of: JobRunner.Result?.self) { group in
@@ -118,23 +120,24 @@ struct JobHandler: Sendable {
         }
     }
 
-    /// How old a remembered failure may be that answers this attempt: a retry accepts only those that are younger than its
-    /// own previous attempt, so that a job is never answered by its own failure. No clocks are compared, as that attempt
-    /// ended before the shortest delay.
+    /// Maximum age of a remembered failure that may answer this attempt.
+    ///
+    /// A retry accepts only failures that are younger than its own previous attempt, so that a job is never answered by
+    /// its own failure. No clocks are compared: the previous attempt ended at least the shortest delay ago.
     private func maximumFailureAge(for claimed: ClaimedJob, _ job: Job) -> Duration? {
-        // A worker that died with it may have left a failure of a moment ago.
+        // The worker that died with it may have stored a failure a moment ago.
         if claimed.stalls > 0 { return .zero }
         if claimed.counted > 1 { return retry.shortestDelay(after: claimed.counted - 1) }
         return job.ignoresRememberedFailures ? .zero : nil
     }
 
-    /// What Redis was told of an attempt's end, and what it said.
+    /// A settlement that was sent to Redis, with the reply.
     private struct Told {
         let what: String
         let verdict: Verdict
     }
 
-    /// - Returns: nil where nothing may be said about the job any more.
+    /// - Returns: nil if this worker may not write about the job any more.
     private func settle(
         _ entry: RunningJobs.Entry,
         _ parsed: Result<Job, JobError>,
@@ -151,7 +154,7 @@ struct JobHandler: Sendable {
         switch result {
         case .done(let outputs): end.outcome.outputs = outputs
         case .failed(let error):
-            let attempts = (try? parsed.get().attempts) ?? 1  // Unreadable today is unreadable tomorrow.
+            let attempts = (try? parsed.get().attempts) ?? 1  // An unreadable job stays unreadable.
             if let delay = retry.delay(after: job.counted, of: attempts, error: error) {
                 let isFree = RetryPolicy.isFree(error)
                 let verdict = try await queue.retry(
@@ -184,7 +187,7 @@ struct JobHandler: Sendable {
         _ metrics: PipelineMetrics,
         _ seconds: Double
     ) -> JobOutcome {
-        // What cannot be read is shown as it stands.
+        // A job that cannot be read is shown as its raw text.
         let source =
             (try? parsed.get().source).map { String($0.prefix(JobOutcome.maximumSource)) }
             ?? String(decoding: job.json.prefix(256), as: UTF8.self)
@@ -224,7 +227,7 @@ struct JobHandler: Sendable {
         }
         end.outcome.status = .failed
         end.outcome.error = .init(code: code, message: message, retryable: error.isRetryable)
-        // One that cannot be read has no job to show; the error above says what is wrong with it.
+        // An unreadable job cannot be included; the error above describes the problem.
         if job.json.count <= JobOutcome.maximumJobSize { end.outcome.job = try? parsed.get() }
         end.dead = DeadJob(
             code: code,

@@ -2,19 +2,19 @@ internal import Foundation
 internal import FoundationNetworking
 internal import MegatonPipeline
 
-/// Does what a job says: fetches, renders and delivers.
+/// Runs a job: fetches its source, renders and delivers.
 struct JobRunner: JobRunning {
     let pipeline: ImagePipeline
-    /// Those of the pipeline's loader.
+    /// Credentials of the pipeline's loader.
     let credentials: Credentials
     let output: FileOutput
     let statistics: StatisticsRecorder
-    /// Which damage of a source is an error, if neither the rendition nor the job says so.
+    /// Damage of a source that is an error, if neither the rendition nor the job specifies it.
     var failOn = Rendition.FailOn.truncated
-    /// The program's options by the library's settings, for messages.
+    /// The program's options by library setting, for messages.
     var optionNames: [String: String] = [:]
 
-    /// How an attempt ended.
+    /// Result of an attempt.
     enum Result: Sendable {
         case done([JobOutcome.Output])
         case failed(ImagePipeline.Error)
@@ -23,7 +23,7 @@ struct JobRunner: JobRunning {
     func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> Result {
         do throws(ImagePipeline.Error) {
             guard let url = URL(string: job.source) else {
-                // Without the source, which may hold a secret: the outcome has it anyway.
+                // Without the source, which may contain a secret: the outcome has it anyway.
                 throw ImagePipeline.Error(.invalidURL, "The source is no URL; spaces and such must be encoded.")
             }
             var request = try imageRequest(for: job, at: url)
@@ -46,7 +46,7 @@ struct JobRunner: JobRunning {
         }
     }
 
-    /// The error with the program's options beside the library's settings.
+    /// Adds the program's options to the library settings that an error message names.
     private func named(_ error: ImagePipeline.Error) -> ImagePipeline.Error {
         var error = error
         for (setting, option) in optionNames where error.message.contains(setting) {
@@ -63,7 +63,7 @@ struct JobRunner: JobRunning {
 
     private func credentialedRequest(for job: Job, at url: URL) throws(ImagePipeline.Error) -> ImageRequest {
         guard let name = job.credential else { return ImageRequest(url: url) }
-        // Before the caches are asked: whether a worker may have a source does not hang on what they have.
+        // Before any cache lookup: access to a source must not depend on the content of the caches.
         try credentials.check(name, for: url)
         var urlRequest = URLRequest(url: url)
         urlRequest.credentialName = name

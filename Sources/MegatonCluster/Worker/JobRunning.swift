@@ -1,11 +1,11 @@
 internal import MegatonPipeline
 
-/// Does what a job says, without knowing of leases and queues.
+/// Runs a job, without knowledge of leases and queues.
 protocol JobRunning: Sendable {
-    /// One attempt.
+    /// Runs one attempt.
     ///
     /// - Parameters:
-    ///   - maximumFailureAge: how old a remembered failure may be that the attempt accepts; nil for any age.
-    ///   - metrics: what it cost, also where it fails.
+    ///   - maximumFailureAge: maximum age of a remembered failure that may answer the attempt; nil for any age.
+    ///   - metrics: records the cost of the attempt, also if it fails.
     func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result
 }

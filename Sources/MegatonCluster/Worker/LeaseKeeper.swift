@@ -3,11 +3,11 @@ internal import Logging
 internal import MegatonPipeline
 internal import MegatonRedis
 
-/// Renews the leases of all that runs, in one script, and stops what is lost.
+/// Lease heartbeat: renews the leases of all running jobs in one script call, and stops jobs whose lease is lost.
 ///
-/// It has a connection and an event loop of its own, so that nothing else the worker does can delay it. A job whose
-/// lease cannot be renewed in time is stopped before it can be another's: the time is counted from before the last
-/// renewal that succeeded was sent, by our own clock, which cannot step.
+/// It has its own connection and event loop, so that nothing else in the worker can delay it. A job whose lease cannot
+/// be renewed in time is stopped before another worker can claim it: the time counts from before the last successful
+/// renewal was sent, by this process's own monotonic clock.
 struct LeaseKeeper: Sendable {
     let queue: JobQueue
     let worker: String
@@ -18,12 +18,12 @@ struct LeaseKeeper: Sendable {
     let statistics: StatisticsRecorder
     let logger: Logger
 
-    /// What a job may go on for after its claim or renewal was sent: two seconds less than the lease, or less where
-    /// the lease is short.
+    /// How long a job may run after its claim or renewal was sent: two seconds less than the lease, or half of a lease
+    /// below four seconds.
     static func validity(of lease: Duration) -> Duration { max(lease - .seconds(2), lease / 2) }
 
-    /// The interval of a configuration, but no more than a third of the lease: one renewal may fail, and the next still comes
-    /// before jobs are stopped.
+    /// The configured interval, but at most a third of the lease: if one renewal fails, the next still comes before
+    /// jobs are stopped.
     static func interval(_ interval: Duration, of lease: Duration) -> Duration { min(interval, lease / 3) }
 
     /// Renews until the task is cancelled.
@@ -36,7 +36,8 @@ struct LeaseKeeper: Sendable {
                     try? await Task.sleep(for: pause)  // Cancelled: the loop's condition ends it.
                     if Task.isCancelled { return }
                     if let error = await renew() {
-                        // A Redis that was busy for a moment, say: waiting for the next turn would cost the leases time.
+                        // Redis may only have been busy for a moment; waiting a whole interval would cost the leases
+                        // time.
                         pause = min(interval, backoff.next(after: error))
                     } else {
                         backoff.reset()
@@ -44,7 +45,7 @@ struct LeaseKeeper: Sendable {
                     }
                 }
             }
-            // Beside it, not after it: a renewal that hangs is the very reason to fence.
+            // Concurrent with the renewals, not after them: a renewal that hangs is the very reason to fence.
             group.addTask { await fence() }
         }
     }
@@ -60,9 +61,9 @@ struct LeaseKeeper: Sendable {
         }
     }
 
-    /// One renewal; the first is how the cluster learns of the worker.
+    /// Renews the leases once. The first renewal registers the worker with the cluster.
     ///
-    /// - Returns: why it failed, where it did.
+    /// - Returns: the error if the renewal failed.
     @discardableResult
     func renew() async -> RedisError? {
         let entries = running.all
@@ -79,7 +80,8 @@ struct LeaseKeeper: Sendable {
             let (lostIDs, cancelledIDs, quarantinedIDs) = (Set(lost), Set(cancelled), Set(quarantined))
             for entry in entries {
                 if lostIDs.contains(entry.job.key.text) {
-                    // One that has just ended is no longer ours either: the renewal may overtake the answer to its end.
+                    // A job that has just ended is no longer ours either: the renewal may overtake the reply to its
+                    // settlement.
                     if running.contains(entry), !entry.isEnding { statistics.add("leases_lost", 1) }
                     entry.stop(.leaseLost)
                 } else {

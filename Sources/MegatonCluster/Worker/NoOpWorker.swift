@@ -3,10 +3,10 @@ internal import MegatonPipeline
 public import MegatonRedis
 public import NIOCore
 
-/// Claims jobs and ends them at once, without looking at them: what the queue itself costs.
+/// Claims jobs and ends them at once without processing them, to measure the cost of the queue itself.
 ///
-/// The scripts and their arguments are a worker's own. It has no lease to keep, as nothing lasts, and what it claims ends
-/// together and is told in one call; a worker's jobs end a few at a time.
+/// It calls the same scripts with the same arguments as a worker. It renews no leases, as no job lasts. The jobs of one
+/// claim end together in one call, while a worker's jobs end a few at a time.
 public struct NoOpWorker: Sendable {
     private let queue: JobQueue
     private let wake: RedisClient
@@ -15,11 +15,11 @@ public struct NoOpWorker: Sendable {
 
     /// Jobs of one claim.
     private static let claimed = JobQueue.maximumEnds
-    /// Claims under way at a time: while one is being ended the next is on its way.
+    /// Concurrent claims: while one is being settled, the next is on its way.
     private static let lanes = 2
     private static let lease: Duration = .seconds(60)
 
-    /// - Parameter onClaim: told the ids of each claim; must not block.
+    /// - Parameter onClaim: receives the ids of each claim; must not block.
     public init(
         _ redis: RedisConfiguration,
         keys: QueueKeys,
@@ -34,7 +34,7 @@ public struct NoOpWorker: Sendable {
         self.onClaim = onClaim
     }
 
-    /// Works until the signal.
+    /// Claims and ends jobs until the signal.
     public func run(until signal: ShutdownSignal) async throws {
         defer {
             queue.close()

@@ -1,22 +1,22 @@
 import Synchronization
 
-/// What a worker has claimed and not ended: the one place that knows how long each may still go on.
+/// Jobs this worker has claimed and not settled, with each lease's expiry.
 final class RunningJobs: Sendable {
     /// Why a job is stopped before its end.
     enum StopReason: Sendable {
-        /// The lease is another's, or may be: nothing may be written about the job any more.
+        /// Another worker has the lease, or may have it: nothing may be written about the job any more.
         case leaseLost
         case batchCancelled
         /// Three processes have died of its source meanwhile.
         case quarantined
-        /// The worker ends: the job goes back.
+        /// The worker shuts down: the job is released.
         case shutdown
     }
 
-    /// One of them.
+    /// A claimed job and its state.
     final class Entry: Sendable {
         let job: ClaimedJob
-        /// Fired when the job is to stop; `reason` says why.
+        /// Fired when the job must stop; `reason` has the reason.
         let stop = Trigger()
         private struct State {
             var validUntil: ContinuousClock.Instant
@@ -31,7 +31,8 @@ final class RunningJobs: Sendable {
             state = Mutex(State(validUntil: validUntil))
         }
 
-        /// Whether Redis is being told of its end: a lease that is gone then was ended by that, or its verdict says more.
+        /// Whether the job is being settled. If its lease is gone then, the settlement has ended it, or the verdict
+        /// explains it.
         var isEnding: Bool { state.withLock { $0.isEnding } }
 
         fileprivate func willEnd() { state.withLock { $0.isEnding = true } }
@@ -43,7 +44,7 @@ final class RunningJobs: Sendable {
             state.withLock { $0.validUntil = max($0.validUntil, instant) }
         }
 
-        /// The first reason stays.
+        /// Stops the job. The first reason stays.
         func stop(_ reason: StopReason) {
             state.withLock { state in
                 if state.reason == nil { state.reason = reason }
@@ -54,7 +55,7 @@ final class RunningJobs: Sendable {
 
     private struct State {
         var entries: [String: Entry] = [:]
-        /// How many of them are ending.
+        /// Number of entries that are being settled.
         var ending = 0
 
         mutating func remove(_ entry: Entry?) {
@@ -66,13 +67,13 @@ final class RunningJobs: Sendable {
 
     private let state = Mutex(State())
     private let lastRenewal = Mutex<ContinuousClock.Instant?>(nil)
-    /// Fired each time one ends, and when something else says that it is worth looking again.
+    /// Fired each time a job ends, and whenever the claim loop should look again for another reason.
     let changed = Trigger()
 
     var count: Int { state.withLock { $0.entries.count } }
-    /// Those that are still being done: of the others Redis is only to be told the end.
+    /// Jobs whose work is not done; the others are only being settled.
     var inHand: Int { state.withLock { $0.entries.count - $0.ending } }
-    /// Whether one of them is suspected of process deaths: no second one runs beside it.
+    /// Whether one of the jobs is suspected of process deaths: no second suspect runs beside it.
     var hasSuspect: Bool { state.withLock { $0.entries.values.contains { $0.job.isSuspect } } }
     var all: [Entry] { state.withLock { Array($0.entries.values) } }
 
@@ -86,7 +87,7 @@ final class RunningJobs: Sendable {
         }
     }
 
-    /// The job's work is done.
+    /// Marks the job as being settled: its work is done.
     func willEnd(_ entry: Entry) {
         state.withLock { state in
             if entry.isEnding { return }
@@ -97,22 +98,22 @@ final class RunningJobs: Sendable {
     }
 
     func remove(_ entry: Entry) {
-        // Only this attempt goes.
+        // A later attempt at the same job stays.
         state.withLock { if $0.entries[entry.job.key.text] === entry { $0.remove(entry) } }
         changed.fire()
     }
 
-    /// When the last renewal was sent; nil before the first, and where Redis has not answered it.
+    /// Time at which the last renewal was sent; nil before the first one, and if the last one failed.
     var renewed: ContinuousClock.Instant? { lastRenewal.withLock { $0 } }
 
-    /// The last try to renew failed.
+    /// Records that the last renewal failed.
     func notRenewed() { lastRenewal.withLock { $0 = nil } }
 
     func renewed(at instant: ContinuousClock.Instant) { lastRenewal.withLock { $0 = instant } }
 
-    /// Stops what can no longer be sure of its lease.
+    /// Stops jobs whose lease may have expired.
     ///
-    /// - Returns: how many.
+    /// - Returns: the number of jobs that were stopped.
     func fence(at now: ContinuousClock.Instant) -> Int {
         let late = all.filter { $0.validUntil <= now && $0.reason == nil }
         for entry in late { entry.stop(.leaseLost) }

@@ -1,13 +1,13 @@
 import Synchronization
 
-/// Tells long-running parts to end: first gently, then at once.
+/// Asks long-running components to shut down: first gracefully, then at once.
 public final class ShutdownSignal: Sendable {
-    /// How urgent it is.
+    /// The urgency of the shutdown.
     public enum Level: Int, Sendable, Comparable {
         case none
-        /// Begin nothing new, finish what runs.
+        /// Start nothing new, finish running jobs.
         case drain
-        /// Give back what runs.
+        /// Release running jobs.
         case abort
 
         public static func < (left: Level, right: Level) -> Bool { left.rawValue < right.rawValue }
@@ -25,7 +25,7 @@ public final class ShutdownSignal: Sendable {
 
     public var level: Level { state.withLock { $0.level } }
 
-    /// Raises the level; lowering it is not possible.
+    /// Raises the level; it cannot be lowered.
     public func raise(to level: Level) {
         let woken = state.withLock { state in
             state.level = max(state.level, level)

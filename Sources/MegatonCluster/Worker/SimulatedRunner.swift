@@ -1,13 +1,13 @@
 internal import Foundation
 internal import MegatonPipeline
 
-/// Waits for as long as the work would take, with a pass of the host gate where it pretends to fetch.
+/// Sleeps for as long as the work would take, and holds a permit of the host gate while it simulates a fetch.
 struct SimulatedRunner: JobRunning {
     let gate: HostGate
-    /// One of them for each job; none asks for no pass.
+    /// Origins, one of which is chosen at random for each job; if empty, no permit is requested.
     let origins: [URL]
     let work: @Sendable () -> Duration
-    /// Told the id of what begins.
+    /// Receives the id of each job that starts.
     let onStart: @Sendable (String) -> Void
 
     func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result {
@@ -27,6 +27,6 @@ struct SimulatedRunner: JobRunning {
     }
 
     private func pretend() async {
-        try? await Task.sleep(for: work())  // Cancelled: whoever stopped the job does not look at its result.
+        try? await Task.sleep(for: work())  // Cancelled: the result of a stopped job is not used.
     }
 }

@@ -2,7 +2,7 @@ internal import Logging
 internal import MegatonPipeline
 internal import MegatonRedis
 
-/// A worker without a pipeline: claims, leases, sweeps, looks for a leader and ends its jobs as a real one does.
+/// A worker without a pipeline: claims, renews leases, sweeps, checks for a leader and settles jobs like a real one.
 struct SimulatedWorker: Sendable {
     private let name: String
     private let queue: JobQueue
@@ -13,14 +13,14 @@ struct SimulatedWorker: Sendable {
     private let configuration: Worker.Configuration
     private let logger: Logger
 
-    /// How often a worker looks whether it has to admit jobs by itself.
+    /// Interval at which a worker checks whether it must admit jobs by itself.
     private static let lookInterval: Duration = .seconds(1)
 
     /// - Parameters:
-    ///   - queue: on a connection that others may use too.
-    ///   - leases: as `queue`, on another connection.
+    ///   - queue: on a connection that may be shared.
+    ///   - leases: the same queue on another connection.
     ///   - wake: a connection that nothing else uses.
-    ///   - gate: that the runner asks.
+    ///   - gate: the host gate that the runner asks for permits.
     init(
         _ configuration: Worker.Configuration,
         name: String,
@@ -94,7 +94,7 @@ struct SimulatedWorker: Sendable {
         }
     }
 
-    /// What a worker's reserve does where there is a leader.
+    /// Checks for a leader, as a worker's fallback coordinator does while there is one.
     private func look() async {
         await regularly { () async throws(RedisError) -> Duration in
             _ = try await reserve.hasLeader()
@@ -102,7 +102,7 @@ struct SimulatedWorker: Sendable {
         }
     }
 
-    /// - Parameter step: says how long to wait before the next one.
+    /// - Parameter step: returns the time to wait before the next step.
     private func regularly(_ step: () async throws(RedisError) -> Duration) async {
         while !Task.isCancelled {
             var pause = Self.lookInterval

@@ -4,10 +4,12 @@ internal import MegatonPipeline
 package import MegatonRedis
 package import NIOCore
 
-/// Many workers in one process that only pretend to work: what a large fleet costs its queue, without the machines.
+/// Many workers in one process that only simulate work, to measure the load of a large fleet on its queue without the
+/// machines.
 ///
-/// What they ask of the control Redis is what workers ask of it, but for the counts that are flushed every few seconds.
-/// Each has a connection of its own to be woken on, as a command that blocks has it for itself; the others are shared.
+/// They send the control Redis the same commands as real workers, except for the statistics, which real workers flush
+/// every few seconds. Each has its own connection for wake tokens, as a blocking command occupies a connection; the
+/// others are shared.
 package struct SimulatedWorkers: Sendable {
     private let count: Int
     private let configuration: Worker.Configuration
@@ -18,17 +20,18 @@ package struct SimulatedWorkers: Sendable {
     private let onStart: @Sendable (String) -> Void
     private let logger: Logger
 
-    /// Connections for claims and ends.
+    /// Connections for claims and settlements.
     private static let controls = 4
-    /// The workers begin within this time, one after the other, so that they do not all renew and sweep at once.
+    /// Time within which the workers start, one after the other, so that they do not all renew and sweep at once.
     private static let spread: Duration = .seconds(1)
 
     /// - Parameters:
-    ///   - places: jobs that each has in hand at a time.
-    ///   - hosts: from which jobs pretend to fetch, with a pass of the host gate; 0 asks for none.
-    ///   - name: of the process: `host:pid:random`.
-    ///   - work: how long the next job takes.
-    ///   - onStart: told the id of each job that begins; must not block.
+    ///   - places: jobs that each worker holds at a time.
+    ///   - hosts: number of hosts from which jobs simulate a fetch, with a permit of the host gate; 0 requests no
+    ///     permits.
+    ///   - name: name of the process, `host:pid:random`.
+    ///   - work: returns the duration of the next job.
+    ///   - onStart: receives the id of each job that starts; must not block.
     package init(
         _ count: Int,
         places: Int,
@@ -51,12 +54,12 @@ package struct SimulatedWorkers: Sendable {
         var configuration = Worker.Configuration(control: redis)
         configuration.keys = keys
         configuration.concurrency = places
-        // What is measured is what passes cost, and not how they are refused.
+        // The cost of permits is to be measured, not the cost of refusals.
         configuration.hostLimits.concurrency = 1 << 30
         self.configuration = configuration
     }
 
-    /// Works until the signal.
+    /// Runs the workers until the signal.
     package func run(until signal: ShutdownSignal) async {
         let controls = (0..<min(count, Self.controls)).map { _ in queue("control") }
         let leases = queue("lease")
@@ -64,7 +67,7 @@ package struct SimulatedWorkers: Sendable {
             for number in 0..<count {
                 let worker = simulated(number, controls[number % controls.count], leases)
                 workers.addTask {
-                    // Cancelled: the worker ends as soon as it begins.
+                    // Cancelled: the worker ends as soon as it starts.
                     try? await Task.sleep(for: Self.spread * number / count)
                     await worker.run(until: signal)
                 }

@@ -6,75 +6,80 @@ extension Worker {
     /// Limits and times of a worker.
     public struct Configuration: Sendable {
         public var keys = QueueKeys()
-        /// Where the jobs are.
+        /// Redis that holds the jobs.
         public var control: RedisConfiguration
-        /// Where the blobs and flights are; nil works without a shared cache.
+        /// Redis that holds the cached blobs and the single flights; nil works without a shared cache.
         public var cache: RedisConfiguration?
-        /// Memory or a disk before the shared cache, or in its place; nil, as by default, is neither. See `LayeredFlights`.
+        /// Memory or disk cache in front of the shared cache, or in its place; nil, the default, for neither. See
+        /// `LayeredFlights`.
         public var dataCache: (any DataCaching)?
-        /// Jobs in hand at a time: most of them wait for an origin or for a render thread.
+        /// Jobs in progress at a time: most of them wait for an origin or for a render thread.
         public var concurrency = 16
-        /// Threads that render.
+        /// Number of threads that render; nil for the pipeline's default.
         public var renderConcurrency: Int?
-        /// How long a claimed job is ours without a sign of life.
+        /// Lease of a claimed job: how long the worker keeps it without a heartbeat.
         public var lease: Duration = .seconds(15)
-        /// How often leases are renewed; no less often than three times in a lease, whatever is set here.
+        /// Interval between lease renewals; never longer than a third of the lease, whatever is set here.
         public var renewInterval: Duration = .seconds(5)
-        /// How often it is looked for leases that ran out.
+        /// Interval between sweeps for expired leases.
         public var sweepInterval: Duration = .seconds(1)
-        /// How long what runs may go on after the first signal.
+        /// How long running jobs may continue after the first signal.
         public var drainTimeout: Duration = .seconds(25)
-        /// A job that has cost more workers than this is poison, also if each of them had other jobs in hand.
+        /// Stalls that a job may have. A job that has cost more workers than this is poison, even if each of them held
+        /// other jobs too.
         public var maximumStalls = 3
-        /// Runs a process that takes only suspects (``takesOnlySuspects``), and returns how it ended. Without one, suspects run
-        /// in this process, one at a time, beside its other jobs.
+        /// Runs a process that takes only suspects (``takesOnlySuspects``), and returns how it ended. If nil, suspects
+        /// run in this process, one at a time, beside its other jobs.
         public var isolate: (@Sendable () async throws -> IsolatedProcess)?
-        /// Whether the worker takes only jobs whose source two processes have died of, one at a time, and ends when there is
-        /// none.
+        /// Whether the worker takes only jobs whose source two processes have died of, one at a time, and ends when
+        /// none is left.
         public var takesOnlySuspects = false
         public var retry = RetryPolicy()
-        /// After so long without a leader the worker admits jobs by itself, until a coordinator is there; nil never.
+        /// Time without a leader after which the worker admits jobs by itself, until a coordinator is there; nil for
+        /// never.
         public var selfAdmitAfter: Duration? = .seconds(5)
         public var flightLease: Duration = .seconds(10)
-        /// Where large bodies are while they come: see `ImagePipeline.Configuration.temporaryDirectory`.
+        /// Directory for large bodies while they are downloaded: see `ImagePipeline.Configuration.temporaryDirectory`.
         public var temporaryDirectory: URL?
-        /// The program's options by the library's settings, such as `--allow-private` by `AddressPolicy.allowsPrivate`:
-        /// messages of failed jobs that name the setting name the option too. None by default.
+        /// The program's options by library setting, such as `--allow-private` for `AddressPolicy.allowsPrivate`.
+        /// Messages of failed jobs that name a setting also name its option. Empty by default.
         public var optionNames: [String: String] = [:]
-        /// Directories beneath which `file:` sources are read and outputs written.
+        /// Directories below which `file:` sources may be read and outputs written.
         public var roots: [String] = []
-        /// Directories beneath which `file:` sources are read too, and no output is written.
+        /// Directories below which `file:` sources may be read, but no output is written.
         public var readRoots: [String] = []
         public var cachePolicy = ImagePipeline.DataCachePolicy.storeAll
-        /// How long a response is fresh that names no lifetime: see `ImagePipeline.Configuration.heuristicLifetime`.
+        /// How long a response without an explicit lifetime is fresh: see
+        /// `ImagePipeline.Configuration.heuristicLifetime`.
         public var heuristicLifetime: Duration = .seconds(24 * 3600)
-        /// What makes renditions.
+        /// The engine that renders.
         public var renderEngine = RenderEngineChoice.auto
         public var addressPolicy = AddressPolicy()
-        /// Hosts, ports and paths that may be asked; any if empty.
+        /// Hosts, ports and paths that may be requested; any if empty.
         public var sources: [SourceRule] = []
-        /// What is decoded, by its content; what is not among `VipsRuntime.allowed` has to be switched on there too.
+        /// Types that may be decoded, detected by content. A type outside `VipsRuntime.allowed` must be enabled there
+        /// too.
         public var types = AssetType.supported
-        /// What sources are shown. `s3:` is among the schemes where one of them is for it. All workers of a queue should
-        /// have the same: a job that names one a worker does not have fails there for good (`.credentialMissing`).
+        /// Credentials for sources. The scheme `s3:` is allowed if one of them is for S3. All workers of a queue should
+        /// have the same: a job that names a credential that its worker lacks fails for good (`.credentialMissing`).
         public var credentials = Credentials()
-        /// Where `s3:` sources are; AWS by default. `s3:` is among the schemes where it is a store of one's own, too.
+        /// Endpoint of `s3:` sources; AWS by default. The scheme `s3:` is also allowed if another endpoint is set.
         public var s3 = S3Endpoint()
-        /// For the whole of a fetch, redirects included.
+        /// Time-out of a whole fetch, including redirects.
         public var fetchTimeout: Duration = .seconds(20)
-        /// For how long a fetch may bring less than 1 KiB a second; whole seconds, 1 or more.
+        /// How long a fetch may deliver less than 1 KiB per second; whole seconds, at least 1.
         public var stallTimeout: Duration = .seconds(10)
-        /// Until a connection stands, TLS included.
+        /// Time-out for establishing a connection, including TLS.
         public var connectTimeout: Duration = .seconds(5)
-        /// How hard the cluster may ask one host. All workers of a queue should have the same.
+        /// Rate and concurrency limits for each host. All workers of a queue should have the same.
         public var hostLimits = HostLimits()
-        /// Where each claim, end, fetch and flight is written down; nil nowhere.
+        /// File that records each claim, settlement, fetch and flight; nil for none.
         public var history: HistoryFile?
-        /// Of a render; one that has lasted three times as long hangs in a codec, and the process must go.
+        /// Limits of a render. One that takes three times its limit of time hangs in a codec, and the process must end.
         public var renderLimits = RenderLimits()
-        /// Which damage of a source is an error, for jobs that do not say so.
+        /// Damage of a source that is an error, for jobs that do not specify it.
         public var failOn = Rendition.FailOn.truncated
-        /// What pictures may take at a time.
+        /// Memory that images may occupy at a time.
         public var memory = MemoryBudget.process
 
         public init(control: RedisConfiguration) {
@@ -85,10 +90,10 @@ extension Worker {
         var fileAccess: FileAccess { FileAccess(roots: roots + readRoots, outputRoots: roots) }
     }
 
-    /// How a process for suspects ended.
+    /// Result of a process for suspects.
     public struct IsolatedProcess: Sendable {
         public let pid: Int32
-        /// Whether it ended by itself, having done what there was.
+        /// Whether it ended by itself, with no suspects left.
         public let isSuccess: Bool
 
         public init(pid: Int32, isSuccess: Bool) {

@@ -5,7 +5,7 @@ internal import MegatonRedis
 internal import NIOCore
 
 extension Worker {
-    /// What the workers of a cluster share, where there is a cache Redis.
+    /// Connection and single-flight lock of the shared cache; both nil without a cache Redis, or if nothing is stored.
     static func sharedCache(
         _ configuration: Configuration,
         _ name: String,
@@ -81,7 +81,7 @@ extension Worker {
         return policy
     }
 
-    /// About the worker, for `megaton status`.
+    /// Description of the worker, for `megaton status`.
     static func info(_ configuration: Configuration) -> WorkerInfo {
         let process = ProcessInfo.processInfo
         return WorkerInfo(
@@ -96,8 +96,10 @@ extension Worker {
         )
     }
 
-    /// - Parameter isQuarantined: whether its source has cost three processes, in whatever jobs; else the job itself has stalled
-    ///   too often.
+    /// Error of a job that is not run again because workers died with it.
+    ///
+    /// - Parameter isQuarantined: whether its source has killed three processes, in any jobs; otherwise the job itself
+    ///   has stalled too often.
     static func poison(_ job: ClaimedJob, isQuarantined: Bool) -> ImagePipeline.Error {
         let hours = Int(JobQueue.suspicion.inSeconds / 3600)
         let reason =
@@ -121,7 +123,7 @@ extension Worker {
         )
     }
 
-    /// What an attempt adds to its batch.
+    /// Counters that an attempt adds to its batch.
     static func counters(_ counts: PipelineMetrics.Counts, _ result: JobRunner.Result?) -> [String: Int] {
         var counters = [
             "origin_fetches": counts.originFetches, "renders": counts.renders, "bytes_fetched": counts.bytesIn,

@@ -4,10 +4,10 @@ internal import MegatonPipeline
 internal import MegatonRedis
 public import NIOCore
 
-/// Claims jobs, does them, and ends them, until it is told to stop.
+/// Claims jobs, runs them and settles them until it is asked to stop.
 ///
-/// Several at once, most of them waiting for an origin; the rendering itself is bounded by the pipeline's threads. What
-/// a worker holds when it dies is another's within the lease and a second.
+/// It runs several jobs at once, most of which wait for an origin; rendering itself is bounded by the pipeline's
+/// threads. If a worker dies, its jobs can be claimed by others within the lease and a second.
 public final class Worker: Sendable {
     public let configuration: Configuration
     /// `host:pid:random`.
@@ -22,7 +22,7 @@ public final class Worker: Sendable {
     private let files: ThreadPool
     private let claims: ClaimLoop
     private let isolated: IsolatedPlace?
-    /// Leads where no coordinator does.
+    /// Fallback coordinator, which leads if no coordinator does.
     private let reserve: Coordinator?
     private let keeper: LeaseKeeper
     private let running = RunningJobs()
@@ -35,8 +35,8 @@ public final class Worker: Sendable {
 
     /// - Parameters:
     ///   - leaseGroup: one event loop that nothing else uses.
-    ///   - onHungRender: called when a codec hangs: the process must end, as no thread can be told to stop.
-    /// - Throws: where libvips cannot be used.
+    ///   - onHungRender: called when a codec hangs: the process must end, as a thread cannot be stopped from outside.
+    /// - Throws: if libvips cannot be used.
     public init(
         _ configuration: Configuration,
         name: String,
@@ -118,20 +118,20 @@ public final class Worker: Sendable {
         )
     }
 
-    /// Connects and checks that the Redis is fit to hold jobs.
+    /// Connects and checks that this Redis may hold jobs.
     ///
-    /// - Parameter limit: how long it tries again while Redis is away or still loads; zero makes one attempt.
+    /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
     public func start(waitingForRedis limit: Duration = .zero) async throws {
         try await ControlRedisCheck.connect(queue.redis, waiting: limit, logger: logger)
     }
 
-    /// Whether Redis has answered a renewal within the lease: what the worker claims now it can keep.
+    /// Whether Redis has answered a renewal within the lease, so that jobs claimed now can be kept.
     public var isReady: Bool {
         running.renewed.map { $0.duration(to: .now) < configuration.lease } ?? false
     }
 
-    /// Works until the signal, and ends what it began: finished where the drain time allows, else given back.
+    /// Works until the signal, then drains: jobs that do not finish within the drain timeout are released.
     public func run(until signal: ShutdownSignal) async {
         logger.info("worker started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])
         await reportPredecessors()
@@ -155,7 +155,8 @@ public final class Worker: Sendable {
             if let reserve { group.addTask { await reserve.run() } }
             group.addTask {
                 await signal.wait(for: .drain)
-                // Who ends does not wait for a Redis that is away: leases run out by themselves, and ends are tried again.
+                // A worker that shuts down does not wait for an unreachable Redis: leases run out by themselves, and
+                // settlements are retried.
                 self.queue.redis.hurry()
                 self.leases.hurry()
             }
@@ -166,7 +167,7 @@ public final class Worker: Sendable {
         logger.info("worker stopped")
     }
 
-    // MARK: - Beside the jobs
+    // MARK: - Background tasks
 
     private func reportPredecessors() async {
         guard let space = ProcessSpace.current else { return }
@@ -213,7 +214,7 @@ public final class Worker: Sendable {
     }
 
     private func signOff() async {
-        // Beside each other: one that hangs takes no longer than one.
+        // Concurrently: if both hang, they take no longer than one.
         async let isCounted: Void = addLastStatistics()
         do {
             try await queue.release([], worker: name, leaves: true)

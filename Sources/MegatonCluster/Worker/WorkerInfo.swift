@@ -1,24 +1,24 @@
 internal import Foundation
 
-/// What a worker tells the cluster about itself.
+/// A worker's description of itself, which the cluster reads.
 struct WorkerInfo: Sendable, Codable {
     var host: String
     var pid: Int
-    /// Seconds since 1970, by the worker's clock: for people.
+    /// Seconds since 1970, by the worker's clock; for display only.
     var started: Int
-    /// Jobs in hand at a time.
+    /// Jobs in progress at a time.
     var concurrency: Int
     var version: String
-    /// Seconds between two signs of life. Nil from an older version.
+    /// Seconds between two heartbeats. Nil from an older version.
     var renewal: Double?
-    /// Where its process id means a process: see ``ProcessSpace``. Nil from an older version.
+    /// The space in which its process id is valid: see ``ProcessSpace``. Nil from an older version.
     var space: String?
 
     var json: String { WireJSON.text(self) }
 }
 
 extension WorkerInfo {
-    /// Reads what `renew` stores: `<running> <JSON>`. Nil where another version of the program wrote it.
+    /// Reads a value that `renew` stored: `<running> <JSON>`. Nil if it cannot be read, as another version wrote it.
     init?(stored text: String) {
         guard let space = text.firstIndex(of: " "),
             let info = try? JSONDecoder().decode(WorkerInfo.self, from: Data(text[space...].utf8))
