@@ -1,42 +1,43 @@
 internal import MegatonPipeline
 
-/// How many jobs may be ready or running at a time: about two seconds of work.
+/// Limit on the jobs that are ready or running at a time: about two seconds of work.
 ///
-/// Small, so that a batch of ten which arrives behind a million is done in seconds: what waits in the intakes is taken
-/// by weight, what is ready goes first come first served. Never smaller than two jobs for each place in a worker, so
-/// that none of them waits for the coordinator.
+/// It is small, so that a batch of ten that arrives behind a million is done in seconds: jobs in the intakes are taken
+/// by weight, ready jobs go first come, first served. Up to `limit`, it is never smaller than two jobs for each place
+/// in a worker, so that no place waits for the coordinator.
 struct AdmissionWindow: Sendable {
-    /// The largest size: a job costs its JSON and about 200 bytes while it is admitted.
+    /// The largest size: an admitted job costs its JSON and about 200 bytes.
     let limit: Int
     private var slots = 0
-    /// Jobs that ended in a second, lately.
+    /// Jobs that recently ended per second.
     private var rate: Double = 0
     private var last: (ended: Int, at: ContinuousClock.Instant)?
     private var seen: Int?
-    /// Whether jobs have ended between the last two looks: there will be room soon.
+    /// Whether jobs have ended between the last two observations: there will be room soon.
     private(set) var isMoving = false
 
-    /// Where nobody has signed on yet.
+    /// Size while no worker has signed on.
     private static let smallest = 64
     private static let seconds: Double = 2
-    /// Two looks that are closer together say nothing.
+    /// Observations that are closer together do not change the rate.
     private static let shortest: Duration = .milliseconds(200)
-    /// How much of the rate is left after a look that saw less: a pause of the workers must not close the window.
+    /// Part of the rate that is left after an observation of a lower rate: a pause of the workers must not close the
+    /// window.
     private static let decay = 0.9
 
-    /// What has to be free before more is admitted, as a part of the window: a round costs as much for one job as for many,
-    /// and what is ready lasts for much longer than it takes.
+    /// Divisor of the window: this part of it must be free before more jobs are admitted. A round costs as much for one
+    /// job as for many, and ready jobs last much longer than a round.
     private static let step = 8
 
     init(limit: Int) { self.limit = limit }
 
     var size: Int { min(limit, max(Self.smallest, 2 * slots, Int(Self.seconds * rate))) }
 
-    /// Jobs for which there must be room before a round is worth its cost. Where the limit leaves little more than a job for
-    /// each place, that is one: no place waits for others to become free.
+    /// Free room at which a round is worth its cost. If the limit leaves little more than one job for each place, it is
+    /// 1, so that no place waits for others to become free.
     var leastRoom: Int { max(1, min(size / Self.step, (size - slots) / 2)) }
 
-    /// - Parameter ended: how many jobs have ended since the queue was made.
+    /// - Parameter ended: number of jobs that have ended since the queue was created.
     mutating func observe(ended: Int, at now: ContinuousClock.Instant) {
         isMoving = seen.map { $0 < ended } ?? false
         seen = ended

@@ -1,15 +1,15 @@
 internal import Logging
 public import MegatonRedis
 
-/// Whether a Redis may hold jobs.
+/// Checks that a Redis may hold jobs.
 public enum ControlRedisCheck {
-    /// Connects, waiting for a Redis that is away, and then checks it.
+    /// Connects, with retries while Redis is unreachable, and then checks it.
     ///
-    /// A server that starts together with its Redis may be faster than it; if it gave up at once, its service manager
-    /// would have to start it again and again. Cancellation ends the waiting, and the client fails fast from then on.
+    /// A server that starts together with its Redis may be ready first; if it gave up at once, its service manager
+    /// would have to restart it again and again. Cancellation ends the waiting, and the client fails fast from then on.
     ///
-    /// - Parameter limit: how long it tries again; zero makes one attempt.
-    /// - Throws: the last attempt's error, or what ``run(_:)`` throws.
+    /// - Parameter limit: how long to retry; zero makes one attempt.
+    /// - Throws: the error of the last attempt, or the error of ``run(_:)``.
     static func connect(_ redis: RedisClient, waiting limit: Duration, logger: Logger) async throws {
         try await withTaskCancellationHandler {
             do throws(RedisError) {
@@ -36,9 +36,9 @@ public enum ControlRedisCheck {
         }
     }
 
-    /// Refuses a Redis that may evict keys without a time-out: it would lose jobs without an error.
+    /// Rejects a Redis that may evict keys without a time-out: it would lose jobs without an error.
     ///
-    /// - Throws: `.invalidConfiguration` with the setting's name and the command that changes it.
+    /// - Throws: `.invalidConfiguration` with the setting's name and the value that it needs.
     public static func run(_ redis: RedisClient) async throws(RedisError) {
         let info = try await redis.send(["INFO", "memory"]).string ?? ""
         let policy = info.split(whereSeparator: \.isNewline)

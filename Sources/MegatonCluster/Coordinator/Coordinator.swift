@@ -5,29 +5,29 @@ public import MegatonRedis
 public import NIOCore
 import Synchronization
 
-/// Takes jobs in: the leader among the coordinators stages what was pushed, validates it, and admits it into a bounded
-/// window of jobs that can be claimed. The others stand by.
+/// Admits jobs: the leader among the coordinators stages pushed jobs, validates them, and admits them into a bounded
+/// window of jobs that can be claimed. The other coordinators stand by.
 ///
-/// Losing all coordinators stops nothing that is admitted: workers claim, finish, retry and sweep by themselves.
+/// The loss of all coordinators stops no admitted job: workers claim, finish, retry and sweep by themselves.
 public final class Coordinator: Sendable {
     /// Limits and times.
     public struct Configuration: Sendable {
         public var keys = QueueKeys()
-        /// Jobs that are admitted at a time, at the most; the rest waits in the intake, where a job costs its JSON only.
-        /// As a rule it is two seconds of work.
+        /// Maximum number of admitted jobs at a time; the others wait in the intake, where a job costs only its JSON.
+        /// The window is usually two seconds of work.
         public var window = 16_384
-        /// Jobs that one round stages.
+        /// Maximum number of jobs that one round stages.
         public var chunk = 512
-        /// How long a leader that falls silent stays the leader.
+        /// Lease of the leader: how long a silent leader stays the leader.
         public var leaderLease: Duration = .seconds(10)
-        /// How often the leader says that it is there.
+        /// Interval at which the leader renews its lease.
         public var renewInterval: Duration = .seconds(3)
         /// Lists of renditions by name, for jobs that name one.
         public var presets: [String: [Rendition]] = [:]
-        /// How long a batch that has ended is known.
+        /// How long a batch that has ended is remembered.
         public var batchRetention: Duration = .seconds(7 * 24 * 3600)
-        /// Nil for a coordinator. Else it leads only after the cluster has had no leader for so long, with the presets
-        /// of the last one, and gives way to any coordinator: what a worker has beside its jobs.
+        /// Nil for a coordinator. Otherwise it is a worker's fallback: it leads only after the cluster has had no
+        /// leader for this time, with the presets of the last one, and yields to any coordinator.
         public var reserve: Duration?
 
         public init() {}
@@ -38,22 +38,23 @@ public final class Coordinator: Sendable {
     private let watch: IntakeWatch
     private let queue: JobQueue
     private let logger: Logger
-    /// Since when nobody leads, as a reserve has seen it.
+    /// Time since which a fallback has seen no leader.
     private let leaderless = Mutex<ContinuousClock.Instant?>(nil)
-    /// When Redis last answered an attempt to lead or a renewal.
+    /// Time at which Redis last answered an attempt to lead or a renewal.
     private let lastAnswer = Mutex<ContinuousClock.Instant?>(nil)
 
-    /// How soon it looks again while jobs wait and the window is full.
+    /// First pause while jobs wait and the window is full; each further pause is twice as long.
     private static let fullWait: Duration = .milliseconds(5)
-    /// And how soon at the least, while jobs end.
+    /// Longest such pause while jobs end.
     private static let movingWait: Duration = .milliseconds(20)
-    /// And where nothing ends.
+    /// Longest such pause while no job ends.
     private static let longestFullWait: Duration = .milliseconds(100)
-    /// How often it is looked who works, and whether the queue is still held up.
+    /// Interval at which the leader counts the places in workers, or checks whether the queue still drains, and at
+    /// which a fallback looks for a leader.
     private static let lookInterval: Duration = .seconds(1)
     private static let trimInterval: Duration = .seconds(60)
     private static let trimmedAtOnce = 100
-    /// Hosts whose requests are counted one by one.
+    /// Number of hosts whose requests are counted individually.
     private static let hostsKept = 10_000
 
     /// - Parameter name: `host:pid:random`.
@@ -80,15 +81,15 @@ public final class Coordinator: Sendable {
         lastAnswer.withLock { $0 }.map { .now - $0 < configuration.leaderLease } ?? false
     }
 
-    /// Connects and checks that the Redis is fit to hold jobs.
+    /// Connects and checks that this Redis may hold jobs.
     ///
-    /// - Parameter limit: how long it tries again while Redis is away or still loads; zero makes one attempt.
+    /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
     public func start(waitingForRedis limit: Duration = .zero) async throws {
         try await ControlRedisCheck.connect(queue.redis, waiting: limit, logger: logger)
     }
 
-    /// Works until the task is cancelled, then gives the lead up.
+    /// Works until the task is cancelled, then releases the leader's lease.
     public func run() async {
         await withTaskCancellationHandler {
             await withTaskGroup(of: Void.self) { group in
@@ -98,7 +99,7 @@ public final class Coordinator: Sendable {
                 watch.close()
             }
         } onCancel: {
-            // What it leads runs out by itself.
+            // If it leads and cannot release the lease, the lease runs out by itself.
             queue.redis.hurry()
         }
         queue.redis.close()
@@ -116,12 +117,13 @@ public final class Coordinator: Sendable {
                     switch attempt {
                     case .leads(let epoch):
                         try await withThrowingTaskGroup(of: Void.self) { group in
-                            // Beside the rounds, as some of them wait: as long as it leads nobody else has to sweep.
+                            // Concurrent with the rounds, as some of them wait: while it leads, no other process has to
+                            // sweep.
                             group.addTask { await self.sweep() }
                             try await lead(epoch)
                             group.cancelAll()
                         }
-                    // Not longer than the other's lease lasts.
+                    // Not longer than the other leader's lease lasts.
                     case .waits(let left): try await Task.sleep(for: min(wait, left + Self.fullWait))
                     }
                 } else {
@@ -132,12 +134,12 @@ public final class Coordinator: Sendable {
                 break
             } catch {
                 logger.warning("coordinator lost its Redis or its lead", metadata: [LogKey.error: "\(error)"])
-                // What went wrong here may go right elsewhere; our lease must not keep the others out.
+                // Another coordinator may succeed; our lease must not keep it out.
                 await resign()
                 try? await Task.sleep(for: failures.next(after: error))  // Cancelled: the loop's condition ends it.
             }
         }
-        // The task is cancelled by now, and Redis' client does not mind.
+        // The task is cancelled by now, which does not affect the Redis client.
         await resign()
         if !isReserve { logger.info("coordinator stopped") }
     }
@@ -156,7 +158,7 @@ public final class Coordinator: Sendable {
         }
     }
 
-    /// A lead that is not given up runs out.
+    /// Releases the leader's lease. If that fails, the lease runs out by itself.
     private func resign() async {
         do {
             try await leadership.resign()
@@ -167,7 +169,8 @@ public final class Coordinator: Sendable {
 
     private var isReserve: Bool { configuration.reserve != nil }
 
-    /// A reserve waits until nobody has led for a while: a coordinator that restarts is to be the leader again.
+    /// Whether to try to lead. A fallback waits until there has been no leader for a while: a coordinator that restarts
+    /// is to become the leader again.
     private func isWanted() async throws(RedisError) -> Bool {
         guard let patience = configuration.reserve else { return true }
         let since = try await leadership.hasLeader() ? nil : leaderless.withLock { $0 } ?? .now
@@ -175,11 +178,11 @@ public final class Coordinator: Sendable {
         return since.map { $0.duration(to: .now) >= patience } ?? false
     }
 
-    /// The leader's presets, for a reserve that may have to take its place.
+    /// The presets to lead with: a coordinator publishes its own, a fallback reads those of the last leader.
     private func presets() async throws -> [String: [Rendition]] {
         let key = configuration.keys.presets
         guard isReserve else {
-            // A script, as SET is refused by a full Redis, which could not be worked off then.
+            // A script, as a full Redis refuses SET, and could not be worked off then.
             try await queue.redis.run(
                 QueueScripts.publish,
                 keys: [key],
@@ -191,7 +194,7 @@ public final class Coordinator: Sendable {
         return try JSONDecoder().decode([String: [Rendition]].self, from: Data(json.utf8))
     }
 
-    /// Leads for as long as it is the leader.
+    /// Admits jobs for as long as this process is the leader of the epoch.
     private func lead(_ epoch: Int) async throws {
         logger.info("leading", metadata: [LogKey.epoch: "\(epoch)"])
         let intake = Intake(

@@ -2,25 +2,25 @@ internal import Foundation
 internal import MegatonRedis
 internal import NIOCore
 
-/// The leader's way from what was pushed to what can be claimed: stage, validate, admit.
+/// The leader's path from pushed jobs to jobs that can be claimed: stage, validate, admit.
 struct Intake: Sendable {
     let queue: JobQueue
-    /// The coordinator's name, as the leader's lease has it.
+    /// The coordinator's name as in the leader's lease.
     let name: String
     let validator: JobValidator
 
-    /// What one round did.
+    /// Result of one round.
     enum Round: Equatable {
         case admitted(Counts)
-        /// Jobs may wait, but enough are ready.
+        /// Jobs may be waiting, but enough are ready.
         case full
-        /// Nothing waits.
+        /// No job is waiting.
         case empty
-        /// Nothing may be admitted until the queue is resumed.
+        /// No job may be admitted until the queue is resumed.
         case draining
     }
 
-    /// How many of a round went where.
+    /// Jobs of a round by result.
     struct Counts: Equatable {
         var admitted = 0
         var invalid = 0
@@ -28,15 +28,16 @@ struct Intake: Sendable {
         var cancelled = 0
     }
 
-    /// Batches whose intakes one round asks.
+    /// Maximum number of batches whose intakes one round reads.
     private static let intakesAtOnce = 64
-    /// Jobs that are looked at before any of them is admitted: fewer are not worth another round trip.
+    /// Up to this number, all jobs are validated before any of them is admitted: half of them is not worth another
+    /// round trip.
     private static let few = 32
     private static let replayedAtOnce = 1000
-    /// How many of the largest windows of jobs may be put off at a time.
+    /// Limit on all admitted jobs, including delayed ones, as a multiple of the largest window.
     private static let delayedWindows = 8
 
-    /// Takes over what earlier leaders left staged.
+    /// Takes over jobs that earlier leaders have left staged.
     func replay(epoch: Int) async throws(RedisError) {
         let keys = queue.keys
         let stages = try await queue.redis.send(["SMEMBERS", .string(keys.stages)]).array ?? []
@@ -55,12 +56,12 @@ struct Intake: Sendable {
         }
     }
 
-    /// One round: what was looked at is admitted and more is staged, while what was staged before is looked at.
+    /// Runs one round: admits the validated jobs and stages more, while it validates those that were staged before.
     ///
     /// - Parameters:
-    ///   - window: how many jobs may be ready or running; it learns from what has ended.
-    ///   - staged: what the rounds before have left, of this epoch.
-    ///   - chunk: how many to take at the most.
+    ///   - window: limit on ready and running jobs; it observes how many jobs have ended.
+    ///   - staged: jobs of this epoch that earlier rounds have left.
+    ///   - chunk: maximum number of jobs to stage.
     func admit(
         epoch: Int,
         window: inout AdmissionWindow,
@@ -71,12 +72,12 @@ struct Intake: Sendable {
         if staged.isEmpty {
             guard state.room >= window.leastRoom else { return .full }
             staged.round = state.round
-            // Also while the queue drains: an earlier leader, or an earlier round, may have left something in the stage.
+            // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
             try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), &staged)
             if staged.isEmpty { return state.isDraining ? .draining : .empty }
         }
         if staged.examined.isEmpty {
-            // Of many one half is looked at while Redis is busy with the other.
+            // If there are many, one half is validated while Redis is busy with the other.
             let first = staged.pushed.count > Self.few ? staged.pushed.count / 2 : staged.pushed.count
             staged.examined = examine(staged.pushed.prefix(first))
             staged.pushed.removeFirst(first)
@@ -96,14 +97,14 @@ struct Intake: Sendable {
         jobs.map { validator.examine($0.json, batch: $0.batch) }
     }
 
-    /// What decides how much a round may take, and from where.
+    /// State of the queue that decides how many jobs a round may take, and from which intakes.
     private struct State {
-        /// Jobs that may be ready or running beside those that are.
+        /// Jobs that may be ready or running in addition to the present ones.
         let room: Int
         let workers: Int
         let round: Int
         let isDraining: Bool
-        /// Of the batches whose intakes are asked.
+        /// Weights of the batches whose intakes are read.
         let weights: [String: String]
     }
 
@@ -112,7 +113,7 @@ struct Intake: Sendable {
         let replies = try await queue.redis.pipeline(
             [
                 ["HLEN", .string(keys.body)], ["ZCARD", .string(keys.delay)], ["ZCARD", .string(keys.workers)],
-                // At random, so that none of many is left out for long.
+                // At random, so that none of many batches is left out for long.
                 ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
                 ["HGET", .string(keys.control), .string(JobQueue.Brake.drain.rawValue)],
                 ["HMGET", .string(keys.stat), "done", "failed", "cancelled"], ["GET", .string(keys.round)],
@@ -123,11 +124,12 @@ struct Intake: Sendable {
         else { throw JobQueue.unexpected("HLEN") }
         window.observe(ended: (replies[5].array ?? []).reduce(0) { $0 + ($1.int ?? 0) }, at: .now)
         var weights = replies[3].dictionary
-        // Where much is put off, a batch that has a window of its own on its way (a slow host's, say) waits for the others.
+        // If many jobs are delayed, a batch with a whole window of unfinished jobs (on a slow host, say) waits for the
+        // others.
         if delayed > window.limit / 2 { weights = try await unfilled(weights, limit: window.limit) }
         return State(
-            // What is put off does not fill the window: a failing origin must not stop the others.
-            // There is a limit to that too: what is put off is no longer in the intake, where it is cheap.
+            // Delayed jobs do not fill the window: a failing origin must not stop the others. They have a limit of
+            // their own, as a delayed job is no longer in the intake, where jobs are cheap.
             room: min(window.size - (alive - delayed), Self.delayedWindows * window.limit - alive),
             workers: workers,
             round: replies[6].int ?? 0,
@@ -167,7 +169,7 @@ struct Intake: Sendable {
         }
     }
 
-    /// The batches that have less than so many jobs on their way.
+    /// The batches that have fewer than `limit` unfinished jobs.
     private func unfilled(_ weights: [String: String], limit: Int) async throws(RedisError) -> [String: String] {
         let names = weights.keys.sorted()
         let replies = try await queue.redis.pipeline(names.map { ["HGETALL", .string(queue.keys.batch($0))] })
@@ -183,7 +185,7 @@ struct Intake: Sendable {
         min(max(score.flatMap(Double.init).map { Int($0) } ?? 1, 1), BatchPolicy.maximumWeight)
     }
 
-    /// Outcomes and counts for each batch.
+    /// Deduplication settings of each batch.
     private func memories(_ batches: [String]) async throws(RedisError) -> [String: Memory] {
         let replies = try await queue.redis.pipeline(
             batches.map { ["HMGET", .string(queue.keys.batch($0)), "deduplicate", "unique"] }
@@ -197,18 +199,18 @@ struct Intake: Sendable {
     }
 
     private struct Memory {
-        /// Admits the same job only once.
+        /// Whether the batch admits equal jobs only once.
         var deduplicates = false
-        /// No id can be there twice.
+        /// Whether no id of the batch can occur twice.
         var idsAreUnique = false
     }
 
-    /// A batch whose key is no hash must not hold the others up: `admit` refuses its jobs.
+    /// Accepts a batch whose key is not a hash, as it must not hold the others up: `admit` refuses its jobs.
     private static func checkBatches(_ replies: [RedisValue]) throws(RedisError) {
         for case .error(let text) in replies where !text.hasPrefix("WRONGTYPE ") { throw RedisError(reply: text) }
     }
 
-    /// Admits what was looked at.
+    /// Admits the validated jobs.
     private func admit(
         _ staged: inout StagedJobs,
         epoch: Int,

@@ -3,11 +3,11 @@ internal import MegatonPipeline
 internal import MegatonRedis
 internal import NIOCore
 
-/// Sleeps until something is pushed, without taking it.
+/// Waits until jobs are pushed, without taking them.
 ///
-/// A client's LPUSH is seen by moving the public list's last element to where it is: that blocks while the list is
-/// empty and changes nothing. The intakes of batches announce themselves with a token. Each of the two is watched on
-/// its own connection and only while the coordinator waits.
+/// A client's LPUSH is detected by moving the public list's last element to its own position: the command blocks while
+/// the list is empty and changes nothing. The intakes of batches announce themselves with a token. Each of the two is
+/// watched on its own connection, and only while the coordinator waits.
 final class IntakeWatch: Sendable {
     private let jobs: RedisClient
     private let batches: RedisClient
@@ -15,7 +15,7 @@ final class IntakeWatch: Sendable {
     private let armed: (jobs: Trigger, batches: Trigger) = (Trigger(), Trigger())
     private let pushed = Trigger()
 
-    /// How long one look blocks; after that the coordinator looks by itself.
+    /// How long one command blocks; after that the coordinator looks by itself.
     private static let block: Duration = .seconds(1)
 
     init(_ redis: RedisConfiguration, keys: QueueKeys, group: any EventLoopGroup, logger: Logger) {
@@ -28,7 +28,7 @@ final class IntakeWatch: Sendable {
         )
     }
 
-    /// Watches whenever somebody waits, until the task is cancelled.
+    /// Watches whenever a caller waits, until the task is cancelled.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.watch(self.jobs, self.commands.jobs, self.armed.jobs) }
@@ -36,7 +36,7 @@ final class IntakeWatch: Sendable {
         }
     }
 
-    /// Returns when something may have been pushed, and after a good second in any case.
+    /// Returns when jobs may have been pushed, and after little more than a second in any case.
     func wait() async {
         armed.jobs.fire()
         armed.batches.fire()
@@ -56,7 +56,7 @@ final class IntakeWatch: Sendable {
                 try await client.send(command, timeout: Self.block + .seconds(2))
                 backoff.reset()
             } catch {
-                // The coordinator's own commands meet the same failure and tell of it; here it only slows the look.
+                // The coordinator's own commands meet the same failure and log it; here it only causes a back-off.
                 // Cancelled: the loop's condition ends it.
                 try? await Task.sleep(for: backoff.next(after: error))
             }

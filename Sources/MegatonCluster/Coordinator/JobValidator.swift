@@ -2,27 +2,27 @@ internal import Crypto
 internal import Foundation
 internal import MegatonPipeline
 
-/// Decides what becomes of something that was pushed: a job in its full form, or the reason why not.
+/// Validates pushed jobs: each becomes a job in its full form, or a dead letter with the reason.
 struct JobValidator: Sendable {
     let presets: [String: [Rendition]]
 
-    /// What was pushed, looked at.
+    /// A pushed job, validated.
     struct Candidate: Sendable {
         let key: JobKey
-        /// Empty where it has none.
+        /// Name of its batch; empty if it has none.
         let batch: String
         /// Whether it came through its batch's own intake.
         let isOwn: Bool
         let verdict: Verdict
 
         enum Verdict: Sendable {
-            /// The job, and the JSON in its full form.
+            /// The job, and its JSON in the full form.
             case valid(Job, json: Data)
-            /// With the job, if only its client refused it: a repetition may allow what was refused.
+            /// The dead letter, and the job if only its client refused it: a repetition may allow it.
             case invalid(DeadJob, source: String?, job: Job?)
         }
 
-        /// Nil of an invalid job whose labels cannot be read.
+        /// Labels of the job; nil if it has none, or if those of an invalid job cannot be read.
         var labels: Job.Labels? {
             switch verdict {
             case .valid(let job, _): job.labels
@@ -30,7 +30,7 @@ struct JobValidator: Sendable {
             }
         }
 
-        /// For the ledger, where it is invalid.
+        /// Outcome of an invalid job, for the ledger.
         func outcome(_ dead: DeadJob, source: String?, job: Job?) -> JobOutcome {
             var outcome = JobOutcome(
                 id: key.id,
@@ -43,7 +43,8 @@ struct JobValidator: Sendable {
             return outcome
         }
 
-        /// Tells jobs of a batch apart that have the same source, renditions and output: 16 bytes.
+        /// Digest of the work without id, priority and labels, which finds equal jobs of a batch: 16 bytes; nil if
+        /// invalid.
         var digest: Data? {
             guard case .valid(var job, _) = verdict else { return nil }
             job.id = nil
@@ -56,8 +57,8 @@ struct JobValidator: Sendable {
             return Data(SHA256.hash(data: job.json()).prefix(16))
         }
 
-        /// Tells jobs with the same id apart by everything but id, batch, priority and attempts: 32 hex digits. Not by their
-        /// JSON, which takes as long to write as the rest of the validation.
+        /// Digest of the work and the labels, which distinguishes jobs with the same id: 32 hex digits; nil if invalid.
+        /// It is not computed from the JSON, which takes as long to write as the rest of the validation.
         var content: String? {
             guard case .valid(let job, _) = verdict else { return nil }
             var fields = [job.kind.rawValue, job.source, job.output ?? "", job.credential ?? ""]
@@ -67,20 +68,23 @@ struct JobValidator: Sendable {
             if job.reload == true { fields.append("reload") }
             for rendition in job.renditions ?? [] { fields += [rendition.name] + rendition.identity }
             var hash = SHA256()
-            // Each with its length, so that no field can pass for two.
+            // Each field with its length, so that no field can pass for two.
             for field in fields { hash.update(data: Data("\(field.utf8.count):\(field)".utf8)) }
             return hash.finalize().prefix(16).map { String(Int($0) + 256, radix: 16).dropFirst() }.joined()
         }
     }
 
-    /// Bytes of an unreadable job that are kept to be looked at.
+    /// Bytes of an unreadable job that are kept for inspection.
     private static let excerpt = 1024
-    /// Presets that a message names.
+    /// Maximum number of presets that a message names.
     private static let shownPresets = 32
-    /// What `stage` puts in front of the rest of a job that was too large.
+    /// Byte that `stage` puts in front of the beginning of a job that was too large.
     private static let tooLargeMark: UInt8 = 1
 
-    /// - Parameter batch: whose intake it came through; empty for the public one, where the job itself names its batch.
+    /// Validates a pushed job.
+    ///
+    /// - Parameter batch: the batch through whose intake it came; empty for the public intake, whose jobs name their
+    ///   batch themselves.
     func examine(_ json: Data, batch: String) -> Candidate {
         let isOwn = !batch.isEmpty
         do throws(JobError) {
@@ -94,7 +98,7 @@ struct JobValidator: Sendable {
                 }
                 job.batch = batch
             }
-            // Most jobs come in their full form: what was pushed is what is kept then, and nothing is encoded again.
+            // Most jobs arrive in their full form: the pushed JSON is then kept, and nothing is encoded again.
             let isFull = job.id != nil && job.preset == nil && (job.kind == .fetch || job.renditions != nil)
             job.renditions = try renditions(of: job)
             job.preset = nil
@@ -127,8 +131,8 @@ struct JobValidator: Sendable {
         }
     }
 
-    /// The job that a client refused for its output, and that is fine otherwise; nil of any other. A refused line of a
-    /// list has no output: it is no job at all.
+    /// A job that its client refused because of its output and that is valid otherwise; nil for any other. A refused
+    /// line of a list has no output: it is not a job at all.
     private static func refusedJob(_ json: Data) -> Job? {
         guard json.count <= JobOutcome.maximumJobSize, var job = try? Job(json: json, wasValidated: true),
             job.refused != nil, job.output != nil
@@ -162,7 +166,7 @@ struct JobValidator: Sendable {
         return job.renditions ?? Job.defaultRenditions
     }
 
-    /// Sortable by time, with 64 random bits.
+    /// A new id, sortable by time, with 64 random bits.
     private static func newID() -> String {
         let time = String(UInt64(Date().timeIntervalSince1970 * 1000), radix: 36)
         let random = String(UInt64.random(in: .min ... .max), radix: 36)

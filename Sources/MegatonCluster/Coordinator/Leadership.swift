@@ -1,34 +1,34 @@
 internal import MegatonPipeline
 internal import MegatonRedis
 
-/// Who leads: a lease in Redis with an epoch that grows with each new leader.
+/// Leader election: a lease in Redis, with an epoch that grows with each new leader.
 ///
-/// The lease only keeps two from doing the same work; what makes that safe is that every script of the leader checks
+/// The lease only keeps two leaders from doing the same work. It is safe because `stage`, `replay` and `admit` check
 /// the epoch.
 struct Leadership: Sendable {
     let queue: JobQueue
     let name: String
     let lease: Duration
-    /// Gives way to whoever is no reserve.
+    /// Whether it is a fallback, which yields to any regular coordinator.
     var isReserve = false
 
-    /// The name that the lease has.
+    /// The name in the lease.
     var holder: String { isReserve ? "reserve:\(name)" : name }
 
-    /// What an attempt to lead gave.
+    /// Result of an attempt to lead.
     enum Attempt: Equatable {
         case leads(epoch: Int)
-        /// Somebody else does, for so long at the least.
+        /// Another process leads; its lease lasts for this time.
         case waits(Duration)
     }
 
-    /// Whether somebody else leads.
+    /// Whether another process leads.
     func hasLeader() async throws(RedisError) -> Bool {
         guard let leader = try await queue.redis.send(["GET", .string(queue.keys.leader)]).string else { return false }
         return leader != holder
     }
 
-    /// Takes or keeps the lead.
+    /// Acquires or renews the leader's lease.
     func attempt() async throws(RedisError) -> Attempt {
         let reply = try await queue.redis.run(
             QueueScripts.lead,
@@ -41,15 +41,15 @@ struct Leadership: Sendable {
         return fields[0].int == 1 ? .leads(epoch: number) : .waits(.milliseconds(max(0, number)))
     }
 
-    /// Takes or keeps the lead.
+    /// Acquires or renews the leader's lease.
     ///
-    /// - Returns: the epoch, or nil if somebody else leads.
+    /// - Returns: the epoch, or nil if another process leads.
     func tryToLead() async throws(RedisError) -> Int? {
         guard case .leads(let epoch) = try await attempt() else { return nil }
         return epoch
     }
 
-    /// Gives the lead up, so that a stand-by need not wait for the lease's end.
+    /// Releases the leader's lease, so that a stand-by need not wait until it runs out.
     func resign() async throws(RedisError) {
         try await queue.redis.run(QueueScripts.resign, keys: [queue.keys.leader], arguments: [.string(holder)])
     }

@@ -1,4 +1,4 @@
-/// Something that a loop does now and then, at the earliest after an interval.
+/// Timer for work that a loop does at most once in an interval.
 struct Regularly {
     private let interval: Duration
     private var next: ContinuousClock.Instant
@@ -8,7 +8,7 @@ struct Regularly {
         next = isDueAtOnce ? .now : .now + interval
     }
 
-    /// Whether it is time; the next time is an interval later then.
+    /// Whether the work is due. If so, it is due again an interval later.
     mutating func isDue(at now: ContinuousClock.Instant) -> Bool {
         guard now >= next else { return false }
         next = now + interval
