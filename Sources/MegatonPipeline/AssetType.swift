@@ -2,8 +2,8 @@ public import Foundation
 
 /// The format of a file, detected from its bytes alone, because a name or a header field can be wrong.
 ///
-/// Nuke's `AssetType`, which also uses the compatible brands to distinguish AVIF from HEIC (ISO/IEC 23000-22 section
-/// 7).
+/// Nuke's `AssetType`, which here also uses the compatible brands to distinguish AVIF from HEIC (ISO/IEC 23000-22
+/// section 7).
 public struct AssetType: Sendable, Hashable, CustomStringConvertible {
     /// A short lowercase name, e.g. `jpeg`.
     public let description: String

@@ -3,7 +3,7 @@ extension DataLoadingConformance {
     public enum Check: String, Sendable, CaseIterable, CustomStringConvertible {
         // Delivery
         case wholeBody, responseWithEachChunk, incrementalDelivery, oneCallAtATime, emptyBody
-        // The end
+        // Completion
         case conditionalRequest, errorStatus, completionOnce, brokenBody, unreachableOrigin, manyAtOnce, nothingIsHeld
         // Cancellation
         case cancelAtOnce, cancelMidStream, cancelWithinCallback, cancelUnderFire, cancelTwice, cancelAfterCompletion,

@@ -71,7 +71,7 @@ struct RedisGreeting {
         return "Give the master's URL, or that of the sentinels that know it: redis-sentinel://host:26379/name."
     }
 
-    // MARK: - AUTH, of a Redis and of a sentinel
+    // MARK: - AUTH, for Redis and for sentinels
 
     static func authentication(user: String?, password: String) -> RedisCommand {
         let user = user.map { [RedisArgument.string($0)] } ?? []
