@@ -31,7 +31,7 @@ extension ImagePipeline {
         ///
         /// The request already has the conditions of a revalidation. The call occupies a fetch slot. It is made once
         /// for all requests that share the download, and not for closures and local sources. An error that it throws is
-        /// reported as `.dataLoadingFailed`.
+        /// reported as `.dataLoadingFailed`, a `CancellationError` as `.cancelled`.
         func willLoadData(
             for request: ImageRequest,
             urlRequest: URLRequest,

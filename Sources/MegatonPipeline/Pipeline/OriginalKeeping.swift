@@ -26,8 +26,8 @@ final class OriginalKeeping: Sendable {
     ///   - shared: keys under which the entry is stored in place of `key`; nil stores it under `key`.
     ///   - isReplacing: whether the first of `shared` has an entry, which must not outlive this response.
     ///   - isWanted: whether a request wants the entry stored.
-    ///   - willCache: returns the bytes to store in place of the original's, nil to store none; nil stores the
-    ///     original's.
+    ///   - willCache: returns the bytes to store in place of the original's, or nil to store none. Without it, the
+    ///     original's bytes are stored.
     ///   - copies: admits entries on their way to the cache; nil admits all.
     init(
         _ flights: any FlightCoordinating,

@@ -45,8 +45,7 @@ extension OriginalLoader {
             } else if load.wish.keeps, load.source.isKept, load.source.cachePolicy.mayKeep {
                 await load.source.flights.remember(told, for: load.source.key)
             }
-            // The origin's answer is definitive: the refused entry must go, although there may be no flight that ends
-            // it.
+            // The origin's answer is definitive: discard the refused entry, also if no flight does so.
             if refused != nil, error.supersedesEntry {
                 await load.source.flights.discard(load.shared?.place ?? load.source.key)
             }
@@ -125,8 +124,7 @@ extension OriginalLoader {
 
     private func exchange(_ request: URLRequest, _ lead: FlightLead?, _ load: Load) async throws(Error) -> Exchange {
         let keeping = self.keeping(of: request, load)
-        // Few originals have a partial download, and the lead may say so: a lookup before each fetch costs a round
-        // trip.
+        // Few originals have a partial download, and the lead may show that: it saves the round trip of a lookup.
         let partial = lead?.hasPartial == false ? nil : await self.partial(for: request, keeping, load)
         // Before a fetch slot is acquired: fetches from other hosts can use it meanwhile.
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
@@ -180,8 +178,7 @@ extension OriginalLoader {
                 stale.metadata.response(for: $0, updatedBy: headers, length: stale.data.count)
             }
             return original(stale.data, confirming: stale, mayKeep ? metadata : nil, answer ?? response, lead, load)
-        // The caller's own condition, a partial response to no range request, or a loader that does not throw for a
-        // status.
+        // The caller's own condition, an unrequested partial response, or a loader that does not throw for a status.
         case (let status, _):
             throw HTTPStatusError.error(status: status, headers: headers, url: url).with(http, exchange.data)
                 .asked(with: asked, hidden)

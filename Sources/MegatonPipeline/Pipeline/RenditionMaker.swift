@@ -76,7 +76,7 @@ final class RenditionMaker: Sendable {
 
     // MARK: - Leading
 
-    /// Makes renditions that were served stale again, in the background.
+    /// Remakes renditions in the background that were served stale.
     private func refresh(_ behind: [Led], _ order: Order) async {
         if behind.isEmpty { return }
         let start = refreshes.start(behind.map { $0.lead.key }) { [self] keys in
@@ -110,8 +110,7 @@ final class RenditionMaker: Sendable {
                 }
             } catch {
                 await original.isStored()
-                // Possibly a truncated body without a declared length: discard it, so that the next request asks the
-                // origin.
+                // Possibly a truncated body of undeclared length: discard it, so that the origin is asked again.
                 if error.code == .corruptImage { await order.source.flights.discard(source.key) }
                 throw error
             }
@@ -135,8 +134,7 @@ final class RenditionMaker: Sendable {
         return try await originals.original(order.source, anew, order.metrics, for: order.context)
     }
 
-    /// Counts renditions by engine. Images that planes could not decode were decoded twice, which is logged once a
-    /// source.
+    /// Counts renditions by engine. Images that planes could not decode were decoded twice, which is logged once.
     private func note(_ images: [EncodedImage], _ order: Order) {
         order.metrics.update { $0.addRenders(images) }
         let left = images.count { $0.maker == .libvipsForPlanes }
@@ -159,7 +157,7 @@ final class RenditionMaker: Sendable {
                 settled[lead.key] = .failure(error)
             }
             if !led.isFlight, order.wish.keeps { await order.source.flights.remember(error, for: lead.key) }
-            // The origin's answer is definitive: the stale entry must go, although this is no flight that would end it.
+            // The origin's answer is definitive: discard the stale entry here, as there is no flight that does so.
             if !led.isFlight, stale != nil, error.supersedesEntry { await order.source.flights.discard(lead.key) }
         }
         return settled

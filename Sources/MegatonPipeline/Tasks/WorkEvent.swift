@@ -24,6 +24,7 @@ enum WorkEvent<Value: Sendable>: Sendable {
     }
 }
 
-/// Receives the events of a node: one at a time, in order, with no lock held, on the thread of the sender. It must not
-/// block. `wasCoalesced` is false for the first subscriber that still waits: the cost of the work is attributed to it.
+/// Receives the events of a node: one at a time, in order, with no lock held, on the thread of the sender or of a
+/// concurrent sender. It must not block. `wasCoalesced` is false for the first subscriber that still waits: the cost of
+/// the work is attributed to it.
 typealias WorkObserver<Value: Sendable> = @Sendable (_ event: WorkEvent<Value>, _ wasCoalesced: Bool) -> Void
