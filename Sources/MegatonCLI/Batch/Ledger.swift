@@ -4,8 +4,8 @@ import MegatonPipeline
 /// The file with one JSON line per job, in the order in which the jobs ended.
 ///
 /// Whole lines are written in blocks, so that the file is readable however the run ends. Only one run at a time writes
-/// the file, and the lines of an earlier run stay until the first line of a new batch. Standard output, a pipe or a
-/// device is written without reading or truncating it.
+/// the file, and the lines of an earlier run stay until the new batch has begun. Standard output, a pipe or a device is
+/// written without reading or truncating it.
 final class Ledger: Sendable {
     /// Nil if the lines are discarded: a caller that waits for a batch needs its outcomes, but not always a file.
     let path: String?

@@ -63,7 +63,7 @@ struct RunPlaces: Sendable {
     private static func inputRoots(_ options: BatchOptions) -> [String] {
         var roots: [String] = []
         let inputs = options.inputs.map(FileNames.localPath) + options.jobsFrom
-        // A list in the working directory usually names files below it.
+        // A list usually names files below the working directory.
         let hasList = !options.jobsFrom.isEmpty || inputs.contains { $0 == "-" || InputReader.kind(of: $0) != nil }
         if hasList { roots.append(FileManager.default.currentDirectoryPath) }
         for input in inputs where input != "-" && !InputReader.isURL(input) {

@@ -1,6 +1,6 @@
 /// Location of a line, for messages: `jobs.jsonl, line 3`.
 struct LinePlace: Sendable, Equatable, CustomStringConvertible {
-    /// The list, as the user named it.
+    /// Path of the list as it was opened, or `standard input`.
     let list: String
     /// Line number, from 1.
     let number: Int

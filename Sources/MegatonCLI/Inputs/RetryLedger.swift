@@ -119,8 +119,8 @@ struct RetryLedger {
     /// directory.
     ///
     /// A retry does not allow a directory that was forbidden, or one that was never checked because its URL was
-    /// invalid, and it never allows the parent of a directory: a ledger repeats lines of lists that may come from
-    /// strangers. A source that was not found had been looked for beneath a root.
+    /// invalid, and it never allows a parent of a source's directory: a ledger repeats lines of lists that may come
+    /// from strangers. A source that was not found had been looked for beneath a root.
     ///
     /// - Throws: `Failure` if the ledger cannot be read, or names too many directories.
     func readRoots() throws -> [String] {

@@ -1,7 +1,7 @@
 internal import MegatonPipeline
 public import MegatonRedis
 
-/// Checks Redis and the queue for faults and for settings that cause trouble later.
+/// Checks Redis, the queue and libvips for faults, and for settings that cause trouble later.
 public struct Doctor: Sendable {
     let control: RedisClient
     let cache: RedisClient
