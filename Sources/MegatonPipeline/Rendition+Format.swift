@@ -46,8 +46,8 @@ extension Rendition {
             }
         }
 
-        /// The effort used if none is given. For AVIF, 2 is 1.6 to 2.3 times faster than 3 at the same size in bytes, and
-        /// six times faster than 4.
+        /// The effort used if none is given. For AVIF, 2 is 1.6 to 2.3 times faster than 3 at the same size in bytes,
+        /// and six times faster than 4.
         var defaultEffort: Int {
             switch self {
             case .jpeg: 0

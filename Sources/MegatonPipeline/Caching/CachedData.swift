@@ -18,9 +18,9 @@ public struct CachedData: Sendable, Equatable {
         public var stored: Double?
         /// Seconds for which the entry may be used without asking the origin.
         public var lifetime: Double
-        /// Seconds after the lifetime in which the entry may be served while it is revalidated (RFC 5861 section 3).
+        /// Window after the lifetime, in seconds, for serving the entry while it is revalidated (RFC 5861 section 3).
         public var staleWhileRevalidate: Double?
-        /// Seconds after the lifetime in which the entry may be served if the origin fails (RFC 5861 section 4).
+        /// Window after the lifetime, in seconds, for serving the entry if the origin fails (RFC 5861 section 4).
         public var staleIfError: Double?
         /// The origin's status; nil in entries that were stored without it.
         public var status: Int?
