@@ -5,9 +5,9 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
-/// `megaton dead`, `megaton batch`, `megaton queue` and `--retry-failed`, as people type them.
+/// `megaton dead`, `megaton batch`, `megaton queue` and `--retry-failed`, as typed by users.
 @Suite(.timeLimit(.minutes(3))) struct AdministrationCommandTests {
-    /// Runs the body with a coordinator and a worker on a Redis of the test's own.
+    /// Runs the body with a coordinator and a worker on the test's own Redis.
     private func withCluster(
         _ body: (RedisServerProcess, TestDirectory, RedisClient) async throws -> Void
     ) async throws {
@@ -60,7 +60,7 @@ import Testing
                 #expect(try await megaton(["dead", "show", "nobody"], server).code == 1)
                 #expect(try await megaton(["dead", "requeue"], server).code == 64)
                 isThere.set()
-                // The 404 is remembered, and asked about again all the same.
+                // The 404 is cached, and yet the origin is asked again.
                 let requeue = try await megaton(["dead", "requeue", "a"], server)
                 #expect(requeue.output.contains("1 of 1"), "\(requeue.output)\(requeue.errors)")
                 try await count("done", is: 1, server)
@@ -80,14 +80,14 @@ import Testing
         }
     }
 
-    /// Fault: the batch stayed open for ever.
+    /// Fault: the batch stayed open forever.
     @Test func aSubmitThatIsInterruptedCancelsWhatItHasPushed() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let directory = try TestDirectory()
             defer { directory.remove() }
             let list = directory.path + "/list.txt"
             try #require(mkfifo(list, 0o600) == 0)
-            // Open for both, so that the list has no end.
+            // Opened for reading and writing, so that the list has no end.
             let pipe = open(list, O_RDWR | O_CLOEXEC)
             defer { close(pipe) }
             let line = Array("https://example.org/a.png\n".utf8)
@@ -134,7 +134,7 @@ import Testing
         }
     }
 
-    /// Fault: what would steer a terminal was written out so that no JSON parser could read it.
+    /// Fault: control characters for terminals were escaped in a way that no JSON parser could read.
     @Test func whatSteersATerminalIsEscapedAsJSONDoesIt() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = server.client()
@@ -195,8 +195,8 @@ import Testing
         }
     }
 
-    /// Faults: who asked for a name that was taken was told the other batch's end as its own, and cancelled it; and the old
-    /// ledger was empty by then.
+    /// Faults: a submission under a name that was taken got the other batch's result as its own, and canceled that
+    /// batch; by then it had also truncated the old ledger.
     @Test func aNameThatIsTakenIsRefusedAndNothingElseHappens() async throws {
         let image = TestImage.quarters(width: 32, height: 32)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
@@ -266,7 +266,7 @@ import Testing
             let ledger = out + "/megaton-ledger.jsonl"
             let same = try ProgramUnderTest.megaton(["run", "--retry-failed", ledger, "--ledger", ledger])
             #expect(await same.ending().code == 64)
-            // A full disk cuts the last line off.
+            // A full disk truncates the last line.
             let torn = try FileHandle(forWritingTo: URL(fileURLWithPath: ledger))
             try torn.seekToEnd()
             try torn.write(contentsOf: Data(#"{"attempts":1,"id":"ru"#.utf8))

@@ -4,18 +4,18 @@ import MegatonPipeline
 import MegatonTestSupport
 import Testing
 
-/// Broken and hostile files among good pictures: they cost nobody else anything. Skipped where the corpus is not there.
+/// Broken and hostile files among good images: the good ones are not affected. Skipped if the corpus is missing.
 @Suite(.enabled(if: Corpus.isThere, "the corpus is not there; set MEGATON_CORPUS"), .timeLimit(.minutes(3)))
 struct BadCorpusTests {
-    /// What a file itself can be blamed for.
+    /// Error codes that a file itself can cause.
     private static let codes: Set = [
         "empty", "unsupported_format", "corrupt_image", "image_too_large", "side_too_long", "too_many_bands",
         "too_many_frames", "too_large", "too_costly", "output_too_large", "render_timed_out", "render_failed",
     ]
 
-    /// Seconds that a render may take, which is what a worker started without options grants.
+    /// Seconds that a render may take by a worker's default.
     private static let timeLimit = RenderLimits().time.inSeconds
-    /// Of each worker, kB.
+    /// Memory limit of each worker in kB.
     private static let memory = 500 * 1024
 
     private static func badFiles() -> [URL] {
@@ -27,8 +27,8 @@ struct BadCorpusTests {
         }
     }
 
-    /// What people upload: photographs of the corpus, up to 16 megapixels, and 2000 pixels wide in formats that cannot be
-    /// shrunk while they are read. Each source has a name, and so a rendition, of its own.
+    /// Typical uploads: photographs of the corpus, up to 16 megapixels, and 2000 pixels wide in formats without
+    /// shrink-on-load. Each source has its own name, and so its own rendition.
     private static func writeGoodFiles(_ count: Int, into directory: TestDirectory) async throws -> [URL] {
         let photos = try FileManager.default.contentsOfDirectory(atPath: Corpus.path("photos")).sorted()
         var files = try photos.map { name in
@@ -54,7 +54,7 @@ struct BadCorpusTests {
         }
     }
 
-    /// Each list in its order, the shorter one spread over the longer one.
+    /// Merges the lists in order, the shorter one spread over the longer one.
     private static func mix(_ long: [URL], _ short: [URL]) -> [URL] {
         var mixed: [URL] = []
         var rest = short[...]
@@ -67,7 +67,7 @@ struct BadCorpusTests {
         return mixed
     }
 
-    /// The most memory that a process had so far, kB (proc(5), VmHWM).
+    /// Peak memory of a process so far, in kB (proc(5), VmHWM).
     private static func peakMemory(of process: ProgramUnderTest) throws -> Int {
         let status = try String(contentsOfFile: "/proc/\(process.pid)/status", encoding: .utf8)
         let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
@@ -107,7 +107,7 @@ struct BadCorpusTests {
         for url in bad {
             let all = bySource[url.absoluteString] ?? []
             #expect(all.count == 1, "\(url): \(all)")
-            // From claim to end, and so more than the render alone, which is what the limit holds for.
+            // From claim to end, and so more than the render alone, to which the limit applies.
             #expect(all.allSatisfy { 0 < $0.seconds && $0.seconds <= Self.timeLimit }, "\(url): \(all)")
             for outcome in all where outcome.status != .done {
                 let error = try #require(outcome.error, "\(url)")

@@ -3,7 +3,7 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// `megaton bench` with the smallest bounds: what is reported is there and fits together, whatever the figures are.
+/// `megaton bench` with the smallest bounds: the report is complete and consistent, whatever the figures are.
 @Suite(.timeLimit(.minutes(3))) struct BenchTests {
     private func bench(_ arguments: [String]) async throws -> (report: [String: Any], errors: String) {
         let ending = await (try ProgramUnderTest.megaton(["bench"] + arguments + ["--json"])).ending()
@@ -12,7 +12,7 @@ import Testing
         return (try #require(report), ending.errors)
     }
 
-    /// The median of what was measured, ms.
+    /// The median of a measurement in ms.
     private func median(_ part: Any?) throws -> Double {
         try #require((part as? [String: Any])?["p50_milliseconds"] as? Double)
     }
@@ -88,7 +88,7 @@ import Testing
         #expect(report["simulated_workers"] as? Int == 20)
         let backlog = try #require(report["backlog"] as? [String: Any])
         #expect(try #require(backlog["jobs"] as? Int) > 0)
-        // Claims and ends come together, and a pass of a host's gate serves several jobs: how many depends on the load.
+        // Claims and completions are batched, and a permit of a host serves several jobs: how many depends on the load.
         #expect(try #require(backlog["scripts_per_job"] as? Double) > 0)
         #expect(try #require(backlog["redis_cpu_seconds"] as? Double) > 0)
         let steady = try #require(report["steady"] as? [String: Any])

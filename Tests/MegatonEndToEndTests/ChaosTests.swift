@@ -3,7 +3,7 @@ import MegatonChaos
 import MegatonTestSupport
 import Testing
 
-/// A short run of scripts/chaos with a seed that is always the same; long ones are for the night.
+/// A short run of scripts/chaos with a fixed seed; longer ones run at night.
 @Suite(.timeLimit(.minutes(5))) struct ChaosTests {
     @Test func nothingIsLostOrDoneTwiceInAShortRun() async throws {
         let directory = try TestDirectory()

@@ -5,11 +5,11 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
-/// Redis, a coordinator and workers started by hand, as on a fleet.
+/// Redis, a coordinator and workers started one by one, as on a fleet.
 @Suite(.timeLimit(.minutes(3))) struct ClusterTests {
     private let keys = QueueKeys()
 
-    /// Runs the body with a coordinator and so many workers, and ends them with SIGTERM.
+    /// Runs the body with a coordinator and `count` workers, and ends them with SIGTERM.
     private func withCluster(
         workers count: Int,
         options: [String] = [],
@@ -97,7 +97,7 @@ import Testing
                 #expect(try String(contentsOfFile: ledger, encoding: .utf8).split(separator: "\n").count == 30)
                 let again = try await megaton(["submit", list, "--batch", "spring"], server)
                 #expect(again.code == 64 && again.errors.contains("--batch"))
-                // Workers add what they counted when they stop, at the latest.
+                // Workers add their counters when they stop, at the latest.
                 for worker in workers { worker.send(SIGTERM) }
                 for worker in workers { #expect(await worker.ending().code == 0) }
                 let stats = try await megaton(["stats", "--json"], server)
@@ -126,7 +126,7 @@ import Testing
                 let submit = try ProgramUnderTest.megaton([
                     "submit", list, "--wait", "--json", "--redis", server.url, "--output", directory.path + "/out",
                 ])
-                // In the middle of jobs that wait for their origin.
+                // Some jobs are waiting for their origin.
                 await origin.waitForRequests("/0.png", count: 1)
                 try await server.wait(forChangesOf: ["megaton:{default}:lease"]) { client in
                     try await client.send(["ZCARD", "megaton:{default}:lease"]).int == 32
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    /// Nobody would end what is ready, and so nobody is waited for.
+    /// Without a worker no ready job would ever end, so the submission does not wait for one.
     @Test func aSubmissionWithoutAWorkerIsInterruptedAtOnce() async throws {
         try await withCluster(workers: 0) { (server, directory, _) async throws in
             let urls = (0..<3).map { "https://example.org/\($0).png" }

@@ -4,15 +4,15 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
-/// Coordinators that die, sleep or are not there, and what is pushed to them.
+/// Coordinators that die, hang or are missing, and the jobs pushed to them.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct CoordinatorFaultTests {
     // Scenario 20 of the test plan.
     @Test func whatADeadLeaderHadStagedIsAdmittedOnce() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let image = try cluster.directory.write(FaultCluster.image, to: "a.png")
             let client = cluster.client
-            // As two leaders leave it that died between staging and admitting: the second had not even taken over
-            // what the first one had. Its lease is about to run out.
+            // The state left by two leaders that died between staging and admitting: the second had not even taken over
+            // the first one's jobs. Its lease is about to expire.
             try await client.send(["SET", "megaton:{default}:epoch", "5"])
             try await client.send(["SET", "megaton:{default}:leader", "gone:1:dead", "PX", "100"])
             let ids = (0..<10).map { "job-\($0)" }
@@ -43,7 +43,7 @@ import Testing
     // Scenario 21 of the test plan.
     @Test func aLeaderThatSleptAdmitsNothingTwice() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
-            // A window of four, so that most of the batch is still in the intake when the lead changes.
+            // A window of four, so that most of the batch is still in the intake when the leader changes.
             let window = ["--window", "4"]
             let first = try cluster.coordinator(window)
             try cluster.worker()
@@ -53,14 +53,14 @@ import Testing
             let submit = try cluster.submit((0..<40).map { origin.url("/\($0).png") })
             try await cluster.wait(untilRunning: 4)
             first.send(SIGSTOP)
-            // As its lease does after ten seconds.
+            // Deletes the leader's lease, which would expire after ten seconds.
             try await cluster.client.send(["DEL", "megaton:{default}:leader"])
             let name = ":\(second.pid):"
             try await cluster.wait(for: ["leader"]) { client in
                 try await client.send(["GET", "megaton:{default}:leader"]).string?.contains(name) == true
             }
             first.send(SIGCONT)
-            // There is room now, for both who may think that they lead.
+            // There is room for jobs now, while both coordinators may believe that they lead.
             origin.release()
             let summary = try await cluster.summary(of: submit)
             #expect(summary.jobs == 40 && summary.done == 40 && summary.failed == 0 && summary.deduplicated == 0)

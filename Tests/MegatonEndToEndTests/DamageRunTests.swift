@@ -4,7 +4,7 @@ import MegatonPipeline
 import MegatonTestSupport
 import Testing
 
-/// Damage in a run, as its ledger shows it.
+/// Damage in a run, as its ledger reports it.
 @Suite(.timeLimit(.minutes(2))) struct DamageRunTests {
     @Test func whatIsRenderedInSpiteOfDamageHasANote() async throws {
         let home = try RunTests.Home()

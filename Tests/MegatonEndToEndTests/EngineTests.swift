@@ -2,8 +2,8 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
-/// Processes of their own, in which nobody has started libvips before the first picture comes: planes do without it, and
-/// whoever needs it later finds it started.
+/// Separate processes, in which libvips is not started before the first image: the planar engine works without it, and
+/// code that needs it later starts it.
 @Suite(.timeLimit(.minutes(3))) struct EngineTests {
     private let directory: TestDirectory
 
@@ -21,12 +21,12 @@ import Testing
         return report?["images"] as? Int
     }
 
-    /// Its threads end without it, too.
+    /// Its threads end without libvips, too.
     @Test func planesDoWithoutLibvips() async throws {
         #expect(try await bench(["in", "--engine", "planes", "--format", "jpeg,webp"]) == 1)
     }
 
-    /// The header was read without libvips, which is then asked for the picture.
+    /// The header was read without libvips, which then renders the image.
     @Test(arguments: ["png", "avif,gif"]) func libvipsStartsBehindAHeader(_ format: String) async throws {
         #expect(try await bench(["in", "--engine", "auto", "--format", format]) == 1)
     }
@@ -35,7 +35,7 @@ import Testing
         #expect(try await bench(["in", "png", "--engine", "auto", "--format", "jpeg"]) == 2)
     }
 
-    /// A JPEG by planes beside a PNG, and JPEGs that planes cannot make into what is wanted.
+    /// A JPEG for the planar engine beside a PNG, and JPEGs whose renditions the planar engine does not support.
     @Test(arguments: [(["in", "png"], 2), (["in", "--fit", "contain"], 1), (["in", "--format", "png"], 1)])
     func aWorkerStartsLibvipsWhenItIsNeeded(_ arguments: [String], _ count: Int) async throws {
         let run = try ProgramUnderTest.megaton(

@@ -6,11 +6,11 @@ import NIOCore
 import Synchronization
 import Testing
 
-/// A control Redis and the processes of a cluster, to which a test does something bad.
+/// A control Redis and the processes of a cluster, into which a test injects faults.
 ///
-/// Every process that it started is ended by its own id when the body is over, also where that throws.
+/// Every process that it started is ended by its own id when the body has returned or thrown.
 final class FaultCluster: Sendable {
-    /// What `megaton submit --wait --json` says of its batch.
+    /// The output of `megaton submit --wait --json`.
     struct Summary: Sendable, Decodable {
         let jobs: Int
         let done: Int
@@ -20,16 +20,16 @@ final class FaultCluster: Sendable {
     }
 
     let server: RedisServerProcess
-    /// What the workers may read and write.
+    /// Directory that the workers may read and write.
     let directory: TestDirectory
-    /// Straight to the control Redis, whatever lies between that and the processes under test.
+    /// A direct connection to the control Redis, even if the processes under test connect through a proxy.
     let client: RedisClient
     private let started = Mutex<[ProgramUnderTest]>([])
 
-    /// A small picture, for whoever needs any.
+    /// A small image for tests.
     static let image = TestImage.quarters(width: 64, height: 64)
 
-    /// Options of a worker that takes eight jobs, and whose leases and flights do not hold up others for long.
+    /// Options of a worker with eight slots, and with leases and flights short enough for tests.
     static let hasty = [
         "--concurrency", "8", "--lease", "2", "--sweep-interval", "0.2", "--flight-lease", "0.5",
     ]
@@ -40,7 +40,7 @@ final class FaultCluster: Sendable {
         client = server.client()
     }
 
-    /// Starts the Redis, runs the body, and ends whatever was started.
+    /// Starts Redis, runs the body, and ends all processes that were started.
     static func run(
         _ options: RedisServerProcess.Options = RedisServerProcess.Options(),
         _ body: (FaultCluster) async throws -> Void
@@ -57,7 +57,7 @@ final class FaultCluster: Sendable {
         }
     }
 
-    /// The same with an origin that has one picture under all names.
+    /// The same with an origin that serves one image at any path.
     static func runWithOrigin(
         _ options: RedisServerProcess.Options = RedisServerProcess.Options(),
         image: Data = FaultCluster.image,
@@ -71,7 +71,7 @@ final class FaultCluster: Sendable {
 
     private func end() async {
         let processes = started.withLock { $0 }
-        // SIGKILL also ends those that are stopped, and what is tested here is over.
+        // SIGKILL also ends stopped processes, and the test is over.
         for process in processes { process.send(SIGKILL) }
         for process in processes { _ = await process.ending() }
         client.close()
@@ -79,7 +79,7 @@ final class FaultCluster: Sendable {
 
     // MARK: - Processes
 
-    /// - Parameter url: of the control Redis; the server's own unless there is a detour.
+    /// - Parameter url: of the control Redis; by default, the server's own.
     @discardableResult
     func worker(
         _ options: [String] = [],
@@ -95,7 +95,7 @@ final class FaultCluster: Sendable {
         try start(["coordinator"] + options)
     }
 
-    /// A coordinator and a worker for each list of options. Returns the workers once all are there.
+    /// Starts a coordinator, and a worker for each list of options. Returns the workers once all are ready.
     @discardableResult
     func start(workers options: [[String]]) async throws -> [ProgramUnderTest] {
         try coordinator()
@@ -117,7 +117,7 @@ final class FaultCluster: Sendable {
         return process
     }
 
-    /// Waits for a leader and for so many workers.
+    /// Waits for a leader and `count` workers.
     func waitUntilReady(workers count: Int) async throws {
         try await wait(for: ["workers", "leader"]) { client in
             let workers = try await client.send(["ZCARD", "megaton:{default}:workers"]).int
@@ -128,7 +128,7 @@ final class FaultCluster: Sendable {
 
     // MARK: - Jobs
 
-    /// Pushes one as any client may.
+    /// Pushes a job to the public list, as any client may.
     func push(_ source: URL, id: String, attempts: Int = 5) async throws {
         let json = #"{"id":"\#(id)","source":"\#(source.absoluteString)","attempts":\#(attempts)}"#
         try await client.send(["LPUSH", "megaton:{default}:jobs", .string(json)])
@@ -141,14 +141,14 @@ final class FaultCluster: Sendable {
         return try submit(list: list, options)
     }
 
-    /// The same for a list that is a file already.
+    /// The same for an existing list file.
     func submit(list: String, _ options: [String] = []) throws -> ProgramUnderTest {
         try start(["submit", list, "--wait", "--json"] + options)
     }
 
     /// Waits for a batch's end.
     ///
-    /// - Parameter code: that its process must end with.
+    /// - Parameter code: expected exit code of the process.
     func summary(
         of submit: ProgramUnderTest,
         code: Int32 = 0,
@@ -159,9 +159,9 @@ final class FaultCluster: Sendable {
         return try JSONDecoder().decode(Summary.self, from: Data(ending.output.utf8))
     }
 
-    // MARK: - What Redis knows
+    // MARK: - State in Redis
 
-    /// Waits until something holds that can only change with one of the queue's keys.
+    /// Waits until a condition holds that can only change with one of the queue's keys.
     func wait(
         for keys: [String],
         until condition: @escaping @Sendable (RedisClient) async throws -> Bool
@@ -169,35 +169,35 @@ final class FaultCluster: Sendable {
         try await server.wait(forChangesOf: keys.map { "megaton:{default}:\($0)" }, until: condition)
     }
 
-    /// Waits until so many jobs are done.
+    /// Waits until `count` jobs are done.
     func wait(untilDone count: Int) async throws {
         try await wait(for: ["stat"]) { client in
             try await client.send(["HGET", "megaton:{default}:stat", "done"]).int ?? 0 >= count
         }
     }
 
-    /// Waits until so many jobs are claimed.
+    /// Waits until `count` jobs are claimed.
     func wait(untilRunning count: Int) async throws {
         try await wait(for: ["lease"]) { client in
             try await client.send(["ZCARD", "megaton:{default}:lease"]).int == count
         }
     }
 
-    /// Looks every 10 ms, with CLIENT LIST in hand, until there is something: for what no key tells of.
+    /// Polls every 10 ms, with the output of CLIENT LIST, until there is a value: for state that no key reflects.
     func poll<Value: Sendable>(_ look: (_ clients: String) async throws -> Value?) async throws -> Value {
         while true {
             if let found = try await look(try await client.send(["CLIENT", "LIST"]).string ?? "") { return found }
-            // Blocks for 10 ms: the pause.
+            // Blocks for 10 ms, as a pause.
             try await client.send(["XREAD", "BLOCK", "10", "STREAMS", "pause", "$"])
         }
     }
 
-    /// A counter of the queue; 0 where it was never touched.
+    /// A counter of the queue; 0 if it was never written.
     func statistic(_ name: String) async throws -> Int {
         try await client.send(["HGET", "megaton:{default}:stat", .string(name)]).int ?? 0
     }
 
-    /// How often a worker's late end was refused or kept back. Workers add what they counted when they end.
+    /// Number of late completions that were refused or held back. Workers add their counters when they end.
     func lateEnds() async throws -> Int {
         var sum = 0
         for name in ["late_gone", "late_fenced", "late_nolease", "fenced"] { sum += try await statistic(name) }
@@ -213,14 +213,14 @@ final class FaultCluster: Sendable {
         return found
     }
 
-    /// Of each job that is alive: attempt, stalls, worker, priority and batch, with bars between.
+    /// The meta of each live job: attempt, stalls, worker, priority and batch, separated by bars.
     static func metas(_ client: RedisClient) async throws -> [String] {
         (try await client.send(["HVALS", "megaton:{default}:meta"]).array ?? []).compactMap(\.string)
     }
 
-    /// Whether a job is nobody's, and neither an attempt nor a stall counts against it.
+    /// Whether a job is claimed by no worker, and neither an attempt nor a stall counts against it.
     ///
-    /// Its first field is how often it was claimed, and behind a plus how often that does not count.
+    /// The first field is the number of claims, and after a plus the number of claims that do not count.
     static func isAsNew(_ meta: String) -> Bool {
         let fields = meta.split(separator: "|", omittingEmptySubsequences: false)
         let claims = (fields.first ?? "").split(separator: "+").compactMap { Int($0) }
@@ -228,16 +228,16 @@ final class FaultCluster: Sendable {
         return all == (claims.count == 2 ? claims[1] : 0) && fields[1] == "0" && fields[2].isEmpty
     }
 
-    /// What a dead job died of.
+    /// The error code of a dead letter.
     func deathCode(_ id: String) async throws -> String? {
         try await JobQueue(client, keys: QueueKeys()).dead(id: id)?.job.code
     }
 
-    /// Makes all leases run out now, as they would by themselves where their workers are dead.
+    /// Expires all leases now, as if their workers had been dead for long enough.
     func expireLeases() async throws {
         let ids = (try await client.send(["ZRANGE", "megaton:{default}:lease", "0", "-1"]).array ?? [])
             .compactMap(\.string)
-        // The dead have given no sign of life since.
+        // Makes the workers' last heartbeats old as well.
         let workers = (try await client.send(["ZRANGE", "megaton:{default}:workers", "0", "-1"]).array ?? [])
             .compactMap(\.string)
         for worker in workers {
@@ -246,9 +246,9 @@ final class FaultCluster: Sendable {
         for id in ids { try await client.send(["ZADD", "megaton:{default}:lease", "XX", "0", .string(id)]) }
     }
 
-    // MARK: - What files tell
+    // MARK: - Files
 
-    /// Lines of JSON in a file of the directory: a ledger or a history.
+    /// Decodes the lines of a JSON-lines file of the directory: a ledger or a history.
     func lines<Line: Decodable>(of name: String, as type: Line.Type) throws -> [Line] {
         let text = try String(contentsOfFile: "\(directory.path)/\(name)", encoding: .utf8)
         return try text.split(separator: "\n").map { try JSONDecoder().decode(type, from: Data($0.utf8)) }

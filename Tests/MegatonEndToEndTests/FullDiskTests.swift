@@ -3,7 +3,7 @@ import MegatonCluster
 import MegatonTestSupport
 import Testing
 
-/// A disk without room: what becomes of the outputs, and of the ledger.
+/// A full disk: the effect on outputs and on the ledger.
 @Suite(.timeLimit(.minutes(3))) struct FullDiskTests {
     private func run(
         _ home: RunTests.Home,

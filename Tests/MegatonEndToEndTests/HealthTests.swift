@@ -3,9 +3,9 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// What `megaton worker --health` tells whoever watches it.
+/// Health checks of `megaton worker --health`.
 @Suite(.timeLimit(.minutes(2))) struct HealthTests {
-    /// The status of an answer; 0 where there is none.
+    /// The status of a response; 0 if there is none.
     private func status(_ path: String, _ port: Int) async throws -> Int {
         let curl = try ProgramUnderTest(
             program: "/usr/bin/curl",
@@ -16,13 +16,13 @@ import Testing
         return Int(await curl.ending().output) ?? 0
     }
 
-    /// Asks until the answer is the one that is expected. Each question takes a process, so that this is no busy loop;
-    /// the suite's time limit bounds it.
+    /// Asks until the response has the expected status. Each request takes a process, so this is no busy loop; the
+    /// suite's time limit bounds it.
     private func wait(for expected: Int, at path: String, _ port: Int) async throws {
         while try await status(path, port) != expected { try Task.checkCancellation() }
     }
 
-    // Scenario 7 of the test plan: readiness is red while Redis is away, liveness is green.
+    // Scenario 7 of the test plan: while Redis is down, readiness fails and liveness succeeds.
     @Test func aWorkerIsReadyWhileItsRedisAnswersAndAlwaysLive() async throws {
         try await RedisServerProcess.run(.init(settings: ["appendonly yes"])) { (server) async throws in
             let port = try FreePort.find()
@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    /// Fault: connections that never asked stayed, until the worker had no descriptors left for its work.
+    /// Fault: connections without a request stayed open, until the worker had no descriptors left for its work.
     @Test func whoSaysNothingIsLetGo() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let port = try FreePort.find()
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    /// 69 means Redis alone, and supervisors wait for it.
+    /// Exit code 69 is for Redis only, because supervisors restart the process on it.
     @Test(arguments: ["192.0.2.1:8090", "nowhere.invalid:8090"])
     func anAddressThatCannotBeHadIsAnErrorOfTheSystem(_ text: String) async throws {
         let worker = try ProgramUnderTest.megaton(["worker", "--redis", "redis://127.0.0.1:1", "--health", text])

@@ -3,12 +3,12 @@ import MegatonCluster
 import MegatonTestSupport
 import Testing
 
-/// Images of which the decoder crashes, in a run: the images fail, and not the run.
+/// Images that crash the decoder, in a run: the images fail, but not the run.
 @Suite(.serialized, .timeLimit(.minutes(3))) struct ImageCrashTests {
     private static let good = TestImage.quarters(width: 64, height: 64)
     private static let crasher = good + FaultLibrary.crash
 
-    /// A run with two workers and their logs, whose decoders crash.
+    /// A run with two workers whose decoders crash on marked images, with the workers' logs.
     private func run(_ home: RunTests.Home, _ inputs: [String]) async throws -> ProgramUnderTest.Ending {
         let arguments = ["run"] + inputs + ["--output", home.output, "--json", "--workers", "2", "--verbose"]
         let environment = home.environment.merging(try FaultLibrary.crashingCodec()) { $1 }
@@ -20,7 +20,7 @@ import Testing
             )).ending()
     }
 
-    /// Processes that died, workers and those for suspects.
+    /// Number of processes that died: workers and processes for suspects.
     private func deaths(_ errors: String) -> Int {
         errors.split(separator: "\n").count {
             $0.contains("and is started again") || $0.contains("the process for suspects ended")
@@ -59,8 +59,8 @@ import Testing
         #expect(deaths(ending.errors) <= 4, "\(ending.errors)")
     }
 
-    /// The program may no longer be executed when its workers are to be started: the run ends soon, and not with the
-    /// code of Redis.
+    /// The program is no longer executable when its workers are started: the run ends soon, with another exit code than
+    /// that for Redis.
     @Test func workersThatCannotStartEndTheRunWithTheirReason() async throws {
         let home = try RunTests.Home()
         let (process, program) = try await Self.runOfACopy(in: home)
@@ -71,7 +71,7 @@ import Testing
         #expect(ending.errors.contains("Permission denied"), "\(ending.errors)")
     }
 
-    /// An upgrade replaces the program while a run has it open: the run starts its workers of the file that it is.
+    /// An upgrade replaces the program during a run: the run starts its workers from the file that it runs itself.
     @Test func aProgramFileThatIsReplacedStillStartsItsWorkers() async throws {
         let home = try RunTests.Home()
         let (process, program) = try await Self.runOfACopy(in: home)
@@ -81,13 +81,13 @@ import Testing
         #expect(ending.errors.contains("1 of 1 done"), "\(ending.errors)")
     }
 
-    /// A run of one image by a copy of the program, which the kernel has opened; its workers are not started yet, as
-    /// Redis comes first.
+    /// A run of one image by a copy of the program. The kernel has opened the copy; its workers are not started yet,
+    /// because Redis comes first.
     private static func runOfACopy(in home: RunTests.Home) async throws -> (ProgramUnderTest, String) {
         let image = try home.directory.write(good, to: "in/a.png")
         let built = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path + "/megaton"
         let program = home.directory.path + "/megaton"
-        // Not a link: the rights belong to the file and not to its name.
+        // A copy and not a link: permissions belong to the file, not to its name.
         try FileManager.default.copyItem(atPath: built, toPath: program)
         let process = try ProgramUnderTest(
             program: program,

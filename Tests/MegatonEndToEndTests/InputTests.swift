@@ -5,9 +5,9 @@ import Testing
 
 @testable import MegatonCLI
 
-/// What is called otherwise than most things are.
+/// Unusual names of files, hosts and patterns.
 @Suite(.timeLimit(.minutes(3))) struct InputTests {
-    /// A path with a byte in it that is no UTF-8.
+    /// A path with a byte that is not valid UTF-8.
     private func path(_ start: String, _ byte: UInt8, _ end: String) -> [CChar] {
         (Array(start.utf8) + [byte] + Array(end.utf8) + [0]).map(CChar.init(bitPattern:))
     }
@@ -36,7 +36,7 @@ import Testing
         #expect(dry.errors.contains("caf%E9.png is no UTF-8") && dry.errors.contains("1 output of 1 job"))
     }
 
-    /// Fault: such a path was looked for under another name, with U+FFFD, and reported as not found.
+    /// Fault: such a path was opened under another name, with U+FFFD, and reported as not found.
     @Test func aLineThatIsNoUTF8IsRefusedByItsNumber() async throws {
         let home = try RunTests.Home()
         try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "good.png")
@@ -49,7 +49,7 @@ import Testing
         #expect(home.outputs == ["good-256x256.jpg"])
     }
 
-    /// Fault: such a line ended the run with what had been done before it.
+    /// Fault: such a line ended the run with the jobs done before it.
     @Test func aLineThatIsTooLongIsRefusedAndTheOthersAreRead() throws {
         let directory = try TestDirectory()
         defer { directory.remove() }
@@ -75,7 +75,7 @@ import Testing
         #expect(sources == ["a.png", "b.png", "c.png"] && refused == [2, 5, 7], "\(sources) \(refused)")
     }
 
-    /// Fault: a pattern that has the path as people type it left nothing out.
+    /// Fault: a pattern that started with the path as users type it excluded nothing.
     @Test(arguments: [
         ("in/old/*", true), ("./in/old/*", true), ("old/*", true), ("/work/in/old/*", true), ("a.png", true),
         ("work/in/*", false), ("in/new/*", false),
@@ -86,7 +86,7 @@ import Testing
         #expect(!Exclusions([]).contain("a.png"))
     }
 
-    /// Neither encoded as a URL has it nor encoded twice.
+    /// Neither percent-encoded as in the URL, nor encoded twice.
     @Test func aHostBeyondASCIIIsCalledInTheOutputAsInDNS() async throws {
         let home = try RunTests.Home()
         let ending = try await home.run([

@@ -4,7 +4,7 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// Ids of two batches at once, ids that are there twice, and dead letters by id, with the programs themselves.
+/// The same ids in two concurrent batches, repeated ids, and dead letters by id, with the real programs.
 @Suite(.timeLimit(.minutes(3))) struct JobScopeCommandTests {
     private func withCluster(_ body: (RedisServerProcess, TestDirectory) async throws -> Void) async throws {
         try await RedisServerProcess.run { (server) async throws in
@@ -103,7 +103,7 @@ import Testing
             #expect(one.output.contains(#""n" : 1"#) && one.output.contains("allowed are jpeg (also jpg)"))
             #expect(try await megaton(["dead", "show", "two/5"], server).code == 0)
             #expect(try await megaton(["dead", "drop", "5"], server).code == 64)
-            // Fault: the question was about both.
+            // Fault: the question counted the jobs of both batches.
             let unsure = try await megaton(["dead", "drop", "--all", "--batch", "one"], server)
             #expect(unsure.code == 64 && unsure.errors.contains("1 dead job of the batch \"one\""), "\(unsure.errors)")
             #expect(try await megaton(["dead", "drop", "5", "--batch", "one"], server).code == 0)

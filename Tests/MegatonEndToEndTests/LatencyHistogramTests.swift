@@ -2,7 +2,7 @@ import Testing
 
 @testable import MegatonCLI
 
-/// What benchmarks report as percentiles.
+/// The percentiles that benchmarks report.
 @Suite struct LatencyHistogramTests {
     @Test func percentilesAreRightToSixParts() throws {
         var (one, other) = (LatencyHistogram(), LatencyHistogram())

@@ -3,11 +3,11 @@ import MegatonCluster
 import MegatonTestSupport
 import Testing
 
-/// What becomes of a ledger, and of an input that has no line in one.
+/// Writing and retrying ledgers, and inputs that have no line in one.
 @Suite(.timeLimit(.minutes(3))) struct LedgerTests {
     private struct CannotLock: Error {}
 
-    /// Fault: two runs wrote one file, through each other's lines.
+    /// Fault: two runs wrote to one file and mixed up their lines.
     @Test func oneRunAtATimeWritesALedger() async throws {
         let home = try RunTests.Home()
         let picture = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
@@ -34,7 +34,7 @@ import Testing
         #expect(try String(contentsOfFile: ledger, encoding: .utf8) == old)
     }
 
-    /// Fault: it said that no image was found in what was named, and ended with 0.
+    /// Fault: it reported that no image was found in the inputs, and ended with 0.
     @Test(arguments: [
         ("cancelled", "2 cancelled jobs of the ledger were left out"),
         ("failed", "2 failed jobs of the ledger could not be repeated"),
@@ -53,10 +53,10 @@ import Testing
         #expect(dry.code == ending.code && (status == .done || dry.errors.contains(words)), "\(dry.errors)")
     }
 
-    /// Fault: the run went on to wait for a batch that nobody submitted.
+    /// Fault: the run went on to wait for a batch that was never submitted.
     @Test func aListThatCannotBeOpenedEndsTheRun() async throws {
         let home = try RunTests.Home()
-        // It is there, and opening it fails for everybody.
+        // A socket exists, but cannot be opened as a file by any user.
         let list = home.directory.path + "/list.txt"
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
@@ -72,7 +72,7 @@ import Testing
         #expect(ending.code == 64 && ending.errors.contains("\(list) cannot be read"), "\(ending.errors)")
     }
 
-    /// Fault: they were neither rendered nor told of.
+    /// Fault: they were neither rendered nor reported.
     @Test func whatIsNoFileHasItsLine() async throws {
         let home = try RunTests.Home()
         try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
@@ -85,7 +85,7 @@ import Testing
         #expect(names.sorted() == ["a.png done", "b.png failed", "c.png failed"], "d.png leads to a directory")
     }
 
-    /// Fault: the run read from the pipe that it was to write to, for ever.
+    /// Fault: the run read from the pipe that it was to write to, forever.
     @Test(arguments: ["-", "/dev/stdout", "/dev/fd/1"])
     func aLedgerGoesToAPipe(_ path: String) async throws {
         let home = try RunTests.Home()
@@ -104,7 +104,7 @@ import Testing
         #expect(home.directory.files.allSatisfy { !$0.hasSuffix(".jsonl") && $0 != "-" })
     }
 
-    /// Fault: the lines that were read to know it for a ledger were lost to the run, or it waited for more for ever.
+    /// Fault: the lines read to recognize a ledger were lost to the run, or it waited for more forever.
     @Test func aPipeIsNoLedgerToBeRetried() async throws {
         let home = try RunTests.Home()
         let pipe = home.directory.path + "/old.jsonl"

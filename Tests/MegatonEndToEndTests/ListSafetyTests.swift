@@ -3,7 +3,7 @@ import MegatonCluster
 import MegatonTestSupport
 import Testing
 
-/// Lists of strangers read and never write; files that are no thumbnails stay.
+/// Untrusted lists may read and never write; files that are not thumbnails are not overwritten.
 @Suite(.timeLimit(.minutes(3))) struct ListSafetyTests {
     private static let thesis = Data("my thesis".utf8)
 
@@ -22,13 +22,13 @@ import Testing
         return await run.ending()
     }
 
-    /// Fault: a list from a stranger replaced a text by a JPEG and reported "done".
+    /// Fault: an untrusted list replaced a text by a JPEG and reported "done".
     @Test func aJobInATextListWritesNothing() async throws {
         let home = try RunTests.Home()
         let text = try home.directory.write(Self.thesis, to: "thesis.txt")
         let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
         let job = #"{"source":"file://\#(image)","output":"file://\#(text)"}"#
-        // With the byte-order mark and the line ends of Windows, too.
+        // Also with the byte-order mark and line ends of Windows.
         let list = try home.directory.write(Data("\u{FEFF}\(job)\r\n  \(job)\r\nin/a.png\r\n".utf8), to: "list.txt")
         let ending = try await home.run([list, "--workers", "1", "--overwrite"])
         #expect(ending.code == 2, "\(ending.errors)")
@@ -54,7 +54,7 @@ import Testing
         #expect(twice.code == 64 && twice.errors.contains("once"), "\(twice.errors)")
     }
 
-    /// The current directory and those of lists are for reading.
+    /// The current directory and those of lists are read-only.
     @Test func jobsWriteBeneathTheOutputOnly() async throws {
         let home = try RunTests.Home()
         let folder = home.directory.path
@@ -91,7 +91,7 @@ import Testing
         func line(_ source: String, _ output: String) -> String {
             #"{"source":"file://\#(source).jpg","output":"file://\#(home.output)/\#(output).jpg","replace":"all"}"#
         }
-        // In place, over a later input and over an earlier one, by other names.
+        // In place, over a later input and over an earlier one, through other names.
         let lines = [
             line("\(home.output)/a", "a"), line("\(home.directory.path)/link/b", "c"), line("\(home.output)/c", "./b"),
         ]
@@ -119,14 +119,14 @@ import Testing
         #expect(refused.errors.contains(path) && refused.errors.contains("--overwrite"), "\(refused.errors)")
         #expect(FileManager.default.contents(atPath: path) == Self.thesis)
         #expect(try await home.run(["in", "--workers", "1", "--overwrite"]).code == 0)
-        // Its own images are replaced as ever: the same size, made otherwise.
+        // The run's own images may be replaced: the same size, other options.
         let first = FileManager.default.contents(atPath: path)
         #expect(try await home.run(["in", "--workers", "1", "--quality", "20"]).code == 0)
         #expect(first != Self.thesis && FileManager.default.contents(atPath: path) != first)
         #expect(home.outputs == ["a-256x256.jpg", "b-256x256.jpg"])
     }
 
-    /// Fault: these jobs were readable, and their repetition left them out and ended with 0.
+    /// Fault: these jobs were readable, and yet the retry left them out and ended with 0.
     @Test func aJobIsRepeatedThatFailedForItsIdOrItsOutput() async throws {
         let home = try RunTests.Home()
         let folder = home.directory.path
@@ -143,7 +143,7 @@ import Testing
         let codes = try home.ledger().compactMap(\.error?.code).sorted()
         #expect(codes == ["id_conflict", "invalid_job", "invalid_job"])
         let run = ["run", "--retry-failed", "\(home.output)/megaton-ledger.jsonl", "--workers", "1"]
-        // What was not even looked at opens no directory.
+        // A job that was not even checked does not open its directory.
         let closed = await (try home.megaton(run)).ending()
         #expect(closed.code == 2 && closed.errors.contains("0 of 2 done"), "\(closed.errors)")
         let text = try String(contentsOfFile: home.output + "/megaton-ledger.retry.jsonl", encoding: .utf8)
@@ -156,7 +156,7 @@ import Testing
         #expect(images == ["more/c.jpg", "out/a.jpg", "out/b.jpg"])
     }
 
-    /// A retried ledger repeats what lists of strangers said.
+    /// A retried ledger may contain lines of untrusted lists.
     @Test func aRetriedLedgerWritesBesideItselfOnly() async throws {
         let home = try RunTests.Home()
         let image = try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")

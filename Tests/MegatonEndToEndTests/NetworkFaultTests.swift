@@ -3,7 +3,7 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// Connections between workers and Redis that hang, or that only one side knows to be gone.
+/// Connections between workers and Redis that hang, or are half-open.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct NetworkFaultTests {
     // Scenario 10 of the test plan.
     @Test func aWorkerInABlackHoleLosesItsJobsAndItsSay() async throws {
@@ -15,7 +15,7 @@ import Testing
                 try await cluster.waitUntilReady(workers: 2)
                 origin.hold()
                 let first = try cluster.submit((0..<16).map { origin.url("/\($0).png") })
-                // Eight are all that one of them takes.
+                // Each of the two workers has eight slots.
                 try await cluster.wait(untilRunning: 16)
                 proxy.blackHole(true)
                 origin.release()
@@ -24,7 +24,7 @@ import Testing
                 #expect(try await cluster.statistic("stalled") >= 8)
 
                 origin.hold()
-                // What the worker said meanwhile gets through now, and is of no effect.
+                // Commands that the worker sent meanwhile arrive now, and have no effect.
                 proxy.blackHole(false)
                 let second = try cluster.submit((0..<16).map { origin.url("/again-\($0).png") })
                 let name = ":\(far.pid):"
@@ -56,7 +56,7 @@ import Testing
                     return found.isEmpty ? nil : found
                 }
                 proxy.halfOpen()
-                // The worker sleeps again, and the ghost is in front of it.
+                // The worker is idle again, and the ghost's connection is ahead of it in the queue.
                 _ = try await cluster.poll { clients -> Bool? in
                     let found = Self.sleepers(clients)
                     return found.isSuperset(of: ghosts) && found.count > ghosts.count ? true : nil
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    /// `id=…` of the connections on which workers sleep, as CLIENT LIST has them.
+    /// `id=…` of the connections on which idle workers block, from CLIENT LIST.
     private static func sleepers(_ clients: String) -> Set<String> {
         Set(
             clients.split(separator: "\n")
@@ -92,7 +92,7 @@ import Testing
             await origin.waitForRequests("/one.png", count: 1)
             try await cluster.wait(untilRunning: 60)
             try await cluster.client.send(["CLIENT", "KILL", "TYPE", "pubsub"])
-            // The news of the landing may come while nobody listens.
+            // The notification of the landing may arrive while no worker is subscribed.
             origin.release()
             let summary = try await cluster.summary(of: submit)
             #expect(summary.jobs == 60 && summary.done == 60 && summary.failed == 0)

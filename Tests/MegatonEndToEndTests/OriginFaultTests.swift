@@ -5,7 +5,7 @@ import NIOCore
 import Synchronization
 import Testing
 
-/// Origins that want to be left alone, or whose answers are not what they say.
+/// Origins that limit their clients, or whose responses do not match their headers.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct OriginFaultTests {
     // Scenario 24 of the test plan: 429 with Retry-After.
     @Test func anOriginThatWantsToBeLeftAloneIs() async throws {
@@ -19,10 +19,10 @@ import Testing
         try await OriginServer.run(answer: answer) { (origin) async throws in
             try await FaultCluster.run { (cluster) async throws in
                 try await cluster.start(workers: [[]])
-                // From one path it would be about that path alone.
+                // A 429 from one path only applies to that path.
                 for (number, id) in ["busy", "busy-too"].enumerated() {
                     try await cluster.push(origin.url("/\(id).png"), id: id, attempts: 1)
-                    // Its end comes behind what the host's state was told.
+                    // A job's completion follows the report about its host.
                     try await cluster.wait(for: ["dead", "delay"]) { client in
                         let dead = try await client.send(["ZCARD", "megaton:{default}:dead"]).int ?? 0
                         let delayed = try await client.send(["ZCARD", "megaton:{default}:delay"]).int ?? 0
@@ -33,16 +33,16 @@ import Testing
                 try await cluster.wait(untilDone: 1)
                 let refused = try #require(record.first("/busy-too.png"))
                 let next = try #require(record.first("/other.png"))
-                // Counted from before the origin answered, in whole milliseconds of another clock.
+                // Counted from before the origin responded, in whole milliseconds of another clock.
                 #expect(next - refused >= .milliseconds(990))
             }
         }
     }
 
-    /// R1 and kill -9: the worker that fetches is killed after some seconds of a slow download, and the next one asks for
-    /// the rest only.
+    /// R1 with kill -9: the worker that fetches is killed after some seconds of a slow download, and the next one asks
+    /// only for the rest.
     @Test func whatAKilledWorkerHadFetchedIsNotFetchedAgain() async throws {
-        // What follows a picture's end is no matter to its decoder.
+        // A decoder ignores bytes after the end of an image.
         let body = FaultCluster.image + Data(count: 2_000_000)
         let ranges = Mutex<[String]>([])
         let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
@@ -82,9 +82,9 @@ import Testing
         let answer: @Sendable (String) -> OriginServer.Answer = { path in
             switch path {
             case "/truncated.png": OriginServer.Answer(body: image, announcedLength: image.count + 1000)
-            // The announced part is all that counts, and no picture.
+            // Only the announced bytes count, and they are not an image.
             case "/cut.png": OriginServer.Answer(body: image, announcedLength: 4)
-            // Beyond the limit of 64 MiB: refused by its announcement, before it comes.
+            // Over the limit of 64 MiB: refused by its announced length, before the body arrives.
             case "/huge.png": OriginServer.Answer(body: image, announcedLength: 70_000_000)
             default: .image(image)
             }

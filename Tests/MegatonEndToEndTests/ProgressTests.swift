@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonCLI
 
-/// The line that says how far a run is, on terminals of any width.
+/// The progress line of a run, on terminals of any width.
 @Suite(.timeLimit(.minutes(3))) struct ProgressTests {
     /// A pseudo-terminal, read while a program writes to it.
     private final class PseudoTerminal: Sendable {
@@ -18,7 +18,7 @@ import Testing
         init(columns: UInt16) throws {
             let master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK)
             var (lock, number): (Int32, Int32) = (0, 0)
-            // What unlockpt(3) and ptsname(3) do: TIOCSPTLCK and TIOCGPTN.
+            // Does the same as unlockpt(3) and ptsname(3): TIOCSPTLCK and TIOCGPTN.
             guard master >= 0, ioctl(master, 0x4004_5431, &lock) == 0, ioctl(master, 0x8004_5430, &number) == 0 else {
                 throw CannotOpen()
             }
@@ -34,10 +34,10 @@ import Testing
             _ = ioctl(master, UInt(TIOCSWINSZ), &size)
         }
 
-        /// All that has come.
+        /// All output so far.
         var text: String { received.withLock { $0 } }
 
-        /// Reads until the text that has come since satisfies the condition, or the program has closed its side.
+        /// Reads until the output since the call satisfies the condition, or the program has closed its side.
         @discardableResult func read(until isEnough: @Sendable (String) -> Bool) -> String {
             var (new, bytes) = ("", [UInt8](repeating: 0, count: 4096))
             while !isEnough(new) {
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    /// The lines that were shown, one in the place of the other.
+    /// The progress lines, each of which replaced the one before.
     private static func lines(_ text: String) -> [String] {
         text.components(separatedBy: "\r\u{1B}[2K").dropFirst().map { $0.components(separatedBy: "\r\n")[0] }
     }

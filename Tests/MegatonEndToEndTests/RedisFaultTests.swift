@@ -5,9 +5,9 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
-/// A Redis that dies, hangs, forgets its scripts, cuts connections, is full, or is no place for jobs.
+/// A Redis that dies, hangs, loses its scripts, cuts connections, is full, or is configured as a cache.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct RedisFaultTests {
-    /// The code that something fails with; nil where it does not.
+    /// The error code of a failure; nil on success.
     private func failure(_ body: () async throws -> Void) async -> RedisError.Code? {
         do {
             try await body()
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    // Beside scenarios 7 and 13: what was acknowledged may be lost with a slow disk or by a failover.
+    // Related to scenarios 7 and 13: acknowledged writes may be lost with a slow disk or in a failover.
     @Test func whoWaitsForJobsThatRedisLostIsTold() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             try await cluster.start(workers: [FaultCluster.hasty])
@@ -56,7 +56,7 @@ import Testing
             try await cluster.wait(for: ["batch:lost"]) { client in
                 try await client.send(["HGET", .string(batch), "closed"]).int == 1
             }
-            // The last push, as it would be gone with the end of the append-only file.
+            // Undoes the last push, as if the end of the append-only file were lost.
             try await cluster.client.send(["HSET", .string(batch), "submitted", "3"])
             try await cluster.client.send(["HDEL", .string(batch), "closed"])
             let ending = await submit.ending()
@@ -72,7 +72,7 @@ import Testing
             let submit = try cluster.submit((0..<200).map { origin.url("/\($0).png") })
             for count in [20, 60, 100, 140] {
                 try await cluster.wait(untilDone: count)
-                // All but the one that asks for it.
+                // All connections but the one that sends the command.
                 for type in ["normal", "pubsub"] {
                     try await cluster.client.send(["CLIENT", "KILL", "TYPE", .string(type)])
                 }
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    // Beside scenario 9: the write may be what tells that the connection has ended.
+    // Related to scenario 9: a write may be the first to notice that the connection has ended.
     @Test func aCommandWhoseConnectionIsCutWhileItIsSentEnds() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let client = cluster.server.client("cut")
@@ -95,7 +95,7 @@ import Testing
                 let code = await failure { try await client.send(["PING"]) }
                 _ = try await killed
                 #expect(code == nil || code == .connectionClosed)
-                // Whatever became of it: the next one begins on a connection that stands.
+                // Whatever the result, the next command starts on a working connection.
                 while await failure({ try await client.send(["PING"]) }) != nil {}
             }
         }
@@ -115,7 +115,7 @@ import Testing
             #expect(try await client.send(["ECHO", "later"]).string == "later")
             let after = try await client.send(["CLIENT", "ID"]).int ?? -1
             #expect(after != before)
-            // The server sees the end of the old one in its own time.
+            // The server notices the end of the old connection a little later.
             let clients = try await cluster.poll { $0.contains("id=\(before) ") ? nil : $0 }
             #expect(clients.contains("id=\(after) "))
         }
@@ -144,17 +144,17 @@ import Testing
     // Scenario 16 of the test plan.
     @Test func aCacheMuchSmallerThanTheWorkEvictsAndLosesNoJob() async throws {
         let options = RedisServerProcess.Options(settings: ["maxmemory 8mb", "maxmemory-policy allkeys-lru"])
-        // 200 originals of 410 KB are ten times what the cache may hold. Each has two chunks, which are read one after
-        // the other: one may be evicted in between, and half an entry must not be served.
+        // 200 originals of 410 KB are ten times the cache's limit. Each has two chunks, which are read one after the
+        // other: one may be evicted in between, and half an entry must not be served.
         let image = TestImage.quarters(width: 320, height: 320)
         try await RedisServerProcess.run(options) { (cache) async throws in
             try await FaultCluster.runWithOrigin(image: image) { (cluster, origin) async throws in
-                // What is on its way counts as memory too: few at a time, or there is no room for entries.
+                // Client buffers count as memory too: few jobs at a time, or there is no room for entries.
                 let options = ["--concurrency", "2", "--cache-redis", cache.url]
                 let workers = try await cluster.start(workers: [options, options])
                 let urls = (0..<200).map { origin.url("/\($0).png") }
                 try await requireSameOutputs(of: urls, ["--size", "48x48"], in: cluster)
-                // Reads what is still there, while it goes.
+                // Reads entries that are still there, while others are evicted.
                 let last = Array(urls.suffix(40).reversed())
                 try await requireSameOutputs(of: last, ["--size", "32x32"], in: cluster)
                 for worker in workers {
@@ -169,7 +169,7 @@ import Testing
                 #expect(evicted > 0)
                 let statistics = try await cacheStatistics(cluster, cache)
                 #expect(statistics.evictions == evicted && statistics.damaged == 0)
-                // Of the second batch's originals some were there.
+                // Some originals of the second batch were cached.
                 #expect(statistics.hits > 0 && statistics.hits < 40)
                 try requireRatios(statistics, jobs: 240, sources: 200, requests: origin.total)
                 #expect(try await evictedKeys(cluster.client) == 0)
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    /// Submits one picture under many names in one size: what is served to any of them has to be the same, whole.
+    /// Submits one image under many URLs in one size: all outputs must be whole and the same.
     private func requireSameOutputs(of urls: [URL], _ options: [String], in cluster: FaultCluster) async throws {
         let ledger = "ledger-\(urls.count).jsonl"
         let submit = try cluster.submit(urls, options + ["--ledger", "\(cluster.directory.path)/\(ledger)"])
@@ -188,21 +188,21 @@ import Testing
         #expect(Set(outputs.map(\.sha256)).count == 1)
     }
 
-    /// What `megaton stats` says, against what the origin saw.
+    /// Compares the output of `megaton stats` with the requests that the origin received.
     private func requireRatios(_ statistics: ReportedStatistics, jobs: Int, sources: Int, requests: Int) throws {
-        // Each job looks for its rendition, which nobody has, and then for its original: that is there, or fetched. A
-        // look that failed, as there was no room, is in `fail_open`.
+        // Each job looks up its rendition, which is a miss, and then its original, which is a hit or is fetched. A
+        // lookup that failed for lack of room counts in `fail_open`.
         #expect(statistics.hits == jobs - requests)
         #expect(statistics.misses + statistics.failOpen == jobs + requests)
         #expect(statistics.originFetches == requests)
         let hitRatio = Double(statistics.hits) / Double(statistics.hits + statistics.misses)
         #expect(abs(statistics.hitRatio - hitRatio) < 1e-9)
-        // The number of sources is an estimate to 1 % (HyperLogLog); a ratio of 1 would be that of no eviction at all.
+        // The number of sources is an estimate to 1 % (HyperLogLog); without any eviction the ratio would be 1.
         #expect(requests > sources)
         #expect(abs(statistics.duplicateRatio / (Double(requests) / Double(sources)) - 1) < 0.03)
     }
 
-    /// What `megaton stats --json` says, of which this is a part.
+    /// A part of the output of `megaton stats --json`.
     private struct ReportedStatistics: Decodable {
         let hits: Int
         let misses: Int
@@ -248,7 +248,7 @@ import Testing
     // Scenario 18 of the test plan.
     @Test func forgottenScriptsAreLoadedAgainWithoutAWord() async throws {
         try await FaultCluster.runWithOrigin(delay: .milliseconds(20)) { (cluster, origin) async throws in
-            // With the usual lease, so that no job is late for another reason.
+            // With the default lease, so that no job is late for another reason.
             let workers = try await cluster.start(workers: [["--concurrency", "8"], ["--concurrency", "8"]])
             let submit = try cluster.submit((0..<100).map { origin.url("/\($0).png") })
             for count in [20, 50, 80] {

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// When an origin was asked for what.
+/// Paths and times of the requests to an origin.
 final class RequestRecord: Sendable {
     private let requests = Mutex<[(path: String, at: ContinuousClock.Instant)]>([])
 
@@ -9,7 +9,7 @@ final class RequestRecord: Sendable {
         requests.withLock { $0.append((path, now)) }
     }
 
-    /// The first time that a path was asked for.
+    /// Time of the first request for a path.
     func first(_ path: String) -> ContinuousClock.Instant? {
         requests.withLock { requests in requests.first { $0.path == path }?.at }
     }

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonCLI
 
-/// The options of `megaton run` that people type first.
+/// The most common options of `megaton run`.
 @Suite(.timeLimit(.minutes(3))) struct RunOptionTests {
     @Test func shortNamesAndSizesAreUnderstood() async throws {
         let home = try RunTests.Home()
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    /// Each cause has its own line, and an address that is refused is no fetch.
+    /// Each cause has its own line, and a refused address does not count as a fetch.
     @Test func failuresAreGroupedByCause() async throws {
         let home = try RunTests.Home()
         for name in ["a", "b", "c d"] { try home.directory.write(Data("text".utf8), to: "in/\(name).png") }

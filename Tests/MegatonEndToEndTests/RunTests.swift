@@ -4,9 +4,9 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
-/// `megaton run` as a user calls it: the built program, its own Redis, its own workers.
+/// `megaton run` as a user calls it: the built program, with its own Redis and its own workers.
 @Suite(.timeLimit(.minutes(3))) struct RunTests {
-    /// Places of one user: inputs, outputs and a cache directory.
+    /// Directories of one user: inputs, outputs and a cache directory.
     struct Home {
         let directory: TestDirectory
         var output: String { directory.path + "/out" }
@@ -35,7 +35,7 @@ import Testing
             }
         }
 
-        /// The pictures, without the ledger.
+        /// The output images, without the ledger.
         var outputs: [String] {
             let all = FileManager.default.enumerator(atPath: output)?.compactMap { $0 as? String } ?? []
             return all.filter { name in
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    /// Lists come from strangers: what a run refused is refused by its repetition, whatever else failed beside it.
+    /// Lists are untrusted: a source that a run refused is refused by its retry, whatever else failed.
     @Test func aRepetitionOpensNothingThatWasClosed() async throws {
         let (home, outside) = (try Home(), try TestDirectory())
         let closed = try outside.write(TestImage.quarters(width: 64, height: 64), to: "closed.png")
@@ -191,7 +191,8 @@ import Testing
 
     /// Fault: a run whose terminal was closed left an empty ledger and temporary directories behind.
     ///
-    /// - Parameter option: of `env`, as the tests themselves may run beneath `nohup`, which children inherit.
+    /// - Parameter option: an option of `env`, because the tests themselves may run under `nohup`, which children
+    ///   inherit.
     @Test(arguments: [("--default-signal=HUP", 130), ("--ignore-signal=HUP", 0)] as [(String, Int32)])
     func aClosedTerminalIsOneCtrlCExceptBeneathNohup(_ option: String, _ code: Int32) async throws {
         let home = try Home()
@@ -234,7 +235,7 @@ import Testing
         }
     }
 
-    /// A list of a stranger's must not steer the terminal.
+    /// An untrusted list must not control the terminal.
     @Test func controlCharactersAreWrittenOut() async throws {
         let home = try Home()
         let list = try home.directory.write(Data("in/\u{1B}[31mx.jpg\n".utf8), to: "list.txt")

@@ -3,9 +3,9 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// The start of the programs that run until SIGTERM: before their Redis, without one, and under systemd.
+/// The start of the programs that run until SIGTERM: before Redis, without Redis, and under systemd.
 @Suite(.timeLimit(.minutes(2))) struct StartTests {
-    /// Waits until a process has written a word; each look reads a file, and the suite's time limit bounds them.
+    /// Waits until a process has written a word. Each poll reads a file; the suite's time limit bounds them.
     private func wait(for word: String, in process: ProgramUnderTest) async throws {
         while !process.errors.contains(word) {
             try Task.checkCancellation()
@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    /// Fault: units stayed dead if Redis came a few seconds after them.
+    /// Fault: units stayed dead if Redis started a few seconds after them.
     @Test(arguments: ["worker", "coordinator"]) func aProcessWaitsForARedisThatComesLater(_ command: String)
         async throws
     {
@@ -59,7 +59,7 @@ import Testing
         #expect(ending.code == 64 && ending.errors.contains("MEGATON_CACHE_REDIS is set"), "\(ending.errors)")
     }
 
-    /// Both units are started again for ever, and leave an intruder little.
+    /// Both units restart without a limit, and give an intruder few rights.
     @Test(arguments: ["megaton-coordinator.service", "megaton-worker@.service"]) func unitsAreHardened(_ unit: String)
         async throws
     {

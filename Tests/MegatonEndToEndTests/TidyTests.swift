@@ -2,7 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
-/// The rules of the house that a program can check.
+/// Style rules that a program can check.
 @Suite struct TidyTests {
     private static let sources = Repository.swiftFiles("Sources")
 

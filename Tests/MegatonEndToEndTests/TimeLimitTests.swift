@@ -7,7 +7,7 @@ import Testing
 
 @testable import MegatonCLI
 
-/// How long runs, waits and fetches may take is said on the command line.
+/// Options that limit the time of runs, waits and fetches.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct TimeLimitTests {
     private let failing: @Sendable (String) -> OriginServer.Answer = { _ in .init(status: 500) }
 
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    /// Fault: while the private Redis loaded its cache, neither a signal nor the end of `--timeout` did anything.
+    /// Fault: while the private Redis loaded its cache, neither a signal nor the end of `--timeout` had any effect.
     @Test func theStartOfThePrivateRedisCanBeInterrupted() async throws {
         let shutdown = ShutdownSignal()
         shutdown.raise(to: .drain)
@@ -33,14 +33,14 @@ import Testing
         await #expect { try await late.run { _ in () } } throws: { ($0 as? Failure)?.code == 75 }
     }
 
-    /// Fault: `--timeout` began to count when the workers were there.
+    /// Fault: the time of `--timeout` started only when the workers were ready.
     @Test func theTimeOfARunCountsFromItsBegin() async throws {
         let home = try RunTests.Home()
         let ending = try await home.run(["https://example.org/a.png", "--workers", "1", "--timeout", "0.001"])
         #expect(ending.code == 75 && ending.errors.contains("nothing was begun"), "\(ending.errors)")
     }
 
-    /// A run on a cluster that starts no workers has nobody to give them to.
+    /// A run on a cluster starts no workers, so it cannot pass their options on.
     @Test func optionsForWorkersThatARunDoesNotStartAreNamed() async throws {
         let home = try RunTests.Home()
         try await RedisServerProcess.run { (server) async throws in

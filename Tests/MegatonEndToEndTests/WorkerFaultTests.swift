@@ -4,11 +4,11 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// Workers that are killed, stopped and told to end, in the middle of jobs that wait for their origin.
+/// Workers that are killed, stopped or terminated while their jobs wait for the origin.
 ///
-/// One test at a time: leases of two seconds need a machine that is not busy with the neighbours.
+/// One test at a time: leases of two seconds need a machine that is not busy with other tests.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct WorkerFaultTests {
-    /// Returns when the origin has been asked for each of them.
+    /// Returns once the origin has received a request for each URL.
     private func waitForRequests(_ urls: [URL], at origin: OriginServer) async {
         for url in urls { await origin.waitForRequests(url.path(), count: 1) }
     }
@@ -51,7 +51,7 @@ import Testing
             try await cluster.wait(for: ["meta"]) { client in
                 try await FaultCluster.metas(client).allSatisfy { !$0.contains(name) }
             }
-            // Both have their answers now, and one of them cannot know it.
+            // Both workers get their responses now, but the stopped one cannot read them yet.
             origin.release()
             try await cluster.wait(untilDone: 4)
             stopped.send(SIGCONT)
@@ -73,7 +73,8 @@ import Testing
     // Scenario 3 of the test plan.
     @Test func aWorkerThatIsToldToEndUnderLoadLosesNoJobAndNoAttempt() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
-            // With the usual lease, here and below, so that no attempt can be lost to anything but the end of the worker.
+            // With the default lease, here and below, so that an attempt can only be lost through the end of the
+            // worker.
             let options = ["--concurrency", "8", "--drain-timeout", "0.5"]
             let worker = try await cluster.start(workers: [options])[0]
             origin.hold()
@@ -103,7 +104,7 @@ import Testing
     // Scenario 4 of the test plan.
     @Test func aSecondSignalGivesBackAtOnceWhatRuns() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
-            // An hour of patience: if it ends within this test, then because it was told twice.
+            // The drain time is an hour: if the worker ends within this test, the second signal is the reason.
             let worker = try await cluster.start(workers: [["--concurrency", "8", "--drain-timeout", "3600"]])[0]
             origin.hold()
             let urls = (0..<8).map { origin.url("/\($0).png") }
@@ -144,10 +145,10 @@ import Testing
                 }
                 var worker = try fragile()
                 let submit = try cluster.submit(list: list)
-                // The third to die of it is a process that has nothing else in hand.
+                // The third death is that of a process that runs nothing else.
                 for _ in 1...2 {
                     #expect(await worker.ending().code == 128 + SIGSEGV, "\(worker.errors)")
-                    // Not waited for four times over: the first scenario shows that they run out by themselves.
+                    // Leases are expired by hand: the first scenario shows that they expire by themselves.
                     try await cluster.expireLeases()
                     worker = try fragile()
                 }

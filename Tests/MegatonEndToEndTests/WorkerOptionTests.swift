@@ -5,7 +5,7 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
-/// What a worker may do is said on its command line, and what of it is more than usual in its log.
+/// Command-line options that extend a worker's rights, and the log entries about relaxed defaults.
 @Suite(.timeLimit(.minutes(3))) struct WorkerOptionTests {
     private static let svg = Data(
         #"<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20"><rect width="40" height="20"/></svg>"#.utf8
@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    /// A budget that no picture of this size fits into: it is refused, and what fits is made.
+    /// A memory budget too small for one image: that image is refused, and the others are rendered.
     @Test func memoryIsLimited() async throws {
         let home = try RunTests.Home()
         let large = try home.directory.write(TestImage.quarters(width: 3000, height: 3000), to: "in/large.png")
@@ -109,12 +109,12 @@ import Testing
         let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
             pictures[request.headers["authorization"] ?? ""].map { .image($0) } ?? .init(status: 401)
         }
-        // Without compression, so that what stands in it can be read.
+        // Without compression, so that the file's content can be searched.
         try await RedisServerProcess.run(.init(settings: ["rdbcompression no"])) { (server) async throws in
             try await OriginServer.run(responding: answer) { (origin) async throws in
                 let url = origin.url("/a.png").absoluteString
                 let file = try home.directory.write(Data(Self.named.utf8), to: "credentials.json")
-                // None of them may have what another one's credential has brought.
+                // No job may get a result that was fetched with another job's credential.
                 let names = ["one", "two", nil, "three", "elsewhere"]
                 let jobs = names.map { Job(id: $0 ?? "none", source: url, credential: $0).json() }
                 let lines = try home.directory.write(Data(jobs.joined(separator: Data("\n".utf8))), to: "jobs.jsonl")
@@ -151,7 +151,7 @@ import Testing
             let arguments = [origin.url("/a.png").absoluteString, path, "--allow-private", "--workers", "1"]
             let ending = try await home.run(arguments + ["--credentials", file, "--credential", "one"])
             #expect(ending.code == 0, "a file needs none: \(ending.errors)")
-            // Each worker reads it, and a pipe gives its bytes once.
+            // Each worker reads the file, but the bytes of a pipe can be read only once.
             let pipe = home.directory.path + "/pipe"
             #expect(mkfifo(pipe, 0o600) == 0)
             let refused = try await home.run(arguments + ["--credentials", pipe])
@@ -166,7 +166,7 @@ import Testing
           {"name": "elsewhere", "sources": ["example.com"], "bearer": "sesame-3"}]}
         """
 
-    /// Looks through all names and all values.
+    /// Searches all keys and all values.
     private func expectNo(_ secret: String, in server: RedisServerProcess) async throws {
         let client = server.client()
         defer { client.close() }
@@ -179,7 +179,7 @@ import Testing
         }
     }
 
-    /// A store on a private address is reached by those who name an object in it, and by nobody else.
+    /// An object store on a private address is reachable through its object URLs only.
     @Test func objectsOfAStoreOfOnesOwnAreSources() async throws {
         let home = try RunTests.Home()
         let image = TestImage.quarters(width: 32, height: 32)
@@ -271,7 +271,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: home.output))
     }
 
-    // Row D13: leases ran out while their jobs ran.
+    // Row D13: leases expired while their jobs ran.
     @Test(arguments: [("6", "6"), ("6", "2.1"), ("1", "0.5")])
     func aRenewIntervalThatCannotWorkIsWrongUsage(lease: String, interval: String) async throws {
         let arguments = ["worker", "--redis", "redis://127.0.0.1:1", "--lease", lease, "--renew-interval", interval]

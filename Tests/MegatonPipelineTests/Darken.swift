@@ -1,9 +1,9 @@
 import Foundation
 import MegatonPipeline
 
-/// Makes colors darker, and leaves alpha unchanged.
+/// Makes colours darker, and leaves alpha as it is.
 struct Darken: ImageProcessing {
-    /// Divisor of each color, 1 to 255.
+    /// What each colour is divided by, 1 to 255.
     let divisor: UInt8
 
     var identifier: String { "org.example/darken?divisor=\(divisor)" }

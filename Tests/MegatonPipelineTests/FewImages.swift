@@ -1,7 +1,7 @@
 import MegatonPipeline
 import Synchronization
 
-/// An image cache that empties itself once it would hold too many images.
+/// Decoded pictures by their keys; all of them go when there would be too many.
 final class FewImages: ImageCaching {
     private let images = Mutex<[ImageCacheKey: ImageContainer]>([:])
 

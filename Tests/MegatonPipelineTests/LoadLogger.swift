@@ -2,7 +2,7 @@ import Foundation
 import Logging
 import MegatonPipeline
 
-/// Logs each load with its duration.
+/// Logs each load with its time.
 struct LoadLogger: DataLoader.Delegate {
     let logger: Logger
 
