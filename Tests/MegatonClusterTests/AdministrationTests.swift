@@ -6,9 +6,9 @@ import Testing
 
 @testable import MegatonCluster
 
-/// What people do to a queue by hand, and what it does by itself with what has ended.
+/// Manual administration of a queue, and its automatic cleanup of ended jobs.
 @Suite(.timeLimit(.minutes(2))) struct AdministrationTests {
-    // MARK: - Brakes
+    // MARK: - Pausing
 
     @Test func aPausedQueueGivesNothingOutAndFinishesWhatRuns() async throws {
         try await QueueFixture.run { (fixture) async throws in
@@ -113,7 +113,7 @@ import Testing
             try await fixture.admit()
             try await bury(["dead"], fixture)
             try await fixture.redis.send(["CONFIG", "SET", "maxmemory", "1"])
-            // New work is refused, in words.
+            // New jobs are refused with a clear error.
             await #expect { try await fixture.push(QueueFixture.job("e")) } throws: {
                 ($0 as? RedisError)?.code == .outOfMemory
             }
@@ -124,7 +124,7 @@ import Testing
             await #expect { _ = try await fixture.queue.requeue(letters) } throws: {
                 ($0 as? RedisError)?.code == .outOfMemory
             }
-            // What is there goes its whole way.
+            // Jobs already there run to their end.
             let jobs = try await fixture.claim(4)
             let (lost, _, _) = try await fixture.queue.renew(
                 jobs.map { ($0.key.text, $0.attempt) },
@@ -187,7 +187,7 @@ import Testing
             let batch = try await fixture.batch("b")
             #expect(batch.isFinished && batch["done"] == 3 && batch["deduplicated"] == 1 && batch["total"] == 4)
             #expect(try await fixture.count("EXISTS", fixture.keys.seen("b")) == 0, "what it saw goes with its end")
-            // Another batch has its own memory, and without the wish there is none.
+            // Another batch does not share its deduplication, and without the policy there is none.
             try await fixture.submit(
                 jobs.map { Data(String(decoding: $0, as: UTF8.self).replacing(#""b""#, with: #""c""#).utf8) },
                 to: "c"
@@ -202,7 +202,7 @@ import Testing
                 let jobs = (0..<100).map { QueueFixture.job("\(name)\($0)", batch: name) }
                 try await fixture.submit(jobs, to: name, policy: .init(weight: weight))
             }
-            _ = try await fixture.admit(chunk: 60)  // A full chunk is admitted by halves.
+            _ = try await fixture.admit(chunk: 60)  // A full chunk is admitted in halves.
             let (heavy, light) = (try await fixture.batch("heavy")["total"], try await fixture.batch("light")["total"])
             #expect(heavy + light == 30 && heavy >= 4 * light && light >= 2, "\(heavy) and \(light)")
         }

@@ -154,8 +154,8 @@ import Testing
         }
     }
 
-    /// Fault: the script ended at the damaged batch, after others had counted their jobs: the next round counted them again,
-    /// and so on, and nothing was admitted any more.
+    /// Fault: the script stopped at the damaged batch after other batches had counted their jobs. The next round
+    /// counted them again, and so on, and nothing was admitted any more.
     @Test(arguments: ["batch", "counter", "seen", "results"]) func aDamagedBatchKeepsNoOthersFromBeingAdmitted(
         _ what: String
     ) async throws {

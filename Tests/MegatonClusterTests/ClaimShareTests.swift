@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// How much a claim hands out: by places, and by bytes.
+/// The size of a claim: limited by slots, and by bytes.
 @Suite(.timeLimit(.minutes(2))) struct ClaimShareTests {
     private func register(_ worker: String, places: Int, _ fixture: QueueFixture) async throws {
         let info = #"{"concurrency":\#(places),"renewal":5}"#
@@ -36,7 +36,8 @@ import Testing
         )
     }
 
-    /// Fault: the share was by processes, so that twenty small workers left a large one with an eighth of its places.
+    /// Fault: the share was counted in processes, so that twenty small workers left a large one with an eighth of its
+    /// slots.
     @Test func aLargeWorkerBesideSmallOnesFillsItsPlaces() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await register("large", places: 32, fixture)
@@ -71,7 +72,7 @@ import Testing
         }
     }
 
-    /// Fault: 120 jobs of 738 KB went into one reply of more than a connection reads, for ever.
+    /// Fault: 120 jobs of 738 KB went into one reply, larger than a connection reads, again and again.
     @Test func aReplyIsBoundedInBytesAndTheOrderIsKept() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let filler = String(repeating: "A", count: 400_000)

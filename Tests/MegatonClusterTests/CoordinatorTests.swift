@@ -99,7 +99,7 @@ import Testing
 
     private let ids = (0..<100).map { String(format: "%03d", $0) }
 
-    /// A round admits what the one before has looked at, while that before it is looked at and more is staged.
+    /// A round admits the jobs validated in the round before, while the next ones are validated and more are staged.
     @Test func roundsThatOverlapAdmitEachOnceAndInOrder() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
@@ -114,7 +114,7 @@ import Testing
     @Test func whoForgetsWhatItStagedReadsTheStageAgain() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
-            // Each with nothing in hand, as after a lost connection.
+            // Each without local state, as after a lost connection.
             var total = 0
             for _ in 0..<10 {
                 var staged = StagedJobs()
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    /// A failover to a master that has not heard of the last rounds, while the leader goes on.
+    /// After a failover to a master that missed the last rounds, the leader goes on.
     @Test func aLeaderThatRemembersAnotherStageIsRefused() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
@@ -226,7 +226,7 @@ import Testing
                 policy: .init(keepsLedger: false),
                 submitter: "me"
             )
-            // A full chunk is admitted by halves.
+            // A full chunk is admitted in halves.
             #expect(try await fixture.admit(chunk: 60) == .admitted(.init(admitted: 30)))
             #expect(try await fixture.batch("few")["total"] == 5)
             #expect(try await fixture.batch("many")["total"] == 25)
@@ -282,7 +282,7 @@ import Testing
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             )
             try await coordinator.start()
-            let running = Task { await coordinator.run() }  // Cancelled below.
+            let running = Task { await coordinator.run() }  // Canceled below.
             let client = server.client()
             defer { client.close() }
             try await client.send(["LPUSH", .string(keys.jobs), #"{"id":"a","source":"https://h/a"}"#, "nonsense"])
@@ -298,7 +298,7 @@ import Testing
         }
     }
 
-    /// A worker that is idle asks for nothing else: one look, and no script.
+    /// An idle worker sends a single read, and runs no script.
     @Test func whereALeaderSweepsAWorkerOnlyLooks() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a"))
@@ -338,7 +338,7 @@ import Testing
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await coordinator.run() }
                 while try await fixture.places("a") != ["ready"], !Task.isCancelled { await Task.yield() }
-                // Longer than a worker's gate: it is the leader's, again and again, while there is nothing to admit.
+                // Longer than a worker's gate: the leader takes it again and again, while there is nothing to admit.
                 for _ in 0..<5 {
                     while try await fixture.count("PTTL", fixture.keys.sweepGate) <= 850, !Task.isCancelled {
                         await Task.yield()

@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Deaths of processes, and what the queue concludes about the images that they had in hand.
+/// Deaths of processes, and the queue's conclusions about the images that they were processing.
 @Suite(.timeLimit(.minutes(2))) struct CrashTests {
     private func admit(_ ids: [String], _ fixture: QueueFixture, source: String? = nil) async throws {
         for id in ids {
@@ -16,7 +16,7 @@ import Testing
         try await fixture.admitAll(ids.count)
     }
 
-    /// The process dies: all of its leases run out at one time, or in two steps.
+    /// The process dies: all of its leases expire.
     private func kill(_ jobs: [ClaimedJob], _ fixture: QueueFixture) async throws {
         for job in jobs { try await fixture.expire(job) }
         try await fixture.queue.sweep(leads: true)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    /// Fault: jobs beside a crasher gathered stalls with it.
+    /// Fault: jobs that ran beside a crasher accumulated stalls with it.
     @Test func neighboursOfACrasherAreNeverMoreThanSuspects() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit(["crasher", "good"], fixture)
@@ -99,14 +99,14 @@ import Testing
         }
     }
 
-    /// Fault: a suspect that ran for longer than one lease no longer kept the other jobs of its source waiting.
+    /// Fault: a suspect that ran for longer than one lease no longer blocked the other jobs of its source.
     @Test func aSuspectThatRunsForLongIsTheOnlyOneOfItsSource() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit(["a", "b"], fixture, source: "slow")
             for worker in ["w1", "w2"] { try await kill(try await fixture.claim(2, worker: worker), fixture) }
             let running = try await take(1, .only, worker: "w3", fixture).jobs
             try #require(running.count == 1)
-            // As it is just before the end of the first lease.
+            // The state just before the end of the first lease.
             let digest = Job(source: "https://example.org/slow.jpg").sourceDigest
             try await fixture.redis.send(["ZADD", .string(fixture.keys.isolating), "XX", "1", .string(digest)])
             let renewed = try await fixture.queue.renew(
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    /// Fault: while one of many suspects of a source ran, all other workers started processes that found nothing to do.
+    /// Fault: while one of many suspects of a source ran, all other workers started processes that found no job.
     @Test func noProcessIsAskedForWhileAllSuspectedSourcesRun() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit(["a", "b", "c"], fixture, source: "slow")
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    /// Fault: many jobs of a source that ran hid the suspects behind them.
+    /// Fault: many jobs of a running source hid the suspects behind them.
     @Test func manySuspectsOfOneSourceHideNoOther() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit((0..<300).map { "\($0)" }, fixture, source: "slow")
@@ -155,7 +155,7 @@ import Testing
         }
     }
 
-    /// Fault: a job that only fetched an image cleared it of the deaths of other jobs.
+    /// Fault: a job that only fetched an image cleared the image of suspicion, although it decoded nothing.
     @Test func aFetchSaysNothingOfTheDecoder() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit(["a"], fixture, source: "crasher")
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    /// Fault: leases that a dead worker claimed later ran out later, and each step looked like a death of its own.
+    /// Fault: leases that a dead worker had claimed later expired later, and each step looked like a death of its own.
     @Test func allThatADeadWorkerHeldIsOneDeath() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit(["a", "b", "c"], fixture)
@@ -206,7 +206,7 @@ import Testing
         }
     }
 
-    /// A supervisor starts a worker again long before the leases of its predecessor run out.
+    /// A supervisor restarts a worker long before the leases of its predecessor expire.
     @Test func aWorkerThatStartsReportsThePredecessorsThatAreGone() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit(["a", "b", "c"], fixture)

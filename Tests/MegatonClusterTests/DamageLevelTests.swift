@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Who says which damage is an error: the rendition, else the job, else the worker.
+/// The damage level that counts: the rendition's, else the job's, else the worker's.
 struct DamageLevelTests {
     private func run(
         _ rendition: Rendition.FailOn?,

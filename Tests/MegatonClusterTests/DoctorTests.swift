@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// What the doctor sees, and that it leaves a healthy queue in peace.
+/// Findings of the doctor, which leaves a healthy queue unchanged.
 @Suite(.timeLimit(.minutes(2))) struct DoctorTests {
     private func examine(
         _ fixture: QueueFixture,
@@ -21,14 +21,14 @@ import Testing
         all.filter { $0.subject == subject }
     }
 
-    /// The one finding about a subject.
+    /// The only finding about a subject.
     private func finding(_ subject: String, _ all: [Doctor.Finding]) throws -> Doctor.Finding {
         let found = findings(subject, all)
         #expect(found.count == 1, "\(subject) in \(all)")
         return try #require(found.first)
     }
 
-    /// Everything but how fast this machine is at the moment.
+    /// All findings except this machine's latency.
     private func complaints(_ all: [Doctor.Finding]) -> [String] {
         all.filter { $0.level != .ok && !$0.subject.hasSuffix("latency") }.map(\.subject)
     }
@@ -112,7 +112,8 @@ import Testing
 
     @Test func aReplicaIsNoControlRedis() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            // The connection is greeted already: it is now that the server becomes a replica, of nobody.
+            // The connection is established already; only now the server becomes a replica, of a master that does not
+            // exist.
             try await fixture.redis.send(["REPLICAOF", "127.0.0.1", "1"])
             let role = try await finding("control Redis: role", examine(fixture))
             #expect(role.level == .error && role.message.contains("no master"))
@@ -193,7 +194,7 @@ import Testing
     @Test func hostsThatAreBrokenOffAreNamed() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let rate = RedisArgument.string(fixture.keys.rate)
-            // Broken off once, and over; see `HostScripts` for the fields.
+            // The circuit was open once, and is closed again; see `HostScripts` for the fields.
             try await fixture.redis.send(["HSET", rate, "fine.example:443", "0 0 1.000000 0 12 1 0 200000"])
             #expect(try await finding("hosts", examine(fixture)).level == .ok)
             for number in 10..<22 {

@@ -10,14 +10,14 @@ import Testing
         JobEnd(job: job, outcome: JobOutcome(id: job.id, source: job.id, status: .done), counters: ["renders": 1])
     }
 
-    /// A queue that can be reached through a proxy too, with jobs of a batch that are claimed.
+    /// A queue that can also be reached through a proxy, with claimed jobs of a batch.
     private func withJobs(
         _ count: Int,
         _ body: (QueueFixture, FaultProxy, JobQueue, [ClaimedJob]) async throws -> Void
     ) async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await FaultProxy.run(to: .unix(path: fixture.server.socket)) { (proxy) async throws in
-                // What gathers behind a black hole takes as long as it takes.
+                // Commands held in a black hole must not time out.
                 let queue = JobQueue(try proxy.client(commandTimeout: .seconds(600)), keys: fixture.keys)
                 defer { queue.close() }
                 try await fixture.submit((0..<count).map { QueueFixture.job("j\($0)") }, to: "b")
@@ -29,7 +29,7 @@ import Testing
         }
     }
 
-    /// While one call is under way the others gather, and one more tells them all.
+    /// Completions that arrive during a call gather, and go with the next one.
     @Test func whatEndsDuringACallIsToldInTheNext() async throws {
         try await withJobs(50) { (fixture, proxy, queue, jobs) async throws in
             let ends = EndTeller(queue, worker: "w1", gathering: .zero)
@@ -51,7 +51,8 @@ import Testing
         }
     }
 
-    /// Fault: the size was guessed from the job's, so that a call of long messages was many times larger than it may be.
+    /// Fault: the size was estimated from the job's, so that a call with long messages exceeded its limit many times
+    /// over.
     @Test func aCallTakesNoMoreThanItsBytes() async throws {
         try await withJobs(9) { (fixture, proxy, queue, jobs) async throws in
             let ends = EndTeller(queue, worker: "w1", gathering: .zero)
@@ -70,7 +71,7 @@ import Testing
                 proxy.blackHole(false)
                 for try await verdict in group { #expect(verdict == .ok) }
             }
-            // Two have room in a call.
+            // Two fit into one call.
             #expect(try await fixture.redis.calls("evalsha") - before >= 4)
             #expect(try await fixture.batch("b")["done"] == 9)
         }
@@ -79,7 +80,7 @@ import Testing
     @Test func eachIsToldWhatRedisSaysOfIts() async throws {
         try await withJobs(4) { (fixture, proxy, queue, jobs) async throws in
             let ends = EndTeller(queue, worker: "w1", gathering: .zero)
-            // It lives: a lease that runs out is one lease.
+            // The worker is alive: each expired lease counts on its own.
             _ = try await fixture.queue.renew([], worker: "w1", lease: .seconds(60), info: #"{"renewal":5}"#)
             try await fixture.expire(jobs[2])
             #expect(try await fixture.queue.sweep() == 1)
@@ -91,7 +92,7 @@ import Testing
         }
     }
 
-    /// A call that fails is everybody's failure, and who tells it again is heard.
+    /// A call that fails does so for all of its completions, and each can be reported again.
     @Test func aCallThatFailsLosesNothing() async throws {
         try await withJobs(20) { (fixture, proxy, queue, jobs) async throws in
             let ends = EndTeller(queue, worker: "w1", gathering: .zero)
@@ -99,7 +100,7 @@ import Testing
             proxy.blackHole(true)
             let failed = await withTaskGroup(of: Bool.self) { group in
                 for job in jobs.dropFirst() {
-                    group.addTask { (try? await ends.tell(end(job))) == nil }  // Told again below.
+                    group.addTask { (try? await ends.tell(end(job))) == nil }  // Reported again below.
                     // The first goes alone, and all others wait for it.
                     while !ends.isCalling, !Task.isCancelled { await Task.yield() }
                 }

@@ -5,9 +5,9 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Files that an output may take the place of, and files that stay.
+/// Files that an output may replace, and files that are kept.
 @Suite struct FileOutputTests {
-    /// A directory for outputs and the threads that write there.
+    /// A directory for outputs, and the threads that write there.
     private final class Place {
         let directory: TestDirectory
         let threads = ThreadPool(name: "test", count: 1)
@@ -25,7 +25,7 @@ import Testing
 
         var path: String { directory.path + "/out/a.png" }
 
-        /// The code of the error, nil if the output was written.
+        /// The code of the error, or nil if the output was written.
         func write(
             _ data: Data,
             _ replacement: Job.Replacement,
@@ -82,7 +82,7 @@ import Testing
         #expect(place.directory.files.filter { $0.contains(".megaton") }.isEmpty)
     }
 
-    /// By whatever name: another path, a link to its directory, a link to it, a second name of it.
+    /// By any name: another path, a link to its directory, a link to it, a hard link.
     @Test func aSourceIsNeverReplaced() async throws {
         let place = try Place()
         let folder = place.directory.path + "/out"

@@ -6,7 +6,7 @@ extension HTTPCacheCase {
 
     private static func vary(_ names: String) -> [(String, String)] { fresh + [("Vary", names)] }
 
-    /// RFC 9111 section 4.1, and H11: a field that the response does not name chooses nothing.
+    /// RFC 9111 section 4.1, and H11: a field that the response does not name selects nothing.
     static let variants: [HTTPCacheCase] = [
         HTTPCacheCase(
             "fields that the response does not name",
@@ -128,7 +128,7 @@ extension HTTPCacheCase {
         )
     }
 
-    /// Fault: the variants of other header fields were still found, as soon as one was stored again.
+    /// Fault: variants for other header fields were found again, as soon as one of them was stored anew.
     private static let invalidatedVariants = HTTPCacheCase(
         "variants",
         [
@@ -194,10 +194,10 @@ extension HTTPCacheCase {
 
     private static let size = image(1).count
 
-    /// Bytes of what the exchange 1 has stored.
+    /// Bytes of the body stored by exchange 1.
     private static func part(_ first: Int, _ end: Int) -> Source { .part(of: 1, first..<end) }
 
-    /// H3: a part or a 304 is for the caller that has asked for it.
+    /// H3: a part or a 304 is only for the caller that asked for it.
     static let requestsOfOneCaller: [HTTPCacheCase] = [
         HTTPCacheCase(
             "a range",

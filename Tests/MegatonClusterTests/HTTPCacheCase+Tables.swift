@@ -2,7 +2,7 @@ import Foundation
 import MegatonPipeline
 
 extension HTTPCacheCase {
-    /// Asks twice for what has these header fields.
+    /// Two requests for a resource with these response fields.
     private static func twice(_ fields: [(String, String)], _ source: Source) -> HTTPCacheCase {
         HTTPCacheCase(
             fields.map { "\($0.0): \($0.1)" }.joined(separator: "; "),
@@ -10,7 +10,7 @@ extension HTTPCacheCase {
         )
     }
 
-    /// RFC 9111 sections 4.2 and 5.2, and how the fields are read.
+    /// RFC 9111 sections 4.2 and 5.2, and parsing of the fields.
     static let freshness: [HTTPCacheCase] = [
         twice([("Cache-Control", "max-age=3600")], .cache(of: 0)),
         twice([("Cache-Control", "max-age=0")], .origin),

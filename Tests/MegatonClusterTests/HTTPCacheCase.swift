@@ -8,41 +8,41 @@ import Testing
 
 @testable import MegatonCluster
 
-/// A few requests for one URL, what its origin answers to each, and what a cache has to make of that.
+/// A few requests for one URL, the origin's response to each, and the expected behavior of the cache.
 struct HTTPCacheCase: Sendable {
-    /// Where the body of a response must come from.
+    /// Expected source of a response's body.
     enum Source: Sendable {
-        /// The origin was asked without a condition of the cache.
+        /// The origin, asked without a condition of the cache.
         case origin
         /// The cache, without the origin: the body of this request, counted from 0.
         case cache(of: Int)
-        /// Bytes of what is stored, without the origin.
+        /// Bytes of the stored body, without the origin.
         case part(of: Int, Range<Int>)
-        /// The cache, after the origin has said 304.
+        /// The cache, after a 304 from the origin.
         case confirmed(of: Int)
-        /// Nowhere: the request fails.
+        /// None: the request fails.
         case failure(ImagePipeline.Error.Code)
     }
 
     struct Exchange: Sendable {
         var method = "GET"
-        /// Behind the case's own path.
+        /// Appended to the case's own path.
         var path = ""
         var request: [(String, String)] = []
         var status = 200
         var response: [(String, String)] = []
-        /// Bytes; an image of this exchange's own if it is nil.
+        /// Body in bytes; nil for an image that is unique to the exchange.
         var body: Data?
         var source: Source
-        /// The caller's status.
+        /// Status that the caller must get.
         var expectedStatus: Int?
-        /// Header fields of the caller's response.
+        /// Header fields that the caller's response must have.
         var expected: [String: String] = [:]
-        /// Header fields that it must not have.
+        /// Header fields that the caller's response must not have.
         var absent: [String] = []
-        /// The least `Age`, seconds.
+        /// Minimum `Age` in seconds.
         var age: Int?
-        /// Requests for this path that the origin has had once what happens behind the answers is done.
+        /// Number of requests for this path at the origin, once background work has ended.
         var finalRequests: Int?
     }
 
@@ -58,7 +58,7 @@ struct HTTPCacheCase: Sendable {
         TestImage.quarters(width: 8, height: 8, seed: UInt8((number * 29 + 7) % 256))
     }
 
-    /// Seconds from now, as a date of HTTP.
+    /// An HTTP date, in seconds from now.
     static func date(_ seconds: Double) -> String {
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
@@ -68,7 +68,7 @@ struct HTTPCacheCase: Sendable {
     }
 }
 
-/// The origin of cases: it answers as the present exchange says, and with 304 where a condition holds.
+/// The origin of cases: it sends the response of the current exchange, or 304 if a condition matches.
 final class HTTPCacheOrigin: Sendable {
     private struct State {
         var exchange = HTTPCacheCase.Exchange(source: .origin)
@@ -107,11 +107,11 @@ final class HTTPCacheOrigin: Sendable {
 }
 
 extension HTTPCacheCase {
-    /// Plays the case.
+    /// Runs the case.
     ///
     /// - Parameters:
-    ///   - pipelines: take turns.
-    ///   - path: of the case's own.
+    ///   - pipelines: used in turn.
+    ///   - path: the case's own path.
     func play(
         _ pipelines: [ImagePipeline],
         _ server: OriginServer,
@@ -160,7 +160,7 @@ extension HTTPCacheCase {
                 )
             }
         case .cache(let index):
-            // A request behind the answer may have come already.
+            // A request in the background may have arrived already.
             if exchange.finalRequests == nil { #expect(requests.isEmpty, "\(place): the origin is not asked") }
             #expect(data == Self.image(index), "\(place): the stored body")
         case .part(let index, let range):

@@ -8,9 +8,9 @@ import Testing
 
 @testable import MegatonCluster
 
-/// The rules of RFC 9110 and 9111 as a caller of `data(for:)` sees them: the same tables for a pipeline with a disk cache,
-/// for one with a cache in memory, and for two that share one Redis and take turns. Nothing waits for an entry to get
-/// stale: it comes with an age.
+/// The rules of RFC 9110 and 9111 as a caller of `data(for:)` sees them: the same tables for a pipeline with a disk
+/// cache, for one with a cache in memory, and for two that share one Redis and are used in turn. No test waits for an
+/// entry to become stale: responses have an `Age`.
 @Suite(.timeLimit(.minutes(2))) struct HTTPCacheTests {
     enum Setup: Sendable, CaseIterable { case disk, memory, redis }
 
@@ -94,7 +94,7 @@ import Testing
         try await play(HTTPCacheCase.staleEntries, setup)
     }
 
-    /// H3: neither while the part is on its way, nor afterwards.
+    /// H3: neither during the download of the part, nor afterwards.
     @Test(arguments: Setup.allCases) func aPartIsOneCallersAlone(_ setup: Setup) async throws {
         let image = HTTPCacheCase.image(0)
         try await withPipelines(setup) { pipelines in
@@ -128,7 +128,7 @@ import Testing
         }
     }
 
-    /// H4: without a lifetime, by the configuration's number.
+    /// H4: responses without a lifetime use the configured one.
     @Test func theHeuristicLifetimeIsConfigured() async throws {
         let origin = HTTPCacheOrigin()
         try await OriginServer.run(responding: { origin.answer($0) }) { (server) async throws in
@@ -154,7 +154,7 @@ import Testing
         // A tenth of ten days.
         (24, [("Last-Modified", HTTPCacheCase.date(-864_000)), ("Age", "86000")], .cache(of: 0)),
         (24, [("Last-Modified", HTTPCacheCase.date(-864_000)), ("Age", "87000")], .confirmed(of: 0)),
-        // A week at most; a day at most if the number is a seventh.
+        // At most a week; at most a day if the configured number is a seventh.
         (24, [("Last-Modified", HTTPCacheCase.date(-1e8)), ("Age", "604000")], .cache(of: 0)),
         (24, [("Last-Modified", HTTPCacheCase.date(-1e8)), ("Age", "606000")], .confirmed(of: 0)),
         (24.0 / 7, [("Last-Modified", HTTPCacheCase.date(-1e8)), ("Age", "87000")], .confirmed(of: 0)),

@@ -8,7 +8,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Politeness towards origins, on a real Redis; what takes time is moved in Redis' own state.
+/// Rate limits of origins, on a real Redis; time is simulated by changing Redis' state.
 @Suite(.timeLimit(.minutes(2))) struct HostGateTests {
     private let url = URL(string: "https://Example.org/a.jpg")!
     private let other = URL(string: "https://example.org/b.jpg")!
@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    /// The error of an asker who is sent away.
+    /// The error of a refused request, or nil.
     private func refusal(_ gate: HostGate) async -> ImagePipeline.Error? {
         do {
             _ = try await gate.enter(url)
@@ -34,8 +34,8 @@ import Testing
         }
     }
 
-    /// Changes one of the numbers of the host's state: 0 tat, 1 slot, 2 factor, 3 blocked, 4 failures, 5 open, 6 halved,
-    /// 7 mean, 8 path, 9 counts.
+    /// Changes one of the numbers of the host's state: 0 tat, 1 slot, 2 factor, 3 blocked, 4 failures, 5 open, 6
+    /// halved, 7 mean, 8 path, 9 counts.
     private func set(_ index: Int, _ value: String, _ fixture: QueueFixture) async throws {
         let state = try await fixture.redis.send(["HGET", .string(fixture.keys.rate), .string(host)]).string ?? ""
         var numbers = state.split(separator: " ").map(String.init)
@@ -50,7 +50,7 @@ import Testing
         return Double(state.split(separator: " ")[index]) ?? -1
     }
 
-    /// Fault: a presigned URL stood there with its signature.
+    /// Fault: a presigned URL was recorded with its signature.
     @Test func aHistoryTellsFetchesApartAndShowsNoSignature() async throws {
         let directory = try TestDirectory()
         let path = directory.path + "/history.jsonl"
@@ -89,7 +89,7 @@ import Testing
             #expect(try await gate.enter(URL(string: "https://other.org/")!).token != nil, "hosts are told apart")
             await gate.leave(first, .answered)
             #expect(await refusal(gate) == nil)
-            // A pass of somebody who died does not last.
+            // The permit of a dead worker expires.
             try await fixture.redis.send(["ZADD", .string(fixture.keys.fetching(host)), "1", "dead"])
             #expect(try await fixture.redis.send(["ZCARD", .string(fixture.keys.fetching(host))]).int == 3)
             #expect(await refusal(gate)?.code == .throttled)
@@ -132,7 +132,7 @@ import Testing
             #expect(refused.code == .throttled && (refused.retryAfter ?? 0) > 29)
             #expect((29...30).contains(refused.requestedDelay ?? 0))
             #expect(try await number(2, fixture) == 0.5)
-            // A second complaint at the same moment is about the same.
+            // A second 429 at the same moment is not counted again.
             try await set(3, "0", fixture)
             await gate.leave(try await gate.enter(other), .throttled(seconds: 0))
             #expect(try await number(2, fixture) == 0.5)
@@ -146,14 +146,14 @@ import Testing
         }
     }
 
-    /// Fault: a 429 for one path held up the whole host, for all workers.
+    /// Fault: a 429 for one path blocked the whole host, for all workers.
     @Test func aComplaintAboutOnePathIsNoneAboutTheHost() async throws {
         try await run(HostLimits()) { (gate, fixture) async throws in
             for _ in 0..<3 { await gate.leave(try await gate.enter(url), .throttled(seconds: 3600)) }
             for _ in 0..<2 { await gate.leave(try await gate.enter(other), .answered) }
             #expect(try await number(2, fixture) == 1)
             #expect(try await number(3, fixture) == 0)
-            // Long after that another path complains: each may have its own reason.
+            // A 429 for another path comes much later: each may have its own reason.
             try await set(9, "1", fixture)
             await gate.leave(try await gate.enter(other), .throttled(seconds: 30))
             #expect(await refusal(gate) == nil)
@@ -171,7 +171,7 @@ import Testing
             for _ in 0..<3 { await gate.leave(try await gate.enter(url), .failed) }
             let refused = try #require(await refusal(gate))
             #expect(refused.code == .throttled && (refused.retryAfter ?? 0) > 4 && (refused.retryAfter ?? 0) <= 5)
-            // Its break is over: one may look, the others wait for what it finds.
+            // The open interval is over: one request is let through as a probe, the others wait for its result.
             try await set(5, "0", fixture)
             let probe = try await gate.enter(url)
             #expect(await refusal(gate)?.code == .throttled)
@@ -205,7 +205,7 @@ import Testing
         try await run(limits) { (gate, fixture) async throws in
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask { await gate.run() }
-                // It keeps nothing before it runs.
+                // The gate stores no permits before it runs.
                 repeat {
                     await gate.leave(try await gate.enter(url), .answered)
                 } while try await fixture.count("ZCARD", fixture.keys.fetching(host)) == 0
@@ -234,7 +234,7 @@ import Testing
         }
     }
 
-    /// One worker has answers that it keeps to itself for a moment; another one hears something else meanwhile.
+    /// One worker has successes that it has not reported yet; another one reports something else meanwhile.
     private func withAnOldAnswer(
         _ hear: (HostGate) async throws -> Void,
         _ expect: (QueueFixture) async throws -> Void
@@ -255,7 +255,7 @@ import Testing
 
     @Test func anOldAnswerEndsNoBreak() async throws {
         try await withAnOldAnswer {
-            // One more than a break takes: the old answer may come between the first two.
+            // One more than needed to open the circuit: the old success may be reported between the first two.
             let passes = [try await $0.enter(url), try await $0.enter(url), try await $0.enter(url)]
             for pass in passes { await $0.leave(pass, .failed) }
         } _: { (fixture) async throws in
@@ -287,13 +287,13 @@ import Testing
         }
     }
 
-    /// Fault: they were dropped, and took places at their host until Redis forgot them.
+    /// Fault: they were dropped, and occupied slots at their host until they expired in Redis.
     @Test func passesThatCouldNotGoBackGoBackLater() async throws {
         try await running(HostLimits()) { (gate, fixture) async throws in
             let (rate, aside) = (RedisArgument.string(fixture.keys.rate), RedisArgument("aside"))
             await gate.leave(try await gate.enter(url), .none)
             let pass = try await gate.enter(url)
-            // From now on Redis refuses both who asks and who gives back.
+            // From now on Redis refuses both acquiring and releasing.
             try await fixture.redis.send(["RENAME", rate, aside])
             try await fixture.redis.send(["SET", rate, "no hash"])
             try await fixture.redis.send(["PERSIST", .string(fixture.keys.fetching(host))])
@@ -312,7 +312,7 @@ import Testing
         }
     }
 
-    /// Half of the places, so that a busy host's go round among the workers.
+    /// Half of the slots, so that permits of a busy host circulate among the workers.
     @Test func aHostNearItsLimitGivesEachPassForOneRequest() async throws {
         var limits = HostLimits()
         limits.concurrency = 2

@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    /// Each message goes to all workers: most flights have nobody who waits.
+    /// Each message goes to all workers, and most flights have no waiters.
     @Test func anEndIsToldOnlyWhereSomebodyWaits() async throws {
         try await withPeers { (server, one, two) async throws in
             let client = server.client()
@@ -87,8 +87,8 @@ import Testing
 
     @Test func oneLeadsTheOtherWaitsAndThenFindsTheEntry() async throws {
         try await withPeers { server, one, two in
-            let running = Task { await two.lock.run() }  // Cancelled below.
-            // Subscribed before it looks: the message cannot be missed.
+            let running = Task { await two.lock.run() }  // Canceled below.
+            // Subscribed before the lookup, so that the message cannot be missed.
             let client = server.client()
             defer { client.close() }
             try await server.waitForSubscriber(client)
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    /// The look for the beginning of an interrupted download goes with the one for the entry.
+    /// The lookup of a partial download goes with the lookup of the entry.
     @Test func aLeadTellsWhetherADownloadWasInterrupted() async throws {
         try await withPeers { (_, one, _) async throws in
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
@@ -155,7 +155,7 @@ import Testing
             let client = server.client()
             defer { client.close() }
             let slow = try lead(await one.lock.begin([key]).first)
-            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has run out.
+            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has expired.
             let fast = try lead(await two.lock.begin([key]).first)
             #expect((fast.token ?? 0) > (slow.token ?? 0))
             await one.lock.finish([(slow, entry(1))])
@@ -182,14 +182,14 @@ import Testing
     @Test func aDeadLeadersFlightGoesToExactlyOne() async throws {
         try await RedisServerProcess.run { server in
             let dead = Peer(server.configuration, "dead", lease: .milliseconds(100))
-            _ = try lead(await dead.lock.begin([key]).first)  // And never another word of it.
+            _ = try lead(await dead.lock.begin([key]).first)  // It never reports back.
             dead.client.close()
             let peers = (0..<8).map { Peer(server.configuration, "peer\($0)") }
             defer { for peer in peers { peer.client.close() } }
             let leads = try await withThrowingTaskGroup(of: Int.self) { group in
                 for peer in peers {
                     group.addTask {
-                        // `wait` returns when the lease has run out, so that no clock is needed here.
+                        // `wait` returns once the lease has expired, so no clock is needed here.
                         guard case .wait(let flight) = await peer.lock.begin([key]).first else { return 1 }
                         await peer.lock.wait(for: flight)
                         if case .lead = await peer.lock.begin([key]).first { return 1 }
@@ -269,7 +269,7 @@ import Testing
         }
     }
 
-    /// A response that must not be stored says nothing about the next one.
+    /// A response that must not be stored does not affect the next one.
     @Test func aCacheableResponseAfterAnUncacheableOneIsStored() async throws {
         try await withPeers { (_, one, two) async throws in
             let led = try lead(await one.lock.begin([key]).first)
@@ -277,12 +277,12 @@ import Testing
             let first = try lead(await one.lock.begin([key]).first)
             let second = try lead(await two.lock.begin([key]).first)
             #expect(first.isUnlocked && second.isUnlocked)
-            // There is no flight that these could end.
+            // These have no flight that they could end.
             await one.lock.fail([first], error: .init(.notFound, "no such image"))
             await one.lock.finish([(first, nil)])
             #expect(await two.lock.finish([(second, entry(1000))]) == [key])
             #expect(try hit(await one.lock.begin([key]).first).data == entry(1000).data)
-            // It began earlier.
+            // It started earlier.
             #expect(await one.lock.finish([(first, entry(500))]) == [])
             #expect(try hit(await two.lock.begin([key]).first).data == entry(1000).data)
         }
@@ -325,7 +325,7 @@ import Testing
             let found = await other.lock.lookUp([key, none, large])
             #expect(found.map { $0?.data } == [entry(10).data, nil, entry(600_000).data])
             #expect(found[0]?.staleness == nil && found[0]?.metadata.lifetime ?? 0 > 50)
-            // Nobody leads the one that is not there.
+            // The missing key has no leader.
             _ = try lead(await one.lock.begin([none]).first)
         }
     }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Ids, labels and messages of a job's JSON, and what an invalid job keeps.
+/// Ids, labels and messages in a job's JSON, and the fields that an invalid job keeps.
 @Suite struct JobFieldTests {
     private func job(_ fields: String) throws -> Job { try Job(json: Data(#"{"source":"x",\#(fields)}"#.utf8)) }
 
@@ -110,7 +110,7 @@ import Testing
             "", "{", "[]", "7", "\"id\"", #"{"id":"a""#, #"{"id":"a",}"#, #"{"id":"a"}}"#, #"{"id":"a"} x"#,
             #"{"id":"a","b":}"#, #"{"id":"a","b":nonsense}"#, #"{id:"a"}"#, #"{"id""a"}"#, #"{"id":"a","b":"x}"#,
         ] { #expect(identity(text).id == nil, "\(text) is no JSON") }
-        // Of a job that was too large only the beginning is known.
+        // Only the beginning of an oversized job is known.
         let cut = identity(#"{"id":"a","batch":"b","source":"data:AAAA"#, isCut: true)
         #expect(cut.id == "a" && cut.batch == "b" && cut.source == nil)
         #expect(identity(#"{"id":12"#, isCut: true).id == nil, "more digits may follow")

@@ -51,7 +51,7 @@ import Testing
             try await fixture.submit([QueueFixture.job("e"), QueueFixture.job("f")], to: "two")
             try await fixture.push(QueueFixture.job("g"))
             try await fixture.admit()
-            // It lives: a lease that runs out is one lease.
+            // The worker is alive: each expired lease counts on its own.
             _ = try await fixture.queue.renew([], worker: "w1", lease: .seconds(60), info: #"{"renewal":5}"#)
             let claimed = try await fixture.claim(10)
             let jobs = Dictionary(uniqueKeysWithValues: claimed.map { ($0.id, $0) })
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// Fault: what ended beside a job of such a batch was gone, and counted nowhere.
+    /// Fault: jobs that ended together with a job of such a batch were lost, and counted nowhere.
     @Test(arguments: ["batch", "counter", "results"]) func aDamagedBatchTakesNoOtherWithIt(_ what: String) async throws
     {
         try await QueueFixture.run { (fixture) async throws in
@@ -125,7 +125,7 @@ import Testing
         }
     }
 
-    /// Fault: the script ended at the batch, the job was put off, and its worker was told that it was not.
+    /// Fault: the script stopped at the batch after it had delayed the job, and reported to the worker that it had not.
     @Test func aDamagedBatchKeepsNoJobFromBeingPutOff() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.submit([QueueFixture.job("a")], to: "b")

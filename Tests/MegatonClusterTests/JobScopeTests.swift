@@ -7,7 +7,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Ids belong to their batch: what two batches call the same is two jobs, and what one batch calls the same is one.
+/// Ids belong to their batch: the same id in two batches means two jobs, the same id within one batch means one.
 @Suite(.timeLimit(.minutes(2))) struct JobScopeTests {
     private func job(_ id: String, _ source: String, batch: String? = nil, labels: Job.Labels? = nil) -> Data {
         Job(id: id, source: source, batch: batch, labels: labels).json()
@@ -34,7 +34,7 @@ import Testing
         #expect(try await fixture.queue.settle([JobEnd(job: job, outcome: outcome, dead: dead)], worker: "w1") == [.ok])
     }
 
-    /// Fault: of the second batch nearly all were taken for duplicates.
+    /// Fault: nearly all jobs of the second batch were taken for duplicates.
     @Test func twoBatchesMayUseTheSameIds() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for batch in ["one", "two"] {
@@ -61,7 +61,7 @@ import Testing
     @Test func theSameJobOfABatchIsDoneOnceAndEachHasItsLine() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let first = job("a", "https://h/a", labels: ["n": .integer(1)])
-            // Written in another way, it is the same all the same.
+            // Serialized differently, it is still the same job.
             let same = Data(#"{"labels":{"n":1},"source":"https://h/a","id":"a","attempts":7}"#.utf8)
             _ = try await fixture.queue.submit(
                 [first, same, same],
@@ -77,7 +77,7 @@ import Testing
             var outcome = JobOutcome(id: "a", source: "https://h/a", status: .done, labels: ["status": .text("x")])
             outcome.seconds = 2
             #expect(try await fixture.queue.settle([JobEnd(job: claimed[0], outcome: outcome)], worker: "w1") == [.ok])
-            // Long after it has ended, too.
+            // Also long after it has ended.
             _ = try await fixture.queue.submit(
                 [same],
                 to: "b",
@@ -122,7 +122,7 @@ import Testing
             #expect(line.id == "a" && line.status == .failed && line.labels == ["n": .bool(true)])
             #expect(line.job?.source == "https://h/other", "a repetition can submit it under another id")
             #expect(line.source == "https://h/other" && line.error?.message.contains("batch \"b\"") == true)
-            // Both are dead, and neither has taken the other's letter.
+            // Both are dead, each with its own dead letter.
             let letters = try await fixture.queue.deadLetters(id: "a", batch: "b")
             #expect(Set(letters.map(\.job.code)) == ["not_found", "id_conflict"])
             #expect(letters.allSatisfy { $0.id == "a" && $0.batch == "b" })
@@ -144,7 +144,7 @@ import Testing
         }
     }
 
-    /// Fault: a job that was refused for its output could not be repeated with another root.
+    /// Fault: a job that was refused for its output could not be retried with another root.
     @Test func aJobThatItsClientRefusedIsInItsOutcome() throws {
         func held(_ output: String?, _ source: String = "https://h/a", refused: String? = "it is outside") -> Job? {
             var job = Job(id: "a", source: source, output: output)
@@ -161,7 +161,7 @@ import Testing
         #expect(held("file:///srv/\(String(repeating: "a", count: JobOutcome.maximumJobSize)).jpg") == nil)
     }
 
-    /// Fault: a job that may replace files, or asks for a reload, was taken for one with its id that may not.
+    /// Fault: a job that may replace files, or asks for a reload, was taken for a job with the same id that may not.
     @Test func jobsOfAnIdDifferByAllThatTheyAskFor() throws {
         let validator = JobValidator(presets: [:])
         func content(_ fields: String) -> String? {
@@ -257,7 +257,7 @@ import Testing
         }
     }
 
-    /// A job that runs is not dead at once with another that uses its id.
+    /// A running job does not become a dead letter when another job uses its id.
     @Test func anInvalidJobWithTheIdOfALivingOneHasALetterOfItsOwn() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(job("a", "https://h/a", batch: "b"))
@@ -295,7 +295,7 @@ import Testing
         }
     }
 
-    /// Jobs and dead letters of an earlier version have their id alone.
+    /// Jobs and dead letters of an earlier version are keyed by their id alone.
     @Test func jobsOfEarlierKeysAreRead() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let keys = fixture.keys

@@ -71,7 +71,7 @@ import Testing
         #expect(try path("file:///t/{host}", "https://bücher.example/a") == "/t/xn--bcher-kva.example")
         #expect(try path("file:///t/{host}", "https://xn--bcher-kva.example/a") == "/t/xn--bcher-kva.example")
         #expect(try path("file:///t/{path}/{stem}", "https://h/..%2F..%2Fetc/pass%00wd").hasPrefix("/t/"))
-        // Names that are no UTF-8 stay apart.
+        // Names that are not UTF-8 stay distinct.
         #expect(try path("file:///t/{path}/{stem}", "https://h/x/caf%E9.jpg") == "/t/x/caf%E9")
         #expect(try path("file:///t/{path}/{stem}", "https://h/x/th%E9.jpg") == "/t/x/th%E9")
         let evil = try path("file:///t/{path}/{stem}", "https://h/a/../%2e%2e/b")

@@ -7,7 +7,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Caches of a process' own before Redis: the lock is at work, and Redis has the last word.
+/// Near caches of processes in front of Redis: the lock still works, and Redis is authoritative.
 @Suite(.timeLimit(.minutes(2))) struct LayeredFlightsTests {
     private typealias Peer = InFlightLockTests.Peer
 
@@ -40,12 +40,12 @@ import Testing
             let flights = LayeredFlights(MemoryDataCache(), over: one.lock, trust: .seconds(3600))
             let observation = one.lock.observeDeletions { continuation.yield($0) }
             defer { observation.cancel() }
-            let running = Task { await one.lock.run() }  // Cancelled below.
+            let running = Task { await one.lock.run() }  // Canceled below.
             var messages = heard.makeAsyncIterator()
             #expect(await messages.next() == .some(nil), "it listens")
             await flights.finish([(try #require(await lead(flights)), entry)])
             #expect(await hit(flights) == entry.data)
-            // What is not told: the copy answers, and nothing else can.
+            // A deletion without a notification: only the near-cache copy can answer.
             try await client.send(["DEL", .string(CacheNames.entry(key))])
             #expect(await hit(flights) == entry.data)
             let led = try #require(await lead(two.lock))
@@ -65,7 +65,7 @@ import Testing
         try await withPeers { client, one, two in
             let flights = LayeredFlights(MemoryDataCache(), over: one.lock)
             let slow = try #require(await lead(flights))
-            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has run out.
+            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has expired.
             let fast = try #require(await lead(two.lock))
             let newer = CachedData(data: Data("two".utf8), metadata: .init(lifetime: 3600))
             #expect(await two.lock.finish([(fast, newer)]) == [key])
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// What a request by itself brings in the place of an entry that is fresh.
+    /// A single request that bypasses the cache replaces a fresh entry.
     @Test func whatTakesThePlaceOfAFreshEntryDoesSoEverywhere() async throws {
         try await withPeers { client, one, two in
             let flights = LayeredFlights(MemoryDataCache(), over: one.lock)
@@ -108,7 +108,7 @@ import Testing
         await disk.flush()
     }
 
-    /// Pipelines with caches of their own fetch once all the same, whichever is set first.
+    /// Pipelines with near caches still share one fetch, whichever is configured first.
     @Test(arguments: [true, false]) func theLockIsStillAtWork(cacheFirst: Bool) async throws {
         try await withPeers { client, one, two in
             let image = TestImage.quarters(width: 64, height: 64, seed: 1)
@@ -130,7 +130,7 @@ import Testing
                         let made = try await pipeline.renditions(wanted, for: .init(url: origin.url("/a")))
                         #expect(made.count == 1)
                     }
-                    // Neither needs Redis for what it has a copy of.
+                    // Neither pipeline needs Redis for entries of which it has a copy.
                     try await client.send(["FLUSHALL"])
                 }
                 #expect(origin.total == 1)

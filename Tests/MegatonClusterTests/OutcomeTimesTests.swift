@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Where the seconds of an attempt went, and the remarks on what was made.
+/// Time spent in each stage of an attempt, and notes about its outputs.
 struct OutcomeTimesTests {
     private func stages(_ fetching: Duration, _ rendering: Duration, _ storing: Duration) -> StageTimes {
         var stages = StageTimes()
@@ -19,7 +19,7 @@ struct OutcomeTimesTests {
         #expect(times.waiting == 7.25)
     }
 
-    /// Groups of renditions that run beside each other work for longer than the attempt lasts.
+    /// The stage times of renditions that run in parallel may add up to more than the attempt's duration.
     @Test func thePartsAreNeverMoreThanTheWhole() {
         let times = JobOutcome.Times(seconds: 1, stages(.milliseconds(750), .seconds(3), .seconds(1)))
         #expect((times.fetching, times.rendering, times.storing, times.waiting) == (0.75, 0.25, 0, 0))

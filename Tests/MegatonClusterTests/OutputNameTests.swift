@@ -4,7 +4,8 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Names of outputs read as they are: nothing in them changes the direction of a text or the lines of a listing.
+/// Names of outputs are shown as they are: no character in them changes the text direction or breaks a line of a
+/// listing.
 struct OutputNameTests {
     private static let hidden: [UInt32] =
         [0x061C, 0x200E, 0x200F, 0x2028, 0x2029, 0x7F, 0x80, 0x85, 0x9F, 0x0A, 0x1B] + Array(0x202A...0x202E)
@@ -23,7 +24,7 @@ struct OutputNameTests {
         #expect(path == "/out/x_y/a_b-example.org.jpg")
     }
 
-    /// Letters of any script, marks and joiners are what people call their files.
+    /// Letters of any script, marks and joiners occur in users' file names.
     @Test(arguments: ["größe", "日本語 の写真", "صورة", "e\u{301}", "👩\u{200D}👧", "a\u{A0}b"])
     func otherNamesStay(_ name: String) {
         #expect(Array(OutputTemplate.plain(name).unicodeScalars) == Array(name.unicodeScalars))

@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// The short way reads what the decoder reads, or nothing.
+/// The fast reader returns the same as the decoder, or nothing.
 struct PlainJSONReaderTests {
     private static let job = #"""
         {"id":"a.1","kind":"process","source":"https:\/\/example.org/größe/\"a\\b\".jpg","attempts":7,
@@ -50,7 +50,7 @@ struct PlainJSONReaderTests {
         }
     }
 
-    /// Bytes changed, left out and put in: whatever the short way reads, the decoder reads the same.
+    /// With bytes changed, removed and inserted: if the fast reader reads a job, the decoder reads the same.
     @Test func damagedJobsAreReadAsTheDecoderReadsThemOrNotAtAll() {
         let read = damage(Data(Self.job.utf8)) { json in
             guard let job = Job(plainJSON: json), job.complaint == nil else { return false }
@@ -71,7 +71,7 @@ struct PlainJSONReaderTests {
         #expect(read > 1000)
     }
 
-    /// - Returns: how many of 20,000 damaged texts `isRead` is true for.
+    /// - Returns: the number of 20,000 damaged texts for which `isRead` returns true.
     private func damage(_ json: Data, isRead: (Data) -> Bool) -> Int {
         var random = SeededGenerator(seed: 7)
         let marks = Array(#"{}[]",:\0123456789.-+eEtrufalsn "#.utf8) + [0, 10, 127, 0x80, 0xC3, 0xFF]
@@ -90,7 +90,7 @@ struct PlainJSONReaderTests {
         }
     }
 
-    /// With all that metadata may have.
+    /// A header with all fields that metadata may have.
     private static func header(_ checksum: String) -> CacheEntry.Header {
         var metadata = CachedData.Metadata(type: "image/jpeg", etag: "W/\"1\\2\"", lifetime: 60.5)
         (metadata.width, metadata.height, metadata.status, metadata.age) = (3, 4, 200, 1e-7)

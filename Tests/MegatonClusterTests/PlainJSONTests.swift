@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// What is written by hand is what the encoder writes.
+/// The hand-written encoder writes the same as `JSONEncoder`.
 struct PlainJSONTests {
     private func outcome(_ source: String) -> JobOutcome {
         var outcome = JobOutcome(

@@ -7,13 +7,14 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Faults that no script leaves behind, made by hand: each is found, mended, and the job runs to its end once.
+/// Inconsistencies that no script leaves behind, made by hand: each is found and repaired, and the job runs to its end
+/// once.
 @Suite(.timeLimit(.minutes(2))) struct QueueAuditTests {
     private func audit(_ fixture: QueueFixture, repair: Bool = false) async throws -> QueueAudit.Report {
         try await QueueAudit(queue: fixture.queue).run(repair: repair)
     }
 
-    /// Finds exactly these faults, without changing anything, and mends them all at once.
+    /// Finds exactly these inconsistencies without changing anything, and repairs all of them at once.
     private func findAndMend(
         _ faults: [QueueAudit.Kind: Int],
         _ fixture: QueueFixture,
@@ -27,7 +28,7 @@ import Testing
         #expect(after.count == 0 && after.repaired == 0, sourceLocation: sourceLocation)
     }
 
-    /// The job of the batch `b` can be claimed once, ends, and ends its batch.
+    /// Checks that the job of the batch `b` can be claimed once, ends, and ends its batch.
     private func runsOnce(
         _ id: String,
         _ fixture: QueueFixture,
@@ -86,7 +87,7 @@ import Testing
         }
     }
 
-    // MARK: - Nothing is wrong
+    // MARK: - A consistent queue
 
     @Test func aQueueInAllStatesHasNoFaults() async throws {
         try await QueueFixture.run { (fixture) async throws in
@@ -97,9 +98,9 @@ import Testing
             let jobs = try await fixture.claim(4)
             try await putOff(jobs[0], fixture)
             #expect(try await fixture.finish(jobs[1], .failed) == .ok)
-            // Whoever had it is not there any more: that is for the sweep.
+            // Its worker is gone: an expired lease is left to the sweep.
             try await fixture.expire(jobs[2])
-            // Staged and not admitted, by this leader and by one before.
+            // Staged and not admitted, by this leader and by an earlier one.
             for epoch in [fixture.epoch, fixture.epoch + 5] {
                 try await fixture.redis.send(["SADD", .string(fixture.keys.stages), .int(epoch)])
                 try await fixture.redis.send(["RPUSH", .string(fixture.keys.stage(epoch: epoch)), "\0{}"])
@@ -149,7 +150,7 @@ import Testing
         }
     }
 
-    // MARK: - Nowhere, or in two places
+    // MARK: - Jobs in no place, or in two
 
     @Test func anOrphanBecomesReady() async throws {
         try await withJob { (fixture) async throws in
@@ -226,7 +227,7 @@ import Testing
         }
     }
 
-    // MARK: - Half of a job
+    // MARK: - Incomplete jobs
 
     @Test(arguments: [nil, "not a meta", "0|0||9|b"] as [String?]) func aBodyWithoutMetaIsBuriedAndCanBeRequeued(
         _ meta: String?
@@ -280,7 +281,7 @@ import Testing
         }
     }
 
-    /// Fault: the script ended there, each time, and what came after it was never mended.
+    /// Fault: the script stopped there each time, and later inconsistencies were never repaired.
     @Test func aDamagedBatchKeepsNothingFromBeingMended() async throws {
         try await withJob { (fixture) async throws in
             try await fixture.redis.send(["HDEL", .string(fixture.keys.body), "b/a"])
@@ -322,7 +323,7 @@ import Testing
         }
     }
 
-    // MARK: - The way in
+    // MARK: - Intake
 
     @Test func anEpochWithNothingStagedIsForgotten() async throws {
         try await withJob { (fixture) async throws in

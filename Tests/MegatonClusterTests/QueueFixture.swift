@@ -6,7 +6,7 @@ import NIOCore
 
 @testable import MegatonCluster
 
-/// A queue on a real Redis of a test's own, with shorthands for the steps of a job's life.
+/// A queue on the test's own Redis, with helpers for the steps of a job's life.
 struct QueueFixture: Sendable {
     let server: RedisServerProcess
     let redis: RedisClient
@@ -57,7 +57,7 @@ struct QueueFixture: Sendable {
         return try await intake.admit(epoch: epoch, window: &window, staged: &staged, chunk: chunk)
     }
 
-    /// Admits until so many more are ready: a round looks at a part of what it has staged.
+    /// Admits until `count` more jobs are ready: a round validates only a part of the jobs it has staged.
     func admitAll(_ count: Int) async throws {
         let before = try await self.count("HLEN", keys.body)
         var (window, staged) = (AdmissionWindow(limit: 1000), StagedJobs())
@@ -67,7 +67,7 @@ struct QueueFixture: Sendable {
         }
     }
 
-    /// A round of a leader that takes 40 at a time, with a window that has room for all.
+    /// A round of a leader with a chunk of 40, and with a window that has room for all jobs.
     func round(_ staged: inout StagedJobs) async throws -> Intake.Round {
         var window = AdmissionWindow(limit: 1000)
         window.observe(slots: 1000)
@@ -94,8 +94,7 @@ struct QueueFixture: Sendable {
         return try await queue.settle([end], worker: worker)[0]
     }
 
-    /// Runs a lease out without waiting for it: Redis' clock is the only one that counts, and the score is what it is
-    /// compared with.
+    /// Expires a lease without a wait: only Redis' clock counts, and the score is compared with it.
     func expire(_ job: ClaimedJob) async throws {
         try await redis.send(["ZADD", .string(keys.lease), "XX", "1", .string(job.key.text)])
     }
@@ -104,14 +103,15 @@ struct QueueFixture: Sendable {
         try await redis.send([.string(command), .string(key)]).int ?? -1
     }
 
-    /// How many commands met a key of another type, those in scripts not counted beside their script.
+    /// Number of commands that met a key of the wrong type. Commands in scripts are not counted in addition to their
+    /// script.
     func refusals() async throws -> Int {
         let info = try await redis.send(["INFO", "errorstats"]).string ?? ""
         let line = info.split(whereSeparator: \.isNewline).first { $0.hasPrefix("errorstat_WRONGTYPE:count=") }
         return line?.split(separator: "=").last.flatMap { Int($0) } ?? 0
     }
 
-    /// Where an id is, of whatever batch: a job must be in one place at a time.
+    /// Places of an id, in any batch: a job must be in one place at a time.
     func places(_ id: String) async throws -> Set<String> {
         let batches = try await redis.send(["ZRANGE", .string(keys.batches), "0", "-1"]).array ?? []
         let keys = [id] + batches.compactMap(\.string).map { JobKey(batch: $0, id: id).text }

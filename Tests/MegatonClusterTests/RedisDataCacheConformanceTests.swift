@@ -5,9 +5,9 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// The cache that all processes share keeps the contract of `DataCaching`.
+/// The cache that all processes share conforms to `DataCaching`.
 @Suite(.timeLimit(.minutes(2))) struct RedisDataCacheConformanceTests {
-    /// Others use the same Redis: it does not forget everything at the word of one of them.
+    /// Other processes use the same Redis, so `removeAll` does not empty it.
     @Test(arguments: DataCachingConformance.Check.allCases.filter { $0 != .removeAll })
     func conforms(_ check: DataCachingConformance.Check) async throws {
         try await RedisServerProcess.run { server in

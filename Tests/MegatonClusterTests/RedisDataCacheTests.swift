@@ -9,7 +9,8 @@ import Testing
 @testable import MegatonCluster
 
 @Suite(.timeLimit(.minutes(2))) struct RedisDataCacheTests {
-    /// Fault: a worker that died after the bytes and before their time-out left a key that nothing would ever delete.
+    /// Fault: a worker that died after writing the bytes and before setting their expiry left a key that was never
+    /// deleted.
     @Test func whateverArrivesOfAPieceIsForgottenAgain() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = server.client()
@@ -32,7 +33,8 @@ import Testing
 
     private static func bytes(_ count: Int) -> Data { Data((0..<count).map { UInt8(truncatingIfNeeded: $0 / 7) }) }
 
-    /// Fault: large originals of many jobs were in memory, which no budget counted, while these waited for their turn.
+    /// Fault: large originals of many jobs were in memory, uncounted by any budget, while the jobs waited for a render
+    /// slot.
     @Test func largeEntriesAreReadIntoFiles() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = server.client()
@@ -86,7 +88,7 @@ import Testing
         #expect(throws: Never.self) { () throws in try RedisDataCache.check([.status("OK"), .array([.integer(1)])]) }
     }
 
-    /// What a transaction says of its commands is heard.
+    /// Errors of commands within a transaction are noticed.
     @Test func aPieceThatIsRefusedIsToldOf() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = server.client()

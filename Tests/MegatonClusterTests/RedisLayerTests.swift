@@ -7,7 +7,7 @@ import MegatonTestSupport
 import NIOPosix
 import Testing
 
-/// What the shared cache has had is told, as a layer and behind the lock.
+/// Hits of the shared cache are reported, both as a layer and behind the lock.
 @Suite(.timeLimit(.minutes(2))) struct RedisLayerTests {
     private func loader() -> DataLoader {
         var loader = DataLoader.Configuration()

@@ -9,9 +9,9 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Remembered failures follow HTTP: pipelines of several processes, one cache, one origin.
+/// Cached failures follow HTTP: pipelines of several processes, one cache, one origin.
 @Suite(.timeLimit(.minutes(2))) struct RememberedFailureTests {
-    /// An origin whose answer a test changes.
+    /// An origin whose response a test changes.
     private final class Site: Sendable {
         private let state: Mutex<OriginServer.Answer>
 
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    /// A limit that the first peer has set lower than the other one.
+    /// A limit that is lower for the first peer than for the other.
     enum Limit: String, CaseIterable, Sendable {
         case types, side, bytes, timeout
 
@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    /// Of all failures that are remembered, ms. What must not be kept leaves a mark among them, which is none.
+    /// Lifetimes of all cached failures in ms. Uncacheable responses leave a marker among them, which is skipped.
     private func lifetimes(_ client: RedisClient) async throws -> [Int] {
         var lifetimes: [Int] = []
         for name in try await client.send(["KEYS", .string(CacheNames.patternOfNegatives)]).array ?? [] {
@@ -126,7 +126,7 @@ import Testing
         return lifetimes
     }
 
-    /// As `Date` and `Expires` have it.
+    /// A date in the format of `Date` and `Expires`.
     private static func text(of date: Date) -> String {
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    /// Fault: 404, HTML and damaged images were remembered for minutes though the origin had forbidden it.
+    /// Fault: 404, HTML and damaged images were cached for minutes although the origin had forbidden it.
     @Test(
         arguments: [
             "no-store", "private", "no-cache", "max-age=0", "s-maxage=0, max-age=60", "max-age=60, no-store",
@@ -187,7 +187,7 @@ import Testing
         }
     }
 
-    /// Fault: the article Caching promises such a request the origin's answer.
+    /// Fault: such a request got a cached failure, although the article Caching promises it the origin's response.
     @Test(
         arguments: ["no-cache", "max-age=0"],
         [ImageRequest.Options(), .disableDiskCacheReads]
@@ -217,7 +217,8 @@ import Testing
         }
     }
 
-    /// Fault: what `--allow-type` or a longer `--fetch-timeout` would have mended was answered from memory.
+    /// Fault: a failure that `--allow-type` or a longer `--fetch-timeout` would have avoided was answered from the
+    /// cache.
     @Test(arguments: Limit.allCases) func aFailureByALimitIsNoAnswerToThoseWhoAllowMore(_ limit: Limit) async throws {
         let site = Site(200)
         site.repair()
@@ -252,10 +253,10 @@ import Testing
         }
     }
 
-    /// Those who ask at the same time share one answer, whatever may be remembered of it.
+    /// Concurrent requests share one failure, whether or not it may be cached.
     @Test(arguments: ["no-store", "max-age=60"]) func whoWaitsSharesTheFailure(_ control: String) async throws {
         try await withPeers(Site(500, [("Cache-Control", control)])) { (origin, one, two, client) async throws in
-            let listening = [one, two].map { peer in Task { await peer.lock.run() } }  // Cancelled below.
+            let listening = [one, two].map { peer in Task { await peer.lock.run() } }  // Canceled below.
             origin.hold()
             let tasks = [one, two, one].map { peer in
                 Task { await peer.failure(origin, maximumAge: peer.client === two.client ? .zero : nil) }  // Awaited.
@@ -286,7 +287,7 @@ import Testing
         }
     }
 
-    /// No origin is asked earlier than it said, not even by a retry; and not a moment earlier.
+    /// An origin is not asked before its Retry-After has passed, not even by a retry.
     @Test(arguments: [503, 429, 500]) func aRetryAfterIsKeptByAll(_ status: Int) async throws {
         let site = Site(status, [("Retry-After", "30"), ("Cache-Control", "no-store")])
         try await withPeers(site) { (origin, one, two, client) async throws in
@@ -296,7 +297,7 @@ import Testing
                 let failure = try #require(await two.failure(origin, maximumAge: age))
                 #expect((29...30).contains(failure.requestedDelay ?? 0) && failure.remembered != nil)
             }
-            // These take no lead.
+            // These requests do not lead a flight.
             for (control, options) in [("no-store", []), (nil, .reloadIgnoringCachedData)]
                 as [(String?, ImageRequest.Options)]
             {

@@ -10,13 +10,13 @@ import Testing
 
 @testable import MegatonCluster
 
-/// How often jobs ask an origin that fails: a whole worker with its cache, on a Redis of its own.
+/// The number of requests that jobs send to a failing origin: a whole worker with its cache, on its own Redis.
 @Suite(.timeLimit(.minutes(2))) struct RetriedJobTests {
     private struct Cluster: Sendable {
         let queue: JobQueue
         let origin: OriginServer
 
-        /// Pushes a job for a path, whose name is its id.
+        /// Pushes a job for a path that equals its id.
         func push(_ id: String, attempts: Int) async throws {
             let job = Job(id: id, source: origin.url("/\(id)").absoluteString, attempts: attempts)
             try await queue.redis.send([
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    /// Fault: it died again of what was remembered, though the origin was well.
+    /// Fault: it failed again with the cached failure, although the origin had recovered.
     @Test func aRequeuedJobAsksTheOrigin() async throws {
         let isRepaired = Mutex(false)
         try await withWorker { _ in
@@ -133,7 +133,7 @@ import Testing
             let letter = try await cluster.death(of: "a")
             #expect(letter.job.attempts == 1 && letter.job.code == "http_status")
             #expect(letter.job.message.contains("3600 s") && letter.job.message.contains("longest wait, 120 s"))
-            // Nor is it asked again by another job, though that may try five times.
+            // A retry of the job does not ask either, although it has five attempts.
             #expect(try await cluster.queue.requeue([letter]) == 1)
             while try await cluster.queue.dead(id: "a")?.job.message.contains("remembered") != true {
                 await Task.yield()

@@ -9,10 +9,10 @@ import Testing
 
 @testable import MegatonCluster
 
-/// What becomes of entries that are no longer fresh: pipelines of several processes, one cache, one origin. Answers are
-/// stale at once (`max-age=0`, `no-cache`), so that nobody has to wait for that.
+/// Revalidation of stale entries: pipelines of several processes, one cache, one origin. Responses are stale at once
+/// (`max-age=0`, `no-cache`), so that no test has to wait for that.
 @Suite(.timeLimit(.minutes(2))) struct RevalidationTests {
-    /// An origin with one image that changes when it is told to.
+    /// An origin with one image, which a test can change.
     final class Site: Sendable {
         enum Validator { case etag, date, none }
 
@@ -31,7 +31,7 @@ import Testing
             state = Mutex(State(control: control))
         }
 
-        /// Images sent so far.
+        /// Number of images sent so far.
         var bodies: Int { state.withLock { $0.bodies } }
 
         func say(_ control: String) { state.withLock { $0.control = control } }
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    /// One process, and what its refreshing behind the answers has cost.
+    /// One process, and the costs of its background revalidations.
     struct Peer: Sendable {
         let client: RedisClient
         let pipeline: ImagePipeline
@@ -98,7 +98,7 @@ import Testing
             return try await pipeline.renditions([wanted], for: .init(url: origin.url("/a")), metrics: metrics)[0]
         }
 
-        /// Waits for it.
+        /// Waits for the next background revalidation.
         func nextRefresh() async -> PipelineMetrics.Counts? {
             for await cost in refreshes { return cost }
             return nil
@@ -148,7 +148,7 @@ import Testing
     }
 
     @Test func anOriginalThatNoCodecCanReadIsNotKept() async throws {
-        // It begins like an image, and came whole as far as anybody could tell.
+        // It starts like an image, and the download was complete.
         let broken = TestImage.quarters(width: 64, height: 64).prefix(60)
         try await RedisServerProcess.run { server in
             try await OriginServer.run(answer: { _ in .image(Data(broken)) }) { (origin) async throws in
@@ -261,7 +261,7 @@ import Testing
         }
     }
 
-    /// What one asks the origin for in spite of a fresh entry is everybody's then; what it only confirms stays.
+    /// A reload replaces a fresh entry for all peers; a revalidation that confirms it keeps it.
     @Test func aReloadIsForAll() async throws {
         let site = Site("max-age=3600")
         try await withPeers(site) { origin, one, two in

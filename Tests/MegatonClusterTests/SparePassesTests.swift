@@ -8,7 +8,7 @@ struct SparePassesTests {
 
     private func pass(_ token: String, _ host: String = "a:80") -> OriginPass { OriginPass(host: host, token: token) }
 
-    /// With passes that were given, and put, at the start.
+    /// A cache with permits that were granted, and stored, at the start.
     private func spares(_ passes: OriginPass...) -> SparePasses {
         var spares = SparePasses()
         for pass in passes { _ = spares.put(pass, given: start, at: start) }
@@ -59,7 +59,7 @@ struct SparePassesTests {
         #expect(other?.pass != nil, "it is another host's failure")
     }
 
-    /// What has been told, and what is long ago, stands for nothing.
+    /// Successes that are already reported, or long ago, are not reported.
     @Test func onlyAnswersOfJustNowAreTold() {
         let late = start + SparePasses.lifetime
         var told = spares(pass("1"))
@@ -71,7 +71,8 @@ struct SparePassesTests {
         #expect(first.isEmpty && second.isEmpty)
     }
 
-    /// Failures count in a row: the answers between them are to be told of first, also where all passes are in use again.
+    /// Consecutive failures are counted, so successes between them must be reported first, even if all permits are in
+    /// use.
     @Test func answersAreToldBeforeAFailure() {
         var spares = spares(pass("1"))
         _ = spares.take("a:80", at: start)
@@ -79,7 +80,7 @@ struct SparePassesTests {
         #expect(first == [pass("")] && second.isEmpty)
     }
 
-    /// Fault: it was dropped, and took a place at its host until Redis forgot it.
+    /// Fault: it was dropped, and occupied a slot at its host until it expired in Redis.
     @Test func whatCouldNotGoBackIsTriedAgainUntilItIsForgotten() {
         let later = start + SparePasses.rest
         var spares = spares(pass("1"), pass("2", "b:80"))
@@ -96,7 +97,7 @@ struct SparePassesTests {
         #expect(third.isEmpty && spares.isEmpty)
     }
 
-    /// Fault: at the end of the process the late ones were told as the others, which ended failures that were newer.
+    /// Fault: at the end of the process, late successes were reported like current ones, and cleared newer failures.
     @Test func whatIsLateIsLateAtTheEndToo() {
         let later = start + SparePasses.rest
         var spares = spares(pass("1"))

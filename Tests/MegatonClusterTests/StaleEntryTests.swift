@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonCluster
 
-/// Entries of the shared cache that are no longer fresh, as the lock sees them.
+/// Stale entries of the shared cache, at the level of the lock.
 @Suite(.timeLimit(.minutes(2))) struct StaleEntryTests {
     typealias Peer = InFlightLockTests.Peer
 
@@ -36,7 +36,7 @@ import Testing
         return (entry, lead)
     }
 
-    /// Two peers, and an entry that the first has stored.
+    /// Two peers, and an entry stored by the first.
     private func withPeers(
         _ entry: CachedData,
         _ body: (RedisServerProcess, Peer, Peer) async throws -> Void
@@ -59,7 +59,7 @@ import Testing
             #expect(again.data == entry(size).data && again.metadata.etag == "\"e\"")
             #expect((again.staleness ?? -1) >= 0)
             again.metadata.lifetime = 60
-            // Nothing is sent that is there: a byte that was changed in Redis is still the changed one.
+            // Bytes already in Redis are not sent again: a byte that was changed there stays changed.
             let client = server.client()
             defer { client.close() }
             let name = RedisArgument.string(CacheNames.entry(key))
@@ -93,7 +93,7 @@ import Testing
             let client = server.client()
             defer { client.close() }
             let slow = try lead(await one.lock.begin([key]).first)
-            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has run out.
+            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has expired.
             let fast = try lead(await two.lock.begin([key]).first)
             await two.lock.finish([(fast, entry(20))])
             var old = try #require(slow.stale)
@@ -116,7 +116,7 @@ import Testing
                 return
             }
             #expect(found.data == entry().data && found.metadata.lifetime == 0)
-            _ = try lead(await two.lock.begin([key]).first)  // Who comes now has to ask.
+            _ = try lead(await two.lock.begin([key]).first)  // A later request has to ask.
         }
     }
 

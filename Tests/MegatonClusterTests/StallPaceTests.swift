@@ -9,9 +9,10 @@ import Testing
 
 @testable import MegatonCluster
 
-/// The cost of a worker's death for the pace of the others. `scripts/chaos scenarios pace` measures it with processes.
+/// The cost of a worker's death for the throughput of the others. `scripts/chaos scenarios pace` measures it with
+/// processes.
 @Suite(.timeLimit(.minutes(2))) struct StallPaceTests {
-    /// Runs a worker of so many places whose jobs never end, until it has so many in hand.
+    /// Runs a worker with `places` slots whose jobs never end, until it has started `count` of them.
     private func workers(places: Int, start count: Int, _ fixture: QueueFixture) async throws -> Set<String> {
         let started = Mutex<Set<String>>([])
         let signal = ShutdownSignal()
@@ -42,7 +43,7 @@ import Testing
         try await fixture.admit()
     }
 
-    // Row D1: each of them ran alone, and the other places were empty.
+    // Row D1: each of them ran alone, and the other slots were empty.
     @Test func whatADeadWorkerHadInHandRunsSideBySide() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit((0..<16).map { "\($0)" }, fixture)

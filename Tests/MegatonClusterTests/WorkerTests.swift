@@ -8,8 +8,8 @@ import Testing
 @testable import MegatonCluster
 
 @Suite(.timeLimit(.minutes(2))) struct WorkerTests {
-    /// Fault: its claim, its last statistics and its leave each waited for the time of a command. Here that is an hour, so
-    /// that it ends within this test only if it waits for none of them.
+    /// Fault: a claim, the last statistics and the deregistration each waited for a command's timeout. Here that is an
+    /// hour, so that the worker ends within this test only if it waits for none of them.
     @Test func aWorkerThatIsToldToEndDoesNotWaitForARedisThatIsAway() async throws {
         let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         try await RedisServerProcess.run { (server) async throws in
