@@ -1,7 +1,7 @@
 // swift-tools-version:6.2
 import PackageDescription
 
-// What somebody has who uses the library from a package of his own; scripts/consumer builds and runs it.
+// A package that uses the library as a dependency; scripts/consumer builds and runs it.
 let package = Package(
     name: "Consumer",
     dependencies: [.package(name: "megaton", path: "../..")],

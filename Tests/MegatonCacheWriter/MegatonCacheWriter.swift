@@ -2,12 +2,11 @@ import Foundation
 import MegatonPipeline
 import MegatonTestSupport
 
-/// `MegatonCacheWriter FOLDER`: writes the entries of `CacheWriterEntry`, one after the other and over and over, until it is
-/// killed.
+/// `MegatonCacheWriter FOLDER`: writes the entries of `CacheWriterEntry`, one after the other, until it is killed.
 @main enum MegatonCacheWriter {
     static func main() async throws {
         var configuration = DataCache.Configuration()
-        // Steps are never far ahead of the disk.
+        // Keeps writes from running far ahead of the disk.
         configuration.stagingLimit = 4 * 1024 * 1024
         let cache = try DataCache(
             path: URL(fileURLWithPath: CommandLine.arguments[1]),

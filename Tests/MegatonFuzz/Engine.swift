@@ -2,13 +2,13 @@
     import Foundation
     import MegatonTestSupport
 
-    /// libFuzzer, called as a library (https://llvm.org/docs/LibFuzzer.html#using-libfuzzer-as-a-library): SwiftPM gives
-    /// every executable a `main` of its own, so that libFuzzer's finds no place.
+    /// libFuzzer, called as a library (https://llvm.org/docs/LibFuzzer.html#using-libfuzzer-as-a-library): SwiftPM
+    /// gives every executable its own `main`, which leaves no place for libFuzzer's.
     enum Engine {
         /// Set once, before the first input.
         nonisolated(unsafe) fileprivate static var target: (any FuzzTarget)?
 
-        /// Ends the process.
+        /// Runs libFuzzer and ends the process.
         static func run(_ target: any FuzzTarget, arguments: [String]) -> Never {
             Self.target = target
             var count = Int32(arguments.count + 1)
@@ -21,7 +21,7 @@
         }
     }
 
-    /// - Returns: 0, as libFuzzer wants it. A broken promise ends the process: libFuzzer then keeps the input.
+    /// - Returns: 0, as libFuzzer requires. A violated property ends the process, and libFuzzer stores the input.
     @_cdecl("LLVMFuzzerTestOneInput")
     func testOneInput(_ bytes: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
         do {

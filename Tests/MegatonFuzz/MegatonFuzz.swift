@@ -1,8 +1,8 @@
 import Foundation
 import MegatonTestSupport
 
-/// What `scripts/fuzz` runs. Built with `-D MEGATON_FUZZ` it is libFuzzer on one target, otherwise a generator of inputs
-/// from a seed, like the tests, for as long as one likes.
+/// The program behind `scripts/fuzz`. Built with `-D MEGATON_FUZZ` it runs libFuzzer on one target; otherwise it
+/// generates inputs from a seed, like the tests, for a given time.
 ///
 ///     MegatonFuzz list                       the targets
 ///     MegatonFuzz seeds TARGET DIRECTORY     writes the target's valid inputs
@@ -43,7 +43,7 @@ import MegatonTestSupport
             }
         }
 
-        /// A thousand inputs of each seed, from the first seed on.
+        /// Runs a thousand inputs for each seed, from the first seed on.
         private static func generate(_ target: any FuzzTarget, seconds: Int, seed: String?) throws {
             let end = ContinuousClock.now + .seconds(seconds)
             var seed = seed.flatMap { UInt64($0) } ?? 1

@@ -7,7 +7,7 @@ import MegatonPlugins
 import MegatonTestSupport
 import Testing
 
-/// The code of the article Loading, run.
+/// Runs the code of the article Loading.
 @Suite(.timeLimit(.minutes(2))) struct LoadingArticleTests {
     @Test func aPipelineOfOtherParts() async throws {
         let directory = try TestDirectory()
@@ -119,7 +119,7 @@ import Testing
             var request = ImageRequest(urlRequest: urlRequest)
             request.credentialScope = "partner"
 
-            // What one has been shown is not in the cache for the other.
+            // A response for one request is not in the cache for the other.
             for request in [request, ImageRequest(url: url), request] {
                 _ = try await pipeline.renditions([Rendition(width: 32)], for: request)
             }

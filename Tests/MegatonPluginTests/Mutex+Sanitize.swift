@@ -1,11 +1,11 @@
 #if MEGATON_SANITIZE
     internal import Foundation
 
-    /// In the place of `Synchronization.Mutex` while a sanitizer looks on: on Linux that one is a futex, which
-    /// ThreadSanitizer does not see, and every access to what it protects is reported as a race. A type of the module goes
-    /// before an imported one, so that each module which says `Mutex` has this file.
+    /// Replaces `Synchronization.Mutex` in sanitizer builds. On Linux that type is a futex, which ThreadSanitizer does
+    /// not see, so that it reports every access to the protected value as a race. A module's own type takes precedence
+    /// over an imported one, so each module that uses `Mutex` has a copy of this file.
     ///
-    /// `@unchecked Sendable`: the value is touched with the lock held only.
+    /// `@unchecked Sendable`: the value is accessed with the lock held only.
     final class Mutex<Value>: @unchecked Sendable {
         private let lock = NSLock()
         private var value: Value

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What an origin was sent, in order.
+/// Values sent to an origin, in order.
 final class Notes: Sendable {
     private let noted = Mutex<[String?]>([])
 

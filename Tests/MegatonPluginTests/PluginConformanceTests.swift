@@ -7,7 +7,7 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
-/// Other people's libraries pass for ours: the seams of the pipeline are real.
+/// Adapters of third-party libraries conform: the protocols of the pipeline can be implemented by others.
 @Suite(.timeLimit(.minutes(2))) struct PluginConformanceTests {
     @Test(arguments: DataLoadingConformance.Check.allCases)
     func asyncHTTPClientLoaderConforms(_ check: DataLoadingConformance.Check) async throws {

@@ -6,7 +6,7 @@ import MegatonPlugins
 import MegatonTestSupport
 import Testing
 
-/// A real pipeline with other people's libraries in the places of our loader and cache.
+/// A real pipeline with third-party libraries in place of the built-in loader and cache.
 @Suite(.timeLimit(.minutes(2))) struct PluginPipelineTests {
     private let small = Rendition(width: 32, height: 32, format: .png)
 
@@ -17,7 +17,7 @@ import Testing
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
             var found: [Data] = []
-            // The second pipeline has nothing but the file of the first.
+            // The second pipeline only has the file of the first.
             for isCached in [false, true] {
                 let pipeline = try Self.pipeline(path)
                 let image = try await pipeline.renditions([small], for: .init(url: origin.url("/a.png")))[0]
@@ -25,7 +25,7 @@ import Testing
                 found.append(image.data)
             }
             #expect(found[0] == found[1] && origin.total == 1)
-            // Another size needs the original, which is kept as well.
+            // Another size needs the original, which is stored as well.
             let metrics = PipelineMetrics()
             let other = Rendition(width: 16, height: 16, format: .webp)
             let pipeline = try Self.pipeline(path)

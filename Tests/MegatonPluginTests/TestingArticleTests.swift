@@ -2,7 +2,7 @@ import MegatonPipelineTesting
 import MegatonTestSupport
 import Testing
 
-/// The code of the article of MegatonPipelineTesting, run.
+/// Runs the code of the article of MegatonPipelineTesting.
 @Suite(.timeLimit(.minutes(2))) struct TestingArticleTests {
     @Test(arguments: DataCachingConformance.Check.allCases.filter { ![.remove, .removeAll].contains($0) })
     func fewBytesConform(_ check: DataCachingConformance.Check) async throws {

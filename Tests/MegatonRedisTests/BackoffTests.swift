@@ -14,7 +14,7 @@ import Testing
     }
 
     @Test func growsUpToItsCap() {
-        // One of 200 is above half of the bound, but for one time in 10^60.
+        // The probability that none of 200 exceeds half of the bound is 1 in 10^60.
         #expect(longest(after: nil) > .seconds(1))
         #expect(longest(after: nil) <= .seconds(2))
         #expect(longest(after: RedisError(reply: "OOM command not allowed")) > .seconds(1))

@@ -5,9 +5,9 @@ import Testing
 
 @testable import MegatonRedis
 
-/// A Redis that a script keeps busy: it greets nobody.
+/// A Redis that is busy with a script: the handshake of new connections fails.
 @Suite(.timeLimit(.minutes(2))) struct BusyServerTests {
-    /// It writes nothing, so that SCRIPT KILL may end it.
+    /// Writes nothing, so that SCRIPT KILL can end it.
     private static let endless = "#!lua flags=no-writes\nwhile true do end"
 
     private func code(_ body: () async throws -> Void) async -> RedisError.Code? {
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    // Beside scenario 19 of the test plan.
+    // Related to scenario 19 of the test plan.
     @Test func whoeverComesWhileItIsBusyIsServedSoonAfter() async throws {
         try await RedisServerProcess.run(.init(settings: ["busy-reply-threshold 100"])) { (server) async throws in
             let (blocked, killer) = (server.client("blocked"), server.client("killer"))
@@ -42,7 +42,7 @@ import Testing
             )
             defer { late.close() }
             async let pong = late.send(["PING"], timeout: .seconds(60))
-            // By the tenth a bound that doubles would have reached its cap of 2 s.
+            // A delay that doubles would have reached its cap of 2 s by the tenth try.
             var tries = delays.makeAsyncIterator()
             for _ in 0..<10 {
                 let delay = try #require(await tries.next())

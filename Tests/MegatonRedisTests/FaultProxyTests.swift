@@ -6,7 +6,7 @@ import NIOPosix
 import Testing
 
 @Suite(.timeLimit(.minutes(2))) struct FaultProxyTests {
-    /// A command under way; its value is the code that it failed with.
+    /// A running command; its value is the error code of its failure.
     private typealias Command = Task<RedisError.Code?, Never>
 
     private func run(_ body: (RedisServerProcess, FaultProxy) async throws -> Void) async throws {
@@ -26,7 +26,7 @@ import Testing
         )
     }
 
-    /// The code that something fails with.
+    /// The error code of a failure; nil on success.
     private func failure(_ body: () async throws -> Void) async -> RedisError.Code? {
         do {
             try await body()
@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    /// Asks the server itself every 10 ms until a condition on its CLIENT LIST holds.
+    /// Polls the server directly every 10 ms until a condition on its CLIENT LIST holds.
     private func wait(
         _ server: RedisServerProcess,
         until condition: (_ list: String, _ direct: RedisClient) async throws -> Bool
@@ -46,13 +46,13 @@ import Testing
         for _ in 0..<2000 {
             let list = try await direct.send(["CLIENT", "LIST"]).string ?? ""
             if try await condition(list, direct) { return }
-            // Blocks for 10 ms: the pause.
+            // Blocks for 10 ms, as a pause.
             try await direct.send(["XREAD", "BLOCK", "10", "STREAMS", "pause", "$"])
         }
         Issue.record("The condition did not come about in 20 s.")
     }
 
-    /// A command that waits at the server while a fault is made. It ends with its connection.
+    /// A command that blocks at the server while a fault is injected. It ends with its connection.
     private func blocked(_ client: RedisClient, at server: RedisServerProcess) async throws -> Command {
         // Unstructured, so that the test can act meanwhile; the test awaits it.
         let task = Task {
@@ -155,10 +155,10 @@ import Testing
             proxy.blackHole(true)
             let code = await failure { try await client.send(["SET", "late", "1"], timeout: .milliseconds(300)) }
             #expect(code == .timeout)
-            // The client has closed its connection, and the server knows nothing of that.
+            // The client has closed its connection, but the server is not notified.
             try await wait(server) { list, _ in proxy.connections == 0 && list.contains("id=\(before) ") }
             proxy.blackHole(false)
-            // What was held arrives although nobody waits for it any more; so does the end.
+            // Held bytes are delivered although no caller waits for them any more; so is the end of the connection.
             try await wait(server) { list, direct in
                 let late = try await direct.send(["GET", "late"]).string
                 return late == "1" && !list.contains("id=\(before) ")
@@ -182,7 +182,7 @@ import Testing
             #expect(code == .timeout)
             #expect(try await direct.send(["GET", "k"]).int == 2)
             proxy.split(from: nil)
-            // Its client has gone since, and is still known by its address.
+            // The client has disconnected since; its address was stored.
             try await wait(server) { _, _ in try await direct.send(["GET", "k"]).int == 3 }
             #expect(try await client.send(["INCR", "k"]).int == 4)
         }

@@ -1,7 +1,7 @@
 import MegatonTestSupport
 import Testing
 
-/// The same inputs each time; `scripts/fuzz resp` looks for more.
+/// The same inputs in each run; `scripts/fuzz resp` runs more.
 @Suite(.timeLimit(.minutes(2))) struct FuzzTests {
     @Test func anyBytesOfAConnectionAreValuesOrAnErrorHoweverTheyAreCut() throws {
         try Fuzzer(RESPFuzz()).run(3000)

@@ -150,7 +150,7 @@ import Testing
             defer { client.close() }
             #expect(try await client.send(["PING"]) == .status("PONG"))
             await server.crash()
-            // Far more than would be possible if each of them waited for the time of a command.
+            // Far more than would be possible if each of them waited for a command's timeout.
             for _ in 0..<500 {
                 await #expect(throws: RedisError.self) { try await client.send(["PING"], timeout: .seconds(60)) }
             }
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    /// An hour of patience: they end within this test because they are told.
+    /// Timeouts are an hour: the commands can only end within this test because of `hurry()`.
     @Test func whoHurriesNobodyWaitsForAndItComesBackWithItsServer() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = client(server.configuration)
@@ -190,12 +190,12 @@ import Testing
                 for await code in group { #expect(code == .unreachable || code == .connectionClosed) }
             }
             try await server.startAgain()
-            // Refused until it is tried again.
+            // Refused until the client reconnects.
             while (try? await client.send(["PING"])) == nil, !Task.isCancelled { await Task.yield() }
         }
     }
 
-    /// The greeting would take an hour.
+    /// The handshake would take an hour.
     @Test func whoHurriesWaitsForOneThatHangsOnlyOnce() async throws {
         try await RedisServerProcess.run { (server) async throws in
             var configuration = server.configuration
@@ -247,14 +247,14 @@ import Testing
             let client = server.client()
             defer { client.close() }
             let before = try await client.send(["CLIENT", "ID"]).int
-            // Blocks for longer than we wait: its answer must not be taken for that of a later command.
+            // Blocks for longer than the timeout: its reply must not be taken for that of a later command.
             await #expect { try await client.send(["BLPOP", "nothing", "30"], timeout: .milliseconds(50)) } throws: {
                 ($0 as? RedisError)?.code == .timeout
             }
             #expect(try await client.send(["ECHO", "later"]).string == "later")
             let after = try await client.send(["CLIENT", "ID"]).int
             #expect(before != after)
-            // The server sees the end of the old one in its own time; it does see it.
+            // The server notices the end of the old connection a little later.
             while try await client.send(["CLIENT", "LIST"]).string?.contains("id=\(before ?? -1) ") == true {
                 await Task.yield()
             }
@@ -295,7 +295,7 @@ import Testing
                 onSubscribed: { continuation.yield("subscribed") },
                 onMessage: { continuation.yield("\($0): \($1)") }
             )
-            let listening = Task { await subscriber.run() }  // Cancelled below.
+            let listening = Task { await subscriber.run() }  // Canceled below.
             var iterator = events.makeAsyncIterator()
             #expect(await iterator.next() == "subscribed")
             try await client.send(["PUBLISH", "b", "one"])

@@ -57,7 +57,7 @@ import Testing
         } throws: { ($0 as? RedisError)?.code == .protocolError }
     }
 
-    /// hiredis lets go of what became an element: it never holds much of such a reply itself.
+    /// hiredis releases the bytes of a parsed element, so it never holds much of such a reply itself.
     @Test func limitsTheBytesOfAnArrayAsAWhole() {
         let element = "$40\r\n\(String(repeating: "a", count: 40))\r\n"
         let text = "*64\r\n" + String(repeating: element, count: 64)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonRedis
 
-/// What a client does with a server that is no master, against a real one.
+/// A client's behavior with a server that is not a master, against a real one.
 @Suite(.timeLimit(.minutes(2))) struct ReplicaTests {
     private func client(_ configuration: RedisConfiguration) -> RedisClient {
         RedisClient(
@@ -17,14 +17,14 @@ import Testing
         )
     }
 
-    /// Runs a replica, and gives a client that may speak to it and the port of its master.
+    /// Runs a replica, with a client that accepts it and the port of its master.
     private func withReplica(
         _ body: (_ replica: RedisServerProcess, _ admin: RedisClient, _ masterPort: Int) async throws -> Void
     ) async throws {
         let port = try FreePort.find()
         try await RedisServerProcess.run(.init(port: port)) { _ in
             try await RedisServerProcess.run { replica in
-                // Not from its start: the helper that starts it asks for a master too.
+                // Not from its start: the helper that starts a server also requires a master.
                 var configuration = replica.configuration
                 configuration.requiresMaster = false
                 let admin = client(configuration)
@@ -45,11 +45,11 @@ import Testing
                 guard let error = error as? RedisError else { return false }
                 return error.code == .notWritable && error.message.contains("replica of 127.0.0.1:\(masterPort)")
             }
-            // The server sees the end of the connection in its own time.
+            // The server notices the end of the connection a little later.
             while try await admin.send(["CLIENT", "LIST"]).string?.contains("megaton:refused") == true {
                 await Task.yield()
             }
-            // A command waits for the master until its own deadline, and then says what was in the way.
+            // A command waits for the master until its own deadline, and then reports the cause.
             await #expect { try await client.send(["PING"], timeout: .milliseconds(300)) } throws: {
                 ($0 as? RedisError)?.code == .notWritable
             }
@@ -102,7 +102,7 @@ import Testing
                     said = "\(error)"
                 }
                 #expect(said.contains("UNBLOCKED") && said.hasSuffix("(not_writable)"))
-                // What comes after it meets a replica, on a new connection.
+                // The next command finds a replica, on a new connection.
                 await #expect { try await blocked.connect() } throws: { ($0 as? RedisError)?.code == .notWritable }
             }
         }

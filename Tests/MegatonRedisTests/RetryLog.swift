@@ -1,6 +1,6 @@
 import Logging
 
-/// Tells of each time that a client tries Redis again, and after how many milliseconds.
+/// Reports each reconnect attempt of a client, with its delay in milliseconds.
 struct RetryLog: LogHandler {
     let delays: AsyncStream<Int>.Continuation
     var metadata: Logger.Metadata = [:]

@@ -1,13 +1,13 @@
 import Foundation
 import MegatonTestSupport
 
-/// A real sentinel that watches one Redis by the name `mymaster`, ended with the object.
+/// A real sentinel that watches one Redis under the name `mymaster`. It ends with the object.
 final class SentinelProcess: Sendable {
     let port: Int
     private let directory: TestDirectory
     private let process: ProgramUnderTest
 
-    /// Starts it. It answers a little later: a client that has a time-out waits for that.
+    /// Starts the sentinel. It answers a little later; a client with a timeout waits for that.
     ///
     /// - Parameter settings: lines of sentinel.conf.
     init(masterPort: Int, settings: [String] = []) throws {
@@ -17,7 +17,7 @@ final class SentinelProcess: Sendable {
             [
                 "port \(port)", "bind 127.0.0.1", "dir \(directory.path)",
                 "sentinel monitor mymaster 127.0.0.1 \(masterPort) 1",
-                // No failover of its own: the tests say when.
+                // No failover of its own: the tests trigger it.
                 "sentinel down-after-milliseconds mymaster 600000",
             ] + settings
         let file = try directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "sentinel.conf")
@@ -26,7 +26,7 @@ final class SentinelProcess: Sendable {
         self.port = port
     }
 
-    /// Ends the sentinel and waits for its end.
+    /// Kills the sentinel and waits for its end.
     func stop() async {
         process.send(SIGKILL)
         _ = await process.ending()

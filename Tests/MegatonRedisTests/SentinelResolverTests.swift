@@ -23,7 +23,7 @@ import Testing
         return SentinelResolver(RedisConfiguration.Sentinel(hosts: hosts, name: name), connectTimeout: .seconds(5))
     }
 
-    /// Runs a Redis with a port and a sentinel that is known to answer for it.
+    /// Runs a Redis with a port, and a sentinel that has been seen to answer for it.
     private func withMaster(
         settings: [String] = [],
         query: String = "",
@@ -35,7 +35,7 @@ import Testing
             let url = "redis-sentinel://127.0.0.1:\(sentinel.port)/mymaster\(query)"
             let client = client(try RedisConfiguration(url: url))
             defer { client.close() }
-            // The client tries until the sentinel listens.
+            // The client retries until the sentinel listens.
             let answer = try await client.send(["CONFIG", "GET", "port"], timeout: .seconds(20))
             #expect(answer.dictionary["port"] == String(port))
             try await body(port, sentinel)
@@ -114,7 +114,8 @@ import Testing
                 defer { client.close() }
                 try await client.send(["SET", "k", "old"], timeout: .seconds(20))
 
-                // What sentinels do at a failover: tell another address, and make the old master a replica.
+                // The effects of a failover: the sentinel announces another address, and the old master becomes a
+                // replica.
                 var toSentinel = RedisConfiguration(address: .tcp(host: "127.0.0.1", port: sentinel.port))
                 toSentinel.requiresMaster = false
                 let control = self.client(toSentinel)

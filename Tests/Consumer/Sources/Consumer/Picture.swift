@@ -1,6 +1,6 @@
 import Foundation
 
-/// What there is to be loaded.
+/// The image to load.
 enum Picture {
     /// 64 x 48 pixels.
     static let png = Data(base64Encoded: base64, options: .ignoreUnknownCharacters) ?? Data()
