@@ -173,7 +173,7 @@ import Testing
 
     // MARK: - The response
 
-    /// R2: parts are joined only if the rest starts where the stored part ends, and the total length is the same.
+    /// R2: parts are joined only if the rest starts at the end of the stored part, and the total lengths agree.
     @Test(
         arguments: [
             ("bytes 60-99/100", true), ("Bytes 60-99/100", true), ("bytes 60-80/100", true), ("bytes 59-99/100", false),

@@ -50,7 +50,7 @@ final class ProbeWriter: Sendable {
         while !Task.isCancelled {
             number += 1
             await write(number)
-            try? await stage.clock.sleep(for: Self.interval)  // Cancelled: the loop's condition ends it.
+            try? await stage.clock.sleep(for: Self.interval)  // Canceled: the condition of the loop ends it.
         }
     }
 
