@@ -1,8 +1,8 @@
-// A wall clock that steps: it differs from the machine's by what the file MEGATON_CLOCK holds, milliseconds in eight bytes
-// of this machine's order. Whoever writes them steps the clock. Monotonic clocks are left alone, as they are where a
+// A wall clock that steps: it differs from the machine's by the offset in the file MEGATON_CLOCK, in milliseconds, eight
+// bytes in this machine's byte order. A write to the file steps the clock. Monotonic clocks are not changed, as when a
 // machine's clock is set.
 //
-// For redis-server and for a worker. Nothing here allocates, as an allocator may ask for the time.
+// For redis-server and for a worker. Nothing here allocates, because an allocator may ask for the time.
 #define _GNU_SOURCE
 #include "CFaults.h"
 
@@ -17,7 +17,7 @@
 
 static const volatile int64_t *offset;
 
-// Before main, and so before there are threads.
+// Runs before main, and so before there are threads.
 __attribute__((constructor)) static void map_offset(void) {
     const char *path = getenv("MEGATON_CLOCK");
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;

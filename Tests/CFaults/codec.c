@@ -1,5 +1,5 @@
-// A codec with a bug: a picture that contains what the environment's MEGATON_CRASH says writes through a null pointer while it is opened, as hostile
-// pictures have done to every codec there is. All others go to libvips, and are none the wiser.
+// A codec with a bug: opening an image that contains the text of the environment variable MEGATON_CRASH writes through a
+// null pointer, as hostile images have caused in real codecs. All other images are passed on to libvips.
 #define _GNU_SOURCE
 #include "CFaults.h"
 
@@ -10,7 +10,7 @@
 
 static const char *mark;
 
-// Before main, and so before there are threads.
+// Runs before main, and so before there are threads.
 __attribute__((constructor)) static void read_mark(void) {
     const char *text = getenv("MEGATON_CRASH");
     if (text && *text) mark = text;

@@ -1,5 +1,5 @@
-// A disk that is full: files beneath the directory MEGATON_DISK take MEGATON_ROOM bytes of each process, and then no more.
-// What has part of the room left is written in part, as the kernel does it.
+// A full disk: files beneath the directory MEGATON_DISK accept MEGATON_ROOM bytes of each process, and no more. A write
+// for which only part of the room is left is a short write, as by the kernel.
 #define _GNU_SOURCE
 #include "CFaults.h"
 
@@ -15,7 +15,7 @@
 static const char *directory;
 static atomic_long room;
 
-// Before main, and so before there are threads.
+// Runs before main, and so before there are threads.
 __attribute__((constructor)) static void read_room(void) {
     const char *text = getenv("MEGATON_ROOM");
     if (text) atomic_store(&room, atol(text));

@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// A single request that bypasses the cache replaces a fresh entry.
+    /// An entry that is replaced outside of a flight, by a reload, is replaced in all layers.
     @Test func whatTakesThePlaceOfAFreshEntryDoesSoEverywhere() async throws {
         try await withPeers { client, one, two in
             let flights = LayeredFlights(MemoryDataCache(), over: one.lock)

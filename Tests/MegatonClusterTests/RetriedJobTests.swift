@@ -133,7 +133,7 @@ import Testing
             let letter = try await cluster.death(of: "a")
             #expect(letter.job.attempts == 1 && letter.job.code == "http_status")
             #expect(letter.job.message.contains("3600 s") && letter.job.message.contains("longest wait, 120 s"))
-            // A retry of the job does not ask either, although it has five attempts.
+            // Nor is the origin asked once the job is requeued, although it may be tried several times then.
             #expect(try await cluster.queue.requeue([letter]) == 1)
             while try await cluster.queue.dead(id: "a")?.job.message.contains("remembered") != true {
                 await Task.yield()

@@ -40,7 +40,7 @@ import Testing
         #expect(ending.code == 75 && ending.errors.contains("nothing was begun"), "\(ending.errors)")
     }
 
-    /// A run on a cluster starts no workers, so it cannot pass their options on.
+    /// A run on a cluster that starts no workers cannot pass their options on.
     @Test func optionsForWorkersThatARunDoesNotStartAreNamed() async throws {
         let home = try RunTests.Home()
         try await RedisServerProcess.run { (server) async throws in

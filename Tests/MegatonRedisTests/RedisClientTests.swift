@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    /// Timeouts are an hour: the commands can only end within this test because of `hurry()`.
+    /// Timeouts are an hour: the commands can only end within this test because the client fails fast.
     @Test func whoHurriesNobodyWaitsForAndItComesBackWithItsServer() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = client(server.configuration)

@@ -1,6 +1,6 @@
-// Nothing is called from here: the library is for LD_PRELOAD, in front of a process under test.
+// Declares nothing: the library is loaded into a process under test by LD_PRELOAD.
 //
-//   codec.c   a codec that dies of a certain picture
+//   codec.c   a codec that crashes on marked images
 //   clock.c   a wall clock that steps
-//   disk.c    a disk that is full
+//   disk.c    a full disk
 #pragma once
