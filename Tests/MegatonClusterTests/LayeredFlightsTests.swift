@@ -130,7 +130,7 @@ import Testing
                         let made = try await pipeline.renditions(wanted, for: .init(url: origin.url("/a")))
                         #expect(made.count == 1)
                     }
-                    // Neither pipeline needs Redis for entries of which it has a copy.
+                    // Neither pipeline needs Redis for entries in its near cache.
                     try await client.send(["FLUSHALL"])
                 }
                 #expect(origin.total == 1)

@@ -20,7 +20,7 @@ import Testing
     /// An origin that sends at most `bytes` bytes of each response, and then cuts it off.
     ///
     /// - Parameters:
-    ///   - shift: offset of the part that is sent from the part that was asked for.
+    ///   - shift: offset of the part that is sent relative to the requested range.
     ///   - stalls: sends nothing more, but keeps the connection open.
     private func site(
         tag: String = "\"1\"",
