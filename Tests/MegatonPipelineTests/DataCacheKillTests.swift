@@ -17,7 +17,7 @@ import Testing
 
     private func isTemporary(_ file: String) -> Bool { file.contains("/.tmp-") }
 
-    /// Kills a writer in the middle of a file, once `entries` entries exist and the first was replaced `replaced` times.
+    /// Kills a writer within a file, once `entries` entries exist and the first was replaced `replaced` times.
     private func killWriter(entries: Int, replaced: Int) async throws {
         let writer = try ProgramUnderTest.cacheWriter([path])
         let first = DataCacheFolder(path: path).path(of: DataCacheFileName("0"))
