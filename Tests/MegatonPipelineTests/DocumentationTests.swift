@@ -2,7 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
-/// The code in the articles and the README is the code that is compiled.
+/// Swift code in the articles and the pages beside them is code that is compiled.
 @Suite struct DocumentationTests {
     /// A code block of an article.
     struct Snippet: Sendable, CustomTestStringConvertible {
@@ -17,7 +17,7 @@ import Testing
     private static let exception = "<!-- not compiled: "
 
     private static let articles =
-        ["README.md"]
+        DocumentationPages.names
         + Repository.files("Sources").filter { $0.contains("/Documentation.docc/") && $0.hasSuffix(".md") }
 
     /// Swift code blocks without an exception.

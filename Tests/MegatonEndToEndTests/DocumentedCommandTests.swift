@@ -1,0 +1,78 @@
+import Foundation
+import MegatonTestSupport
+import Testing
+
+@testable import MegatonCLI
+
+/// The commands and options in the README, `docs` and `deploy` are those of the program.
+@Suite(.timeLimit(.minutes(1))) struct DocumentedCommandTests {
+    /// The program as ArgumentParser describes it.
+    private struct Tool: Decodable {
+        let command: Command
+    }
+
+    private struct Command: Decodable {
+        let commandName: String
+        let subcommands: [Command]?
+        let arguments: [Argument]?
+
+        /// Long options of the command and of all beneath it.
+        var options: Set<String> {
+            let own = (arguments ?? []).flatMap { $0.names ?? [] }.filter { $0.kind == "long" }.map { "--\($0.name)" }
+            return (subcommands ?? []).reduce(Set(own)) { $0.union($1.options) }
+        }
+    }
+
+    private struct Argument: Decodable {
+        let names: [Name]?
+    }
+
+    private struct Name: Decodable {
+        let kind: String
+        let name: String
+    }
+
+    /// Of other programs.
+    private static let foreignOptions: Set<String> = ["--dir"]
+
+    private func definition() async throws -> String {
+        let ending = await (try ProgramUnderTest.megaton(["--experimental-dump-help"])).ending()
+        #expect(ending.code == 0, "\(ending.errors)")
+        return ending.output
+    }
+
+    @Test func theCommandsExist() async throws {
+        let definition = try await definition()
+        let tool = try JSONDecoder().decode(Tool.self, from: Data(definition.utf8)).command
+        var count = 0
+        for page in DocumentationPages.names where page != "CHANGELOG.md" {
+            for arguments in try DocumentationPages.commands(of: page) {
+                count += 1
+                let text = "\(page): megaton \(arguments.joined(separator: " "))"
+                let command = tool.subcommands?.first { $0.commandName == arguments[0] }
+                #expect(command != nil, "\(text): there is no command \(arguments[0])")
+                if let subcommands = command?.subcommands, !subcommands.isEmpty {
+                    let words = arguments.dropFirst().prefix { $0.first?.isLowercase == true }
+                    for word in words {
+                        #expect(subcommands.contains { $0.commandName == word }, "\(text): there is no \(word)")
+                    }
+                }
+                let unknown = OptionNames.unknown(in: arguments, definition: definition)
+                #expect(unknown == nil, "\(text): there is no option \(unknown?.option ?? "")")
+            }
+        }
+        #expect(count >= 30)
+    }
+
+    @Test(arguments: ["docs/cli.md", "docs/cluster.md", "docs/credentials.md", "docs/upgrading.md"])
+    func theOptionsExist(_ page: String) async throws {
+        let tool = try JSONDecoder().decode(Tool.self, from: Data(try await definition().utf8)).command
+        let known = tool.options.union(Self.foreignOptions).union(["--help"])
+        let pieces = try Repository.text(page).components(separatedBy: "--").dropFirst()
+        let names = pieces.map { $0.prefix { $0.isLowercase || $0.isNumber || $0 == "-" } }.filter { $0.count > 1 }
+        #expect(!names.isEmpty)
+        for name in names where name.first?.isLowercase == true {
+            #expect(known.contains("--\(name)"), "\(page): there is no option --\(name)")
+        }
+    }
+}
