@@ -41,8 +41,9 @@ struct PlainJSONReader {
     /// - Returns: whether the object is complete. Its values need not be valid.
     mutating func members(_ field: (_ name: Data, _ value: Data) -> Void) -> Bool {
         guard take("{") else { return false }
-        if take("}") { return true }
         repeat {
+            // Foundation's decoder accepts a comma before the end, too.
+            if take("}") { return true }
             skipSpace()
             let start = position
             guard position < bytes.count, bytes[position] == UInt8(ascii: "\""), skipString() else { return false }

@@ -25,6 +25,7 @@
             "output":"file:///srv/{host}/{path}/{stem}-{name}.{ext}","batch":"spring","priority":"high","attempts":3}
             """#,
             #"{"kind":"fetch","source":"file:///srv/a%20b.png","priority":"bulk","attempts":100}"#,
+            #"{"id":"a.1","batch":"b","labels":{"a":"b"},"source":"https://h/a.jpg",}"#,
             #"{"source":"data:image/png;base64,AAEC","preset":"web","output":"file:///t/{hash}/{width}x{height}"}"#,
         ].map { Array($0.utf8) }
 
