@@ -1,9 +1,9 @@
 import Foundation
 import MegatonPipeline
 
-/// Makes colours darker, and leaves alpha as it is.
+/// Makes colors darker, and leaves alpha unchanged.
 struct Darken: ImageProcessing {
-    /// What each colour is divided by, 1 to 255.
+    /// Divisor of each color, 1 to 255.
     let divisor: UInt8
 
     var identifier: String { "org.example/darken?divisor=\(divisor)" }

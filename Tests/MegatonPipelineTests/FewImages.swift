@@ -1,7 +1,7 @@
 import MegatonPipeline
 import Synchronization
 
-/// Decoded pictures by their keys; all of them go when there would be too many.
+/// An image cache that empties itself once it would hold too many images.
 final class FewImages: ImageCaching {
     private let images = Mutex<[ImageCacheKey: ImageContainer]>([:])
 

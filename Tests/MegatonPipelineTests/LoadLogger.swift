@@ -2,7 +2,7 @@ import Foundation
 import Logging
 import MegatonPipeline
 
-/// Logs each load with its time.
+/// Logs each load with its duration.
 struct LoadLogger: DataLoader.Delegate {
     let logger: Logger
 

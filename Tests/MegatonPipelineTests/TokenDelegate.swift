@@ -2,7 +2,7 @@ import Foundation
 import FoundationNetworking
 import MegatonPipeline
 
-/// Adds a token that may have to be fetched first, just before a request is sent.
+/// Adds a token just before a request is sent; the token may have to be fetched first.
 final class TokenDelegate: ImagePipeline.Delegate {
     let host: String
     let token: @Sendable () async throws -> String

@@ -2,7 +2,7 @@ import Foundation
 import MegatonPipeline
 import Synchronization
 
-/// Bytes by their keys; all of them go when there would be too many.
+/// Data by key, in memory; empties itself once it would hold too many entries.
 final class FewBytes: DataCaching {
     private let entries = Mutex<[String: Data]>([:])
 

@@ -44,12 +44,13 @@ public struct AsyncHTTPClientLoader: DataLoading {
     }
 }
 
-/// Locked during a call: none begins after `cancel()`. Recursively, as `cancel()` may come from within one.
+/// The lock is held during a callback, so none starts after `cancel()`. It is recursive, because `cancel()` may be
+/// called from within a callback.
 private final class Load: Cancellable, @unchecked Sendable {
     private let lock = NSRecursiveLock()
     private var task: Task<Void, Never>?
 
-    /// The task is ended by `cancel()`, and by the request's time-out.
+    /// `cancel()` ends the task, and so does the request's timeout.
     func start(_ work: @escaping @Sendable () async -> Void) { lock.withLock { task = Task { await work() } } }
 
     func call(_ body: () -> Void) { lock.withLock { if task?.isCancelled == false { body() } } }

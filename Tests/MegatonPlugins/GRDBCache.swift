@@ -2,18 +2,18 @@ public import Foundation
 public import GRDB
 public import MegatonPipeline
 
-/// A cache in an SQLite database, by GRDB: the entries that were written last, in one table.
+/// A cache in an SQLite database, with GRDB: one table with the entries that were written last.
 public struct GRDBCache: DataCaching {
     public let database: any DatabaseWriter
-    /// Entries.
+    /// Maximum number of entries.
     public let limit: Int
 
-    /// - Parameter limit: entries; the oldest give way.
+    /// - Parameter limit: maximum number of entries; the oldest are removed.
     public init(_ database: any DatabaseWriter, limit: Int = 100_000) throws {
         self.database = database
         self.limit = limit
         try database.write { database in
-            // Bytes for the key, as a text would end at its first NUL. Writing anew gives a new `id`, the largest.
+            // The key is a blob, as a text would end at its first NUL. A rewrite assigns a new `id`, the largest.
             try database.execute(
                 sql: "CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, key BLOB UNIQUE, data BLOB)"
             )
@@ -27,7 +27,7 @@ public struct GRDBCache: DataCaching {
             let select = try database.cachedStatement(sql: "SELECT data FROM entry WHERE key = ?")
             return try keys.map { try Data.fetchOne(select, arguments: [Data($0.utf8)]) }
         }
-        // A cache that fails has missed.
+        // An error of the cache is a miss.
         return found ?? keys.map { _ in nil }
     }
 

@@ -3,7 +3,7 @@ import FoundationNetworking
 import MegatonPipeline
 import Synchronization
 
-/// A cache as it is written for Nuke: a class, and two methods that do not wait.
+/// A cache as written for Nuke: a class with two synchronous methods.
 final class MemoryCache: DataCaching {
     private let entries = Mutex<[String: Data]>([:])
 
@@ -12,7 +12,7 @@ final class MemoryCache: DataCaching {
     func storeData(_ data: Data, for key: String) { entries.withLock { $0[key] = data } }
 }
 
-/// A loader that has its only picture in memory.
+/// A loader with a single image in memory.
 final class MemoryLoader: DataLoading {
     struct Load: Cancellable {
         func cancel() {}
