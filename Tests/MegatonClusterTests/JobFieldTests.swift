@@ -106,8 +106,9 @@ import Testing
         #expect(identity(#"{"id":"a","batch":true}"#).id == "a")
         #expect(identity(#"{"id":"a","source":"\ud800"}"#).id == "a", "a text that no decoder takes spoils no other")
         #expect(JobIdentity(Data([UInt8](#"{"source":"caf"#.utf8) + [0xE9] + [UInt8](#"","id":"a"}"#.utf8))).id == "a")
+        #expect(identity(#"{"id":"a",}"#).id == "a", "Foundation's decoder accepts the last comma")
         for text in [
-            "", "{", "[]", "7", "\"id\"", #"{"id":"a""#, #"{"id":"a",}"#, #"{"id":"a"}}"#, #"{"id":"a"} x"#,
+            "", "{", "[]", "7", "\"id\"", #"{"id":"a""#, #"{"id":"a",,}"#, #"{,}"#, #"{"id":"a"}}"#, #"{"id":"a"} x"#,
             #"{"id":"a","b":}"#, #"{"id":"a","b":nonsense}"#, #"{id:"a"}"#, #"{"id""a"}"#, #"{"id":"a","b":"x}"#,
         ] { #expect(identity(text).id == nil, "\(text) is no JSON") }
         // Only the beginning of an oversized job is known.
