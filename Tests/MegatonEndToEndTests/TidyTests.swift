@@ -65,4 +65,52 @@ import Testing
             }
         }
     }
+
+    /// Comments name their actors, use "if" for conditions, and begin with the thing that they describe. A pattern may
+    /// occur once in 100 comment lines, as each of them has rare good uses.
+    @Test func commentsAreInPlainEnglish() throws {
+        var counts: [String: Int] = [:]
+        var lines = 0
+        for file in Self.sources + Repository.swiftFiles("Tests") {
+            for line in try Repository.text(file).split(separator: "\n") {
+                let comment = line.drop { $0 == " " }
+                guard comment.hasPrefix("//") else { continue }
+                lines += 1
+                #expect(line.count <= 120, "\(file): \(comment)")
+                for pattern in Self.obscurities(in: comment) { counts[pattern, default: 0] += 1 }
+            }
+        }
+        #expect(lines > 1000)
+        for (pattern, count) in counts {
+            #expect(count * 100 <= lines, "\(count) times \(pattern) in \(lines) comment lines")
+        }
+    }
+
+    @Test func obscureCommentsAreFound() {
+        let found = Self.obscurities(in: "/// What a worker has told whoever waits, where nobody asked")
+        #expect(found.sorted() == ["a person", "a person", "tell", "what as a noun", "where for if"])
+        #expect(Self.obscurities(in: "/// Jobs that this worker has claimed, by the host that runs them").isEmpty)
+    }
+
+    /// The patterns of unclear English in a comment, each as often as it occurs.
+    private static func obscurities(in comment: Substring) -> [String] {
+        let words = comment.split { !$0.isLetter }.map(String.init)
+        var found = words.filter(persons.contains).map { _ in "a person" }
+        found += words.filter(telling.contains).map { _ in "tell" }
+        for (word, next) in zip(words, words.dropFirst()) {
+            if word.lowercased() == "where", afterWhere.contains(next) { found.append("where for if") }
+            if word.lowercased() == "what", afterWhat.contains(next) { found.append("what as a noun") }
+        }
+        return found
+    }
+
+    private static let persons: Set<String> = ["who", "whoever", "somebody", "nobody", "anybody"]
+    private static let telling: Set<String> = ["tell", "tells", "told", "telling"]
+    private static let afterWhere: Set<String> = [
+        "it", "there", "nothing", "nobody", "that", "the", "a", "one", "what", "they", "no", "somebody",
+    ]
+    private static let afterWhat: Set<String> = [
+        "is", "was", "has", "had", "a", "the", "it", "they", "comes", "came", "can", "cannot", "may", "must", "are",
+        "were", "somebody", "others", "waits", "runs", "ended", "ends", "follows", "this",
+    ]
 }
