@@ -47,7 +47,7 @@ let package = Package(
         .systemLibrary(name: "CWebP", providers: [.apt(["libwebp-dev"])]),
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
         .systemLibrary(name: "CZimg", providers: [.apt(["libzimg-dev"])]),
-        // What is said of one image by libvips and libjpeg, for which their own interfaces have no place.
+        // Messages and damage of one image, which the interfaces of libvips and libjpeg do not report, and a lock for Orc.
         .target(name: "CDecoders", dependencies: ["CVips"], linkerSettings: [.linkedLibrary("jpeg")]),
 
         .target(
