@@ -47,7 +47,7 @@ let package = Package(
         .systemLibrary(name: "CWebP", providers: [.apt(["libwebp-dev"])]),
         .systemLibrary(name: "CXXHash", providers: [.apt(["libxxhash-dev"])]),
         .systemLibrary(name: "CZimg", providers: [.apt(["libzimg-dev"])]),
-        // Messages and damage of one image, which the interfaces of libvips and libjpeg do not report, and a lock for Orc.
+        // Messages and damage of one image, which libvips and libjpeg do not report, and a lock for Orc.
         .target(name: "CDecoders", dependencies: ["CVips"], linkerSettings: [.linkedLibrary("jpeg")]),
 
         .target(
