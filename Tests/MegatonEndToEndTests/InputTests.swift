@@ -77,12 +77,12 @@ import Testing
 
     /// Fault: a pattern that started with the path as users type it excluded nothing.
     @Test(arguments: [
-        ("in/old/*", true), ("./in/old/*", true), ("old/*", true), ("/work/in/old/*", true), ("a.png", true),
-        ("work/in/*", false), ("in/new/*", false),
+        ("in/old/*", true), ("./in/old/*", true), ("old/*", true), ("/srv/in/old/*", true), ("a.png", true),
+        ("srv/in/*", false), ("in/new/*", false),
     ])
     func patternsArePathsAsPeopleSeeThem(_ pattern: String, _ isMeant: Bool) {
-        let exclusions = Exclusions([pattern], here: "/work")
-        #expect(exclusions.contain("old/a.png", "/work/in/old/a.png") == isMeant)
+        let exclusions = Exclusions([pattern], here: "/srv")
+        #expect(exclusions.contain("old/a.png", "/srv/in/old/a.png") == isMeant)
         #expect(!Exclusions([]).contain("a.png"))
     }
 
