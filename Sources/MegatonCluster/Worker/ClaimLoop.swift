@@ -17,7 +17,7 @@ final class ClaimLoop: Sendable {
     /// Fired when the worker is idle, so that `listen()` waits for a wake token.
     private let listening = Trigger()
     /// Whether a wake token has arrived since the last claim.
-    private let isCalled = Atomic(false)
+    private let hasWakeToken = Atomic(false)
 
     /// Longest sleep of an idle worker, in seconds. It then looks for jobs by itself, so that a lost token costs no
     /// more.
@@ -59,18 +59,18 @@ final class ClaimLoop: Sendable {
             watch.addTask { await self.listen() }
             await withDiscardingTaskGroup { jobs in
                 var failures = Backoff()
-                var pace = ClaimPace(concurrency: concurrency)
+                var throttle = ClaimThrottle(concurrency: concurrency)
                 while signal.level == .none && !Task.isCancelled {
                     do {
-                        await pause(pace)
+                        await pause(throttle)
                         if signal.level > .none { break }
-                        let claimed = try await claimFree(&pace)
+                        let claimed = try await claimFree(&throttle)
                         failures.reset()
-                        for entry in claimed { jobs.addTask { await self.handler.handle(entry) } }
+                        for job in claimed { jobs.addTask { await self.handler.handle(job) } }
                         if claimed.isEmpty && free > 0 {
                             if takesOnlySuspects { break }
                             // Jobs that were left to other workers are asked for again soon.
-                            if !pace.hasLeftJobs { await idle() }
+                            if !throttle.hasLeftJobs { await idle() }
                         } else if claimed.isEmpty {
                             await idle()
                         }
@@ -95,41 +95,42 @@ final class ClaimLoop: Sendable {
     /// may seem to be the cause.
     private var free: Int {
         if takesOnlySuspects { return concurrency - running.count }
-        return min(concurrency - running.inHand, concurrency + JobQueue.maximumEnds - running.count)
+        return min(concurrency - running.activeCount, concurrency + JobQueue.maximumEnds - running.count)
     }
 
-    private func pause(_ pace: ClaimPace) async {
-        var wasCalled = false
+    private func pause(_ throttle: ClaimThrottle) async {
+        var wasNotified = false
         while free > 0, !Task.isCancelled {
-            wasCalled = isCalled.exchange(false, ordering: .acquiringAndReleasing) || wasCalled
+            wasNotified = hasWakeToken.exchange(false, ordering: .acquiringAndReleasing) || wasNotified
             let now = ContinuousClock.now
-            guard let next = pace.next(inHand: running.inHand, isCalled: wasCalled), next > now else { return }
+            guard let next = throttle.next(activeCount: running.activeCount, wasNotified: wasNotified), next > now
+            else { return }
             // In steps, as jobs whose results are cached end sooner. Cancelled: the loop's condition ends it.
-            try? await Task.sleep(until: min(next, now + ClaimPace.step), clock: .continuous)
+            try? await Task.sleep(until: min(next, now + ClaimThrottle.step), clock: .continuous)
         }
     }
 
     /// Claims jobs for the free places. Returns an empty list if no job is ready or no place is free.
-    private func claimFree(_ pace: inout ClaimPace) async throws(RedisError) -> [RunningJobs.Entry] {
+    private func claimFree(_ throttle: inout ClaimThrottle) async throws(RedisError) -> [ActiveJob] {
         let free = free
         guard free > 0 else { return [] }
         let now = ContinuousClock.now
-        let validUntil = now + LeaseKeeper.validity(of: lease)
+        let validUntil = now + LeaseHeartbeat.validity(of: lease)
         let claim = try await queue.take(
             free,
             running: running.count,
             places: concurrency,
-            ignoresShare: pace.ignoresShare(at: now),
+            ignoresShare: throttle.ignoresShare(at: now),
             suspects: suspectHandling,
             worker: handler.worker,
             lease: lease
         )
-        pace.claimed(claim.jobs.count, left: claim.left, at: now)
+        throttle.claimed(claim.jobs.count, left: claim.left, at: now)
         if claim.wantsIsolation { isolated?.open() }
-        return claim.jobs.map { job in
-            let entry = RunningJobs.Entry(job, validUntil: validUntil)
-            running.insert(entry)
-            return entry
+        return claim.jobs.map { claimed in
+            let job = ActiveJob(claimed, validUntil: validUntil)
+            running.insert(job)
+            return job
         }
     }
 
@@ -158,7 +159,7 @@ final class ClaimLoop: Sendable {
                     ["BLPOP", .string(queue.keys.wake), .int(Self.idleSeconds)],
                     timeout: .seconds(Self.idleSeconds + 2)
                 )
-                if token.array != nil { isCalled.store(true, ordering: .releasing) }
+                if token.array != nil { hasWakeToken.store(true, ordering: .releasing) }
                 failures.reset()
             } catch {
                 // The claim that follows meets the same failure and logs it.
@@ -184,6 +185,6 @@ final class ClaimLoop: Sendable {
             await group.next()
             group.cancelAll()
         }
-        for entry in running.all { entry.stop(.shutdown) }
+        for job in running.all { job.stop(.shutdown) }
     }
 }

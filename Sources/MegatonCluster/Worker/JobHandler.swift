@@ -6,7 +6,7 @@ internal import MegatonRedis
 /// One attempt at one claimed job, from its claim to its settlement in Redis.
 struct JobHandler: Sendable {
     let queue: JobQueue
-    let ends: EndTeller
+    let completions: CompletionBatcher
     let runner: any JobRunning
     let running: RunningJobs
     let statistics: StatisticsRecorder
@@ -18,21 +18,21 @@ struct JobHandler: Sendable {
     let logger: Logger
 
     /// Runs the job and settles it, or leaves it to the worker that has its lease now.
-    func handle(_ entry: RunningJobs.Entry) async {
-        defer { running.remove(entry) }
-        let job = entry.job
+    func handle(_ active: ActiveJob) async {
+        defer { running.remove(active) }
+        let job = active.claimed
         await history.note(HistoryEvent(.claim, id: job.id, attempt: job.attempt))
         let start = ContinuousClock.now
         let metrics = PipelineMetrics()
         let parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
-        let result = await attempt(entry, parsed, metrics)
+        let result = await attempt(active, parsed, metrics)
         let seconds = start.duration(to: .now).inSeconds
-        running.willEnd(entry)
+        running.markSettling(active)
         do {
-            let told = try await untilTold(entry) { () throws(RedisError) in
-                try await settle(entry, parsed, result, metrics, seconds)
+            let settlement = try await untilAcknowledged(active) { () throws(RedisError) in
+                try await settle(active, parsed, result, metrics, seconds)
             }
-            if let told { await note(told, job) }
+            if let settlement { await note(settlement, job) }
         } catch {
             // The lease runs out and the job runs again; its results are in the cache by then.
             logger.warning(
@@ -42,41 +42,41 @@ struct JobHandler: Sendable {
         }
     }
 
-    private func note(_ told: Told, _ job: ClaimedJob) async {
-        let verdict = told.verdict.rawValue
+    private func note(_ settlement: Settlement, _ job: ClaimedJob) async {
+        let result = settlement.result.rawValue
         await history.note(
-            HistoryEvent(.settle, id: job.id, attempt: job.attempt, result: "\(told.what)/\(verdict)")
+            HistoryEvent(.settle, id: job.id, attempt: job.attempt, result: "\(settlement.action)/\(result)")
         )
-        if told.verdict == .damaged {
+        if settlement.result == .damaged {
             logger.error(
                 "the job's batch could not count what it did: a key of the batch is damaged",
                 metadata: [LogKey.jobID: "\(job.id)", LogKey.batch: "\(job.batch)"]
             )
         }
-        if told.verdict.isHeard { return }
-        statistics.add("late_\(verdict)", 1)
+        if settlement.result.isHeard { return }
+        statistics.add("late_\(result)", 1)
         logger.info(
             "the job was no longer ours",
-            metadata: [LogKey.jobID: "\(job.id)", LogKey.verdict: "\(verdict)"]
+            metadata: [LogKey.jobID: "\(job.id)", LogKey.verdict: "\(result)"]
         )
     }
 
     /// Repeats a write that may not have reached Redis because a connection broke, for as long as this worker holds the
     /// lease. Each of these scripts changes nothing the second time.
-    private func untilTold(
-        _ entry: RunningJobs.Entry,
-        _ tell: () async throws(RedisError) -> Told?
-    ) async throws(RedisError) -> Told? {
+    private func untilAcknowledged(
+        _ active: ActiveJob,
+        _ write: () async throws(RedisError) -> Settlement?
+    ) async throws(RedisError) -> Settlement? {
         var backoff = Backoff()
         var isRepeated = false
         while true {
             do throws(RedisError) {
-                let told = try await tell()
+                let settlement = try await write()
                 // The repetition was refused: either the first call was applied, or the lease has run out since. The
                 // two cannot be distinguished, and in both cases nothing is left to report.
-                return isRepeated && told?.verdict.isHeard != true ? nil : told
+                return isRepeated && settlement?.result.isHeard != true ? nil : settlement
             } catch {
-                guard error.isTransient, ContinuousClock.now < entry.validUntil, !Task.isCancelled else { throw error }
+                guard error.isTransient, ContinuousClock.now < active.validUntil, !Task.isCancelled else { throw error }
                 isRepeated = true
                 try? await Task.sleep(for: backoff.next(after: error))  // Cancelled: the next failure is thrown.
             }
@@ -87,15 +87,15 @@ struct JobHandler: Sendable {
 
     /// Runs the job until it ends or is stopped.
     ///
-    /// - Returns: nil if it was stopped; `entry.reason` has the reason.
+    /// - Returns: nil if it was stopped; `active.reason` has the reason.
     private func attempt(
-        _ entry: RunningJobs.Entry,
+        _ active: ActiveJob,
         _ parsed: Result<Job, JobError>,
         _ metrics: PipelineMetrics
     ) async -> JobRunner.Result? {
-        let claimed = entry.job
+        let claimed = active.claimed
         if claimed.isCancelled {
-            entry.stop(.batchCancelled)
+            active.stop(.batchCancelled)
             return nil
         }
         if isPoison(claimed) { return .failed(Worker.poison(claimed, isQuarantined: claimed.isQuarantined)) }
@@ -111,12 +111,12 @@ struct JobHandler: Sendable {
             let maximumFailureAge = maximumFailureAge(for: claimed, job)
             group.addTask { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: metrics) }
             group.addTask {
-                await entry.stop.wait()
+                await active.stop.wait()
                 return nil
             }
             let first = await group.next() ?? nil
             group.cancelAll()
-            return entry.reason == nil ? first : nil
+            return active.reason == nil ? first : nil
         }
     }
 
@@ -132,53 +132,54 @@ struct JobHandler: Sendable {
     }
 
     /// A settlement that was sent to Redis, with the reply.
-    private struct Told {
-        let what: String
-        let verdict: Verdict
+    private struct Settlement {
+        /// The status of a completion, or `retry`, `wait` or `released`.
+        let action: String
+        let result: Verdict
     }
 
     /// - Returns: nil if this worker may not write about the job any more.
     private func settle(
-        _ entry: RunningJobs.Entry,
+        _ active: ActiveJob,
         _ parsed: Result<Job, JobError>,
         _ result: JobRunner.Result?,
         _ metrics: PipelineMetrics,
         _ seconds: Double
-    ) async throws(RedisError) -> Told? {
-        let job = entry.job
-        var end = JobEnd(
+    ) async throws(RedisError) -> Settlement? {
+        let job = active.claimed
+        var completion = JobEnd(
             job: job,
             outcome: outcome(job, parsed, metrics, seconds),
             counters: Worker.counters(metrics.counts, result)
         )
         switch result {
-        case .done(let outputs): end.outcome.outputs = outputs
+        case .done(let outputs): completion.outcome.outputs = outputs
         case .failed(let error):
             let attempts = (try? parsed.get().attempts) ?? 1  // An unreadable job stays unreadable.
             if let delay = retry.delay(after: job.counted, of: attempts, error: error) {
                 let isFree = RetryPolicy.isFree(error)
-                let verdict = try await queue.retry(
+                let reply = try await queue.retry(
                     job,
                     worker: worker,
                     after: delay,
                     countsAttempt: !isFree,
-                    counters: end.counters
+                    counters: completion.counters
                 )
-                return Told(what: isFree ? "wait" : "retry", verdict: verdict)
+                return Settlement(action: isFree ? "wait" : "retry", result: reply)
             }
-            fail(&end, error, parsed, code: code(of: job, error))
+            fail(&completion, error, parsed, code: code(of: job, error))
         case nil:
-            switch entry.reason {
-            case .batchCancelled: end.outcome.status = .cancelled
-            case .quarantined: fail(&end, Worker.poison(job, isQuarantined: true), parsed, code: Self.poison)
+            switch active.reason {
+            case .batchCancelled: completion.outcome.status = .cancelled
+            case .quarantined: fail(&completion, Worker.poison(job, isQuarantined: true), parsed, code: Self.poison)
             case .shutdown:
-                let given = try await queue.release([(job.key.text, job.attempt)], worker: worker, leaves: false)
-                return Told(what: "released", verdict: given == 1 ? .ok : .fenced)
+                let released = try await queue.release([(job.key.text, job.attempt)], worker: worker, leaves: false)
+                return Settlement(action: "released", result: released == 1 ? .ok : .fenced)
             case .leaseLost, nil: return nil
             }
         }
-        let verdict = try await ends.tell(end)
-        return Told(what: end.outcome.status.rawValue, verdict: verdict)
+        let reply = try await completions.report(completion)
+        return Settlement(action: completion.outcome.status.rawValue, result: reply)
     }
 
     private func outcome(
@@ -214,28 +215,28 @@ struct JobHandler: Sendable {
     }
 
     private func fail(
-        _ end: inout JobEnd,
+        _ completion: inout JobEnd,
         _ error: ImagePipeline.Error,
         _ parsed: Result<Job, JobError>,
         code: String
     ) {
-        let job = end.job
+        let job = completion.job
         var message = error.message
         if let delay = error.requestedDelay, retry.asksForTooLong(error) {
             let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))
             message += " The job is not tried again: \(asked) s is more than the longest wait, \(longest) s."
         }
-        end.outcome.status = .failed
-        end.outcome.error = .init(code: code, message: message, retryable: error.isRetryable)
+        completion.outcome.status = .failed
+        completion.outcome.error = .init(code: code, message: message, retryable: error.isRetryable)
         // An unreadable job cannot be included; the error above describes the problem.
-        if job.json.count <= JobOutcome.maximumJobSize { end.outcome.job = try? parsed.get() }
-        end.dead = DeadJob(
+        if job.json.count <= JobOutcome.maximumJobSize { completion.outcome.job = try? parsed.get() }
+        completion.dead = DeadJob(
             code: code,
             message: message,
             attempts: job.counted,
             worker: worker,
             batch: job.batch.isEmpty ? nil : job.batch,
-            labels: end.outcome.labels,
+            labels: completion.outcome.labels,
             job: String(decoding: job.json, as: UTF8.self)
         )
     }

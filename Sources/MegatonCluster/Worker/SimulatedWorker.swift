@@ -7,7 +7,7 @@ struct SimulatedWorker: Sendable {
     private let name: String
     private let queue: JobQueue
     private let claims: ClaimLoop
-    private let keeper: LeaseKeeper
+    private let heartbeat: LeaseHeartbeat
     private let reserve: Leadership
     private let gate: HostGate
     private let configuration: Worker.Configuration
@@ -39,7 +39,7 @@ struct SimulatedWorker: Sendable {
         let (running, statistics) = (RunningJobs(), StatisticsRecorder())
         let handler = JobHandler(
             queue: queue,
-            ends: EndTeller(queue, worker: name),
+            completions: CompletionBatcher(queue, worker: name),
             runner: runner,
             running: running,
             statistics: statistics,
@@ -57,13 +57,13 @@ struct SimulatedWorker: Sendable {
             running: running,
             logger: logger
         )
-        keeper = LeaseKeeper(
+        heartbeat = LeaseHeartbeat(
             queue: leases,
             worker: name,
             info: Worker.info(configuration),
             running: running,
             lease: configuration.lease,
-            interval: LeaseKeeper.interval(configuration.renewInterval, of: configuration.lease),
+            interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
             statistics: statistics,
             logger: logger
         )
@@ -72,9 +72,9 @@ struct SimulatedWorker: Sendable {
 
     /// Works until the signal, and signs off.
     func run(until signal: ShutdownSignal) async {
-        await keeper.renew()
+        await heartbeat.renew()
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await keeper.run() }
+            group.addTask { await heartbeat.run() }
             group.addTask { await sweep() }
             group.addTask { await look() }
             group.addTask { await gate.run() }

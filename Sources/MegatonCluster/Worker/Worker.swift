@@ -24,7 +24,7 @@ public final class Worker: Sendable {
     private let isolated: IsolatedPlace?
     /// Fallback coordinator, which leads if no coordinator does.
     private let reserve: Coordinator?
-    private let keeper: LeaseKeeper
+    private let heartbeat: LeaseHeartbeat
     private let running = RunningJobs()
     private let statistics = StatisticsRecorder()
     private let logger: Logger
@@ -71,7 +71,7 @@ public final class Worker: Sendable {
         files = ThreadPool(name: "megaton-output", count: Self.fileThreads)
         let handler = JobHandler(
             queue: queue,
-            ends: EndTeller(queue, worker: name),
+            completions: CompletionBatcher(queue, worker: name),
             runner: JobRunner(
                 pipeline: pipeline,
                 credentials: configuration.credentials,
@@ -106,13 +106,13 @@ public final class Worker: Sendable {
             settings.reserve = patience
             return Coordinator(settings, redis: configuration.control, group: group, name: name, logger: logger)
         }
-        keeper = LeaseKeeper(
+        heartbeat = LeaseHeartbeat(
             queue: JobQueue(leases, keys: configuration.keys),
             worker: name,
             info: Self.info(configuration),
             running: running,
             lease: configuration.lease,
-            interval: LeaseKeeper.interval(configuration.renewInterval, of: configuration.lease),
+            interval: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease),
             statistics: statistics,
             logger: logger
         )
@@ -135,9 +135,9 @@ public final class Worker: Sendable {
     public func run(until signal: ShutdownSignal) async {
         logger.info("worker started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])
         await reportPredecessors()
-        await keeper.renew()
+        await heartbeat.renew()
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.keeper.run() }
+            group.addTask { await self.heartbeat.run() }
             group.addTask { await self.sweep() }
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }

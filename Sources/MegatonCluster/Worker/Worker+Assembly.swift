@@ -91,7 +91,7 @@ extension Worker {
             // Only suspects run there: it has no place for ready jobs.
             concurrency: configuration.takesOnlySuspects ? 0 : configuration.concurrency,
             version: Megaton.version,
-            renewal: LeaseKeeper.interval(configuration.renewInterval, of: configuration.lease).inSeconds,
+            renewal: LeaseHeartbeat.interval(configuration.renewInterval, of: configuration.lease).inSeconds,
             space: ProcessSpace.current
         )
     }

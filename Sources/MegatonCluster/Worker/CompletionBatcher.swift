@@ -3,25 +3,25 @@ import Synchronization
 
 /// Batches job completions into one `settle` call.
 ///
-/// At most one call is in flight. Completions that arrive meanwhile, or within `gathering` of the last call, go with
-/// the next one: at a low rate each is sent at once, at a high rate one script and one round trip serve many. Each
-/// caller suspends until Redis has acknowledged its own completion, so that only acknowledged completions are reported.
-/// The number of waiting callers is bounded by the jobs that the worker holds.
-final class EndTeller: Sendable {
+/// At most one call is in flight. Completions that arrive meanwhile, or within `batchingWindow` of the last call, go
+/// with the next one: at a low rate each is sent at once, at a high rate one script and one round trip serve many. Each
+/// caller suspends until Redis has acknowledged its own completion. The number of waiting callers is bounded by the jobs
+/// that the worker holds.
+final class CompletionBatcher: Sendable {
     private let queue: JobQueue
     private let worker: String
-    private let gathering: Duration
+    private let batchingWindow: Duration
     private let state = Mutex(State())
 
     private struct Waiting {
-        let end: EncodedEnd
+        let completion: EncodedEnd
         let turn: CheckedContinuation<Turn, Never>
     }
 
     private struct State {
         var waiting: [Waiting] = []
-        /// Whether a caller is sending completions, or gathering them.
-        var isTelling = false
+        /// Whether a caller is sending completions, or batching them.
+        var isSending = false
         /// Whether a call is in flight, which takes no more completions.
         var isCalling = false
         /// When the last call was made.
@@ -31,8 +31,8 @@ final class EndTeller: Sendable {
     /// Resumes a waiting caller.
     private enum Turn: Sendable {
         /// The caller makes the next call, for other callers too.
-        case tell
-        case told(Result<Verdict, RedisError>)
+        case send
+        case reported(Result<Verdict, RedisError>)
     }
 
     /// Bytes after which a call takes no more completions: the script holds all of them, and Redis serves no other
@@ -45,62 +45,64 @@ final class EndTeller: Sendable {
     /// Whether a completion that arrives now goes with the next call.
     var isCalling: Bool { state.withLock { $0.isCalling } }
 
-    /// - Parameter gathering: the shortest time between two calls.
-    init(_ queue: JobQueue, worker: String, gathering: Duration = .milliseconds(20)) {
+    /// - Parameter batchingWindow: the shortest time between two calls.
+    init(_ queue: JobQueue, worker: String, batchingWindow: Duration = .milliseconds(20)) {
         self.queue = queue
         self.worker = worker
-        self.gathering = gathering
+        self.batchingWindow = batchingWindow
     }
 
     /// Reports a completion and waits until Redis has acknowledged it.
     ///
-    /// - Returns: the verdict of Redis on this completion.
+    /// - Returns: the reply of Redis to this completion.
     /// - Throws: if it is unknown whether Redis has applied the completion. It may be reported again.
-    func tell(_ end: JobEnd) async throws(RedisError) -> Verdict {
-        let end = EncodedEnd(end)
+    func report(_ completion: JobEnd) async throws(RedisError) -> Verdict {
+        let completion = EncodedEnd(completion)
         let turn = await withCheckedContinuation { (continuation: CheckedContinuation<Turn, Never>) in
             let isFirst = state.withLock { state in
-                if state.isTelling {
-                    state.waiting.append(Waiting(end: end, turn: continuation))
+                if state.isSending {
+                    state.waiting.append(Waiting(completion: completion, turn: continuation))
                     return false
                 }
-                state.isTelling = true
+                state.isSending = true
                 return true
             }
-            if isFirst { continuation.resume(returning: .tell) }
+            if isFirst { continuation.resume(returning: .send) }
         }
         switch turn {
-        case .tell: return try await tellAll(with: end).get()
-        case .told(let result): return try result.get()
+        case .send: return try await sendAll(with: completion).get()
+        case .reported(let result): return try result.get()
         }
     }
 
-    private func tellAll(with end: EncodedEnd) async -> Result<Verdict, RedisError> {
-        if let next = state.withLock({ $0.last })?.advanced(by: gathering), next > .now {
+    private func sendAll(with completion: EncodedEnd) async -> Result<Verdict, RedisError> {
+        if let next = state.withLock({ $0.last })?.advanced(by: batchingWindow), next > .now {
             try? await Task.sleep(until: next, clock: .continuous)  // Cancelled: it is sent at once.
         }
-        let others = take(with: end)
+        let others = takeWaiting(with: completion)
         let result: Result<[Verdict], RedisError>
         do throws(RedisError) {
-            result = .success(try await queue.settle([end] + others.map(\.end), worker: worker))
+            result = .success(try await queue.settle([completion] + others.map(\.completion), worker: worker))
         } catch {
             result = .failure(error)
         }
-        passOn()
+        promoteNext()
         // A failure goes to all of them: each caller knows for how long it may retry.
-        for (index, other) in others.enumerated() { other.turn.resume(returning: .told(result.map { $0[index + 1] })) }
+        for (index, other) in others.enumerated() {
+            other.turn.resume(returning: .reported(result.map { $0[index + 1] }))
+        }
         return result.map { $0[0] }
     }
 
     /// Removes the waiting completions that go in the same call.
-    private func take(with end: EncodedEnd) -> [Waiting] {
+    private func takeWaiting(with completion: EncodedEnd) -> [Waiting] {
         state.withLock { state in
             state.last = .now
             state.isCalling = true
-            var bytes = end.size
+            var bytes = completion.size
             var count = 0
             for waiting in state.waiting.prefix(JobQueue.maximumEnds - 1) {
-                bytes += waiting.end.size
+                bytes += waiting.completion.size
                 if bytes > Self.limit { break }
                 count += 1
             }
@@ -110,15 +112,15 @@ final class EndTeller: Sendable {
     }
 
     /// Lets the caller that has waited longest make the next call.
-    private func passOn() {
+    private func promoteNext() {
         let next = state.withLock { state -> Waiting? in
             state.isCalling = false
             guard !state.waiting.isEmpty else {
-                state.isTelling = false
+                state.isSending = false
                 return nil
             }
             return state.waiting.removeFirst()
         }
-        next?.turn.resume(returning: .tell)
+        next?.turn.resume(returning: .send)
     }
 }

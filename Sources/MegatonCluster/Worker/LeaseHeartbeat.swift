@@ -8,7 +8,7 @@ internal import MegatonRedis
 /// It has its own connection and event loop, so that nothing else in the worker can delay it. A job whose lease cannot
 /// be renewed in time is stopped before another worker can claim it: the time counts from before the last successful
 /// renewal was sent, by this process's own monotonic clock.
-struct LeaseKeeper: Sendable {
+struct LeaseHeartbeat: Sendable {
     let queue: JobQueue
     let worker: String
     let info: WorkerInfo
@@ -66,11 +66,11 @@ struct LeaseKeeper: Sendable {
     /// - Returns: the error if the renewal failed.
     @discardableResult
     func renew() async -> RedisError? {
-        let entries = running.all
+        let jobs = running.all
         let sent = ContinuousClock.now
         do throws(RedisError) {
             let (lost, cancelled, quarantined) = try await queue.renew(
-                entries.map { ($0.job.key.text, $0.job.attempt) },
+                jobs.map { ($0.claimed.key.text, $0.claimed.attempt) },
                 worker: worker,
                 lease: lease,
                 info: info.json,
@@ -78,21 +78,21 @@ struct LeaseKeeper: Sendable {
             )
             running.renewed(at: sent)
             let (lostIDs, cancelledIDs, quarantinedIDs) = (Set(lost), Set(cancelled), Set(quarantined))
-            for entry in entries {
-                if lostIDs.contains(entry.job.key.text) {
+            for job in jobs {
+                if lostIDs.contains(job.claimed.key.text) {
                     // A job that has just ended is no longer ours either: the renewal may overtake the reply to its
                     // settlement.
-                    if running.contains(entry), !entry.isEnding { statistics.add("leases_lost", 1) }
-                    entry.stop(.leaseLost)
+                    if running.contains(job), !job.isSettling { statistics.add("leases_lost", 1) }
+                    job.stop(.leaseLost)
                 } else {
-                    entry.prolong(to: sent + Self.validity(of: lease))
-                    if cancelledIDs.contains(entry.job.key.text) { entry.stop(.batchCancelled) }
-                    if quarantinedIDs.contains(entry.job.key.text) { entry.stop(.quarantined) }
+                    job.prolong(to: sent + Self.validity(of: lease))
+                    if cancelledIDs.contains(job.claimed.key.text) { job.stop(.batchCancelled) }
+                    if quarantinedIDs.contains(job.claimed.key.text) { job.stop(.quarantined) }
                 }
             }
             return nil
         } catch {
-            running.notRenewed()
+            running.renewalFailed()
             logger.warning("leases were not renewed", metadata: [LogKey.error: "\(error)"])
             return error
         }

@@ -5,8 +5,8 @@ import Testing
 
 @testable import MegatonCluster
 
-@Suite(.timeLimit(.minutes(2))) struct EndTellerTests {
-    private func end(_ job: ClaimedJob) -> JobEnd {
+@Suite(.timeLimit(.minutes(2))) struct CompletionBatcherTests {
+    private func completion(_ job: ClaimedJob) -> JobEnd {
         JobEnd(job: job, outcome: JobOutcome(id: job.id, source: job.id, status: .done), counters: ["renders": 1])
     }
 
@@ -29,18 +29,18 @@ import Testing
         }
     }
 
-    /// Completions that arrive during a call gather, and go with the next one.
-    @Test func whatEndsDuringACallIsToldInTheNext() async throws {
+    /// Completions that arrive during a call go with the next one.
+    @Test func completionsDuringACallGoWithTheNext() async throws {
         try await withJobs(50) { (fixture, proxy, queue, jobs) async throws in
-            let ends = EndTeller(queue, worker: "w1", gathering: .zero)
-            #expect(try await ends.tell(end(jobs[0])) == .ok, "Redis knows the script from now on")
+            let batcher = CompletionBatcher(queue, worker: "w1", batchingWindow: .zero)
+            #expect(try await batcher.report(completion(jobs[0])) == .ok, "Redis knows the script from now on")
             let before = try await fixture.redis.calls("evalsha")
             proxy.blackHole(true)
             let verdicts = try await withThrowingTaskGroup(of: Verdict.self) { group in
-                group.addTask { try await ends.tell(end(jobs[1])) }
-                while !ends.isCalling, !Task.isCancelled { await Task.yield() }
-                for job in jobs.dropFirst(2) { group.addTask { try await ends.tell(end(job)) } }
-                while ends.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
+                group.addTask { try await batcher.report(completion(jobs[1])) }
+                while !batcher.isCalling, !Task.isCancelled { await Task.yield() }
+                for job in jobs.dropFirst(2) { group.addTask { try await batcher.report(completion(job)) } }
+                while batcher.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
                 proxy.blackHole(false)
                 return try await group.reduce(into: []) { $0.append($1) }
             }
@@ -55,19 +55,19 @@ import Testing
     /// over.
     @Test func aCallTakesNoMoreThanItsBytes() async throws {
         try await withJobs(9) { (fixture, proxy, queue, jobs) async throws in
-            let ends = EndTeller(queue, worker: "w1", gathering: .zero)
-            #expect(try await ends.tell(end(jobs[0])) == .ok)
+            let batcher = CompletionBatcher(queue, worker: "w1", batchingWindow: .zero)
+            #expect(try await batcher.report(completion(jobs[0])) == .ok)
             let before = try await fixture.redis.calls("evalsha")
             proxy.blackHole(true)
             try await withThrowingTaskGroup(of: Verdict.self) { group in
                 for job in jobs.dropFirst() {
-                    var long = end(job)
-                    long.outcome.source = String(repeating: "a", count: EndTeller.limit / 2 - 2048)
-                    group.addTask { [long] in try await ends.tell(long) }
+                    var long = completion(job)
+                    long.outcome.source = String(repeating: "a", count: CompletionBatcher.limit / 2 - 2048)
+                    group.addTask { [long] in try await batcher.report(long) }
                     // The first goes alone, and all others wait for it.
-                    while !ends.isCalling, !Task.isCancelled { await Task.yield() }
+                    while !batcher.isCalling, !Task.isCancelled { await Task.yield() }
                 }
-                while ends.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
+                while batcher.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
                 proxy.blackHole(false)
                 for try await verdict in group { #expect(verdict == .ok) }
             }
@@ -77,16 +77,18 @@ import Testing
         }
     }
 
-    @Test func eachIsToldWhatRedisSaysOfIts() async throws {
+    @Test func eachCallerReceivesItsOwnResult() async throws {
         try await withJobs(4) { (fixture, proxy, queue, jobs) async throws in
-            let ends = EndTeller(queue, worker: "w1", gathering: .zero)
+            let batcher = CompletionBatcher(queue, worker: "w1", batchingWindow: .zero)
             // The worker is alive: each expired lease counts on its own.
             _ = try await fixture.queue.renew([], worker: "w1", lease: .seconds(60), info: #"{"renewal":5}"#)
             try await fixture.expire(jobs[2])
             #expect(try await fixture.queue.sweep() == 1)
             #expect(try await fixture.finish(jobs[3]) == .ok)
             try await withThrowingTaskGroup(of: (Int, Verdict).self) { group in
-                for (index, job) in jobs.enumerated() { group.addTask { (index, try await ends.tell(end(job))) } }
+                for (index, job) in jobs.enumerated() {
+                    group.addTask { (index, try await batcher.report(completion(job))) }
+                }
                 for try await (index, verdict) in group { #expect(verdict == [.ok, .ok, .fenced, .gone][index]) }
             }
         }
@@ -95,22 +97,22 @@ import Testing
     /// A call that fails does so for all of its completions, and each can be reported again.
     @Test func aCallThatFailsLosesNothing() async throws {
         try await withJobs(20) { (fixture, proxy, queue, jobs) async throws in
-            let ends = EndTeller(queue, worker: "w1", gathering: .zero)
-            #expect(try await ends.tell(end(jobs[0])) == .ok)
+            let batcher = CompletionBatcher(queue, worker: "w1", batchingWindow: .zero)
+            #expect(try await batcher.report(completion(jobs[0])) == .ok)
             proxy.blackHole(true)
             let failed = await withTaskGroup(of: Bool.self) { group in
                 for job in jobs.dropFirst() {
-                    group.addTask { (try? await ends.tell(end(job))) == nil }  // Reported again below.
+                    group.addTask { (try? await batcher.report(completion(job))) == nil }  // Reported again below.
                     // The first goes alone, and all others wait for it.
-                    while !ends.isCalling, !Task.isCancelled { await Task.yield() }
+                    while !batcher.isCalling, !Task.isCancelled { await Task.yield() }
                 }
-                while ends.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
+                while batcher.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
                 proxy.cut()
                 proxy.blackHole(false)
                 return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
             }
             #expect(failed >= 1)
-            for job in jobs.dropFirst() { #expect([.ok, .gone].contains(try await ends.tell(end(job)))) }
+            for job in jobs.dropFirst() { #expect([.ok, .gone].contains(try await batcher.report(completion(job)))) }
             #expect(try await fixture.batch("b")["done"] == 20)
             #expect(try await fixture.count("ZCARD", fixture.keys.lease) == 0)
         }

@@ -1,6 +1,6 @@
 /// Throttle for claims: a worker that holds few jobs asks for more at once; otherwise it waits after the last claim
 /// until several places are free, which one call then fills.
-struct ClaimPace {
+struct ClaimThrottle {
     /// Pause between two claims of a worker that has enough to do. The jobs that it holds last longer.
     static let pause: Duration = .milliseconds(20)
     /// Interval at which a waiting worker checks whether it holds few jobs by now.
@@ -24,16 +24,16 @@ struct ClaimPace {
     /// The time of the next claim.
     ///
     /// - Parameters:
-    ///   - inHand: claimed jobs whose work is not done yet.
-    ///   - isCalled: whether a wake token has arrived.
+    ///   - activeCount: claimed jobs whose work is not done yet.
+    ///   - wasNotified: whether a wake token has arrived.
     /// - Returns: nil to claim at once.
-    func next(inHand: Int, isCalled: Bool) -> ContinuousClock.Instant? {
-        guard let last, !isCalled else { return nil }
+    func next(activeCount: Int, wasNotified: Bool) -> ContinuousClock.Instant? {
+        guard let last, !wasNotified else { return nil }
         // By then the other workers have woken up, or they are not going to.
         if let leftSince { return leftSince + Self.pause }
         // After a claim that found nothing, the end of a job makes nothing ready; at most this worker's share has
         // grown.
-        if !last.wasEmpty && inHand <= concurrency / 2 { return nil }
+        if !last.wasEmpty && activeCount <= concurrency / 2 { return nil }
         return last.at + Self.pause
     }
 
