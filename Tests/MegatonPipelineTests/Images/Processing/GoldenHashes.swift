@@ -1,11 +1,12 @@
 import Foundation
 import MegatonPipeline
+import MegatonTestSupport
 import Testing
 
 /// `Golden/hashes.txt`: hashes of the golden tests' images, recorded after a person had looked at them.
 enum GoldenHashes {
-    private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
-    private static let file = folder.appendingPathComponent("Golden/hashes.txt")
+    private static let file = URL(fileURLWithPath: Repository.root)
+        .appendingPathComponent("Tests/MegatonPipelineTests/Golden/hashes.txt")
 
     /// Whether to record hashes instead of comparing them. Set by scripts/record-hashes.
     static var isRecording: Bool { ProcessInfo.processInfo.environment["MEGATON_RECORD"] == "1" }
@@ -39,8 +40,7 @@ enum GoldenHashes {
     }
 
     private static func keepFailed(_ name: String, _ image: PlatformImage) throws -> String {
-        let root = folder.deletingLastPathComponent().deletingLastPathComponent()
-        let url = root.appendingPathComponent(".build/failed-images/\(name).png")
+        let url = URL(fileURLWithPath: Repository.root).appendingPathComponent(".build/failed-images/\(name).png")
         try FileManager.default.createDirectory(
             at: url.deletingLastPathComponent(),
             withIntermediateDirectories: true

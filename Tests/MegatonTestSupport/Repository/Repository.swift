@@ -2,8 +2,9 @@ import Foundation
 
 /// The checkout from which the tests were built.
 public enum Repository {
+    /// This file is in `Tests/MegatonTestSupport/Repository`.
     public static let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().path
+        .deletingLastPathComponent().deletingLastPathComponent().path
 
     /// The files beneath a folder, relative to the root.
     public static func files(_ folder: String) -> [String] {

@@ -5,8 +5,8 @@ public import Foundation
 public enum Corpus {
     private static let root: URL = {
         if let path = ProcessInfo.processInfo.environment["MEGATON_CORPUS"] { return URL(fileURLWithPath: path) }
-        return URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent().appendingPathComponent("shared/corpus")
+        return URL(fileURLWithPath: Repository.root).deletingLastPathComponent()
+            .appendingPathComponent("shared/corpus")
     }()
 
     public static var isThere: Bool { FileManager.default.fileExists(atPath: root.path) }
