@@ -20,8 +20,8 @@ public final class RedisClient: Sendable {
         var backoff = Backoff()
         /// The error of the last connection attempt; nil if it succeeded.
         var failure: (any Error)?
-        var isPatient: Bool
-        var isHurried = false
+        var waitsForReconnect: Bool
+        var failsFast = false
     }
 
     public let configuration: RedisConfiguration
@@ -33,17 +33,17 @@ public final class RedisClient: Sendable {
     /// - Parameters:
     ///   - role: purpose of the connection: `control`, `lease`, `wake` or `cache`. Shown by CLIENT LIST.
     ///   - group: event loops of the connection. The lease heartbeat has a group of its own.
-    ///   - isPatient: whether a command waits, within its timeout, for a Redis that is unreachable. If false, commands
-    ///     fail at once after the first failure while the client reconnects in the background; use this for optional
-    ///     work.
+    ///   - waitsForReconnect: whether a command waits, within its timeout, for a Redis that is unreachable. If false,
+    ///     commands fail at once after the first failure while the client reconnects in the background; use this for
+    ///     optional work.
     public init(
         _ configuration: RedisConfiguration,
         role: String,
         group: any EventLoopGroup,
         logger: Logger,
-        isPatient: Bool = true
+        waitsForReconnect: Bool = true
     ) {
-        shared = Mutex(Shared(isPatient: isPatient))
+        shared = Mutex(Shared(waitsForReconnect: waitsForReconnect))
         self.configuration = configuration
         connector = RedisConnector(configuration, name: "megaton:\(role)", group: group)
         self.group = group
@@ -109,15 +109,15 @@ public final class RedisClient: Sendable {
         return replies
     }
 
-    /// Makes the client fail fast: from now on no command waits for an unreachable Redis, as with `isPatient: false`. A
-    /// command that waits between two attempts fails at once; one that waits for a running attempt fails when that
-    /// ends.
+    /// Makes the client fail fast: from now on no command waits for an unreachable Redis, as with
+    /// `waitsForReconnect: false`. A command that waits between two attempts fails at once; one that waits for a
+    /// running attempt fails when that ends.
     ///
     /// Used at the shutdown of a process, which should not wait for Redis any longer.
-    package func hurry() {
+    package func failFast() {
         let attempt = shared.withLock { shared -> Task<Void, Never>? in
-            shared.isPatient = false
-            shared.isHurried = true
+            shared.waitsForReconnect = false
+            shared.failsFast = true
             // An attempt that follows no failure may succeed.
             guard shared.failure != nil, case .connecting(let task, _) = shared.state else { return nil }
             return task
@@ -179,13 +179,14 @@ public final class RedisClient: Sendable {
         while true {
             do throws(RedisError) {
                 let attempt = try attempt()
-                if case .running = attempt, shared.withLock({ !$0.isPatient && $0.failure != nil }) {
+                if case .running = attempt, shared.withLock({ !$0.waitsForReconnect && $0.failure != nil }) {
                     throw RedisError(.unreachable, "Redis was away a moment ago; it is being tried again meanwhile.")
                 }
                 return try await attempt.connection(before: deadline)
             } catch {
                 let isHopeless = [.closed, .authentication, .invalidConfiguration].contains(error.code)
-                if isHopeless || !shared.withLock({ $0.isPatient }) || NIODeadline.now() >= deadline || Task.isCancelled
+                if isHopeless || !shared.withLock({ $0.waitsForReconnect }) || NIODeadline.now() >= deadline
+                    || Task.isCancelled
                 {
                     throw error == Attempt.late ? cause ?? error : error
                 }
@@ -249,7 +250,7 @@ public final class RedisClient: Sendable {
             }
             let isClosed = shared.withLock { if case .closed = $0.state { true } else { false } }
             if isClosed { throw error }
-            // Cancelled by `hurry`: waiting callers may retry.
+            // Cancelled by `failFast`: waiting callers may retry.
             if error is CancellationError { throw RedisError(.unreachable, "Redis is away, and nobody waits for it.") }
             if isFirst { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }
             throw error
@@ -263,7 +264,7 @@ public final class RedisClient: Sendable {
             guard case .connected(let current) = shared.state, current === connection else { return }
             shared.state = .idle
             // A server that hangs counts as unreachable, too.
-            if shared.isHurried { shared.failure = error }
+            if shared.failsFast { shared.failure = error }
         }
     }
 }

@@ -229,7 +229,7 @@ struct RunCommand: AsyncParsableCommand {
         var configuration = Coordinator.Configuration()
         configuration.keys = redis.keys
         // On an existing cluster it leads only if no coordinator does, and yields to one that knows the presets.
-        if redis.controlURL != nil { configuration.reserve = .zero }
+        if redis.controlURL != nil { configuration.takeoverDelay = .zero }
         let coordinator = Coordinator(
             configuration,
             redis: control,

@@ -54,7 +54,7 @@ struct SubmitCommand: AsyncParsableCommand {
             let name = batch ?? Identity.batch("submit")
             let control = try redis.control()
             try await InspectorSession.connected(redis) { control, cache in
-                try await ControlRedisCheck.run(control)
+                try await EvictionPolicyCheck.run(control)
                 let queue = JobQueue(control, keys: redis.keys)
                 let status = try await Inspector(queue: queue, cache: cache).status()
                 if status.leader == nil || status.livingWorkers.isEmpty {

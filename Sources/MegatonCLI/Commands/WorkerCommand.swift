@@ -108,7 +108,7 @@ struct WorkerCommand: AsyncParsableCommand {
                 configuration.history = try history.map { try HistoryFile($0) }
                 if onlySuspects {
                     configuration.takesOnlySuspects = true
-                    configuration.selfAdmitAfter = nil
+                    configuration.takeoverDelay = nil
                 } else {
                     configuration.isolate = Self.isolate()
                 }

@@ -17,11 +17,11 @@ extension InFlightLock {
             try await cache.redis.run(
                 FlightScripts.fail,
                 keys: [
-                    CacheNames.flight(lead.key), CacheNames.negative(lead.key), CacheNames.entry(lead.key),
+                    CacheKeys.flight(lead.key), CacheKeys.negative(lead.key), CacheKeys.entry(lead.key),
                 ],
                 arguments: [
                     .string(owner), .int(token), .int(memory?.lifetime.wholeMilliseconds ?? -1),
-                    .buffer(ByteBuffer(bytes: why)), .string(CacheNames.channel(lead.key)),
+                    .buffer(ByteBuffer(bytes: why)), .string(CacheKeys.channel(lead.key)),
                     .string(lead.key.description), error?.supersedesEntry == true ? "1" : "0",
                     .string((memory?.kind ?? .usual).rawValue),
                 ]
@@ -42,7 +42,7 @@ extension InFlightLock {
             let why = try error.map { try JSONEncoder().encode($0) } ?? Data()
             try await cache.redis.run(
                 FlightScripts.remember,
-                keys: [CacheNames.negative(key)],
+                keys: [CacheKeys.negative(key)],
                 arguments: [
                     .int(memory.lifetime.wholeMilliseconds), .buffer(ByteBuffer(bytes: why)),
                     .string(memory.kind.rawValue),
@@ -55,7 +55,7 @@ extension InFlightLock {
     }
 
     public func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? {
-        let name = RedisArgument.string(CacheNames.negative(key))
+        let name = RedisArgument.string(CacheKeys.negative(key))
         do {
             let replies = try await cache.redis.pipeline([["GET", name], ["PTTL", name]])
             for case .error(let text) in replies { throw RedisError(reply: text) }
@@ -74,8 +74,8 @@ extension InFlightLock {
     public func discard(_ key: CacheKey) async {
         do {
             let replies = try await cache.redis.pipeline([
-                ["UNLINK", .string(CacheNames.entry(key)), .string(CacheNames.negative(key))],
-                ["PUBLISH", .string(CacheNames.channel(key)), .string(CacheNames.deletion(of: key))],
+                ["UNLINK", .string(CacheKeys.entry(key)), .string(CacheKeys.negative(key))],
+                ["PUBLISH", .string(CacheKeys.channel(key)), .string(CacheKeys.deletion(of: key))],
             ])
             for case .error(let text) in replies { throw RedisError(reply: text) }
         } catch {

@@ -15,7 +15,7 @@ extension InFlightLock {
         do {
             let replies = try await cache.redis.run(
                 FlightScripts.look,
-                calls: keys.map { ([CacheNames.entry($0)], [findsStale ? "1" : "0"]) }
+                calls: keys.map { ([CacheKeys.entry($0)], [findsStale ? "1" : "0"]) }
             )
             var found: [CachedData?] = []
             for (key, reply) in zip(keys, replies) { found.append(try await entry(key, reply)) }
@@ -32,7 +32,7 @@ extension InFlightLock {
     private func entry(_ key: CacheKey, _ reply: RedisValue) async throws(RedisError) -> CachedData? {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, fields.count == 3 else { return nil }
-        var entry = try await cache.read(CacheNames.entry(key), header: fields[1], first: fields[2])
+        var entry = try await cache.read(CacheKeys.entry(key), header: fields[1], first: fields[2])
         let left = Double(fields[0].int ?? 0) / 1000
         // A stale entry keeps its lifetime, as in `begin`.
         if left > 0 { entry?.metadata.lifetime = left } else { entry?.staleness = -left }

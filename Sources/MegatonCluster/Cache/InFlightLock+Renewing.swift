@@ -21,7 +21,7 @@ extension InFlightLock {
                 FlightScripts.renew,
                 calls: leads.map { lead in
                     (
-                        [CacheNames.flight(lead.key)],
+                        [CacheKeys.flight(lead.key)],
                         [.string(owner), .int(lead.token ?? 0), .int(lease.wholeMilliseconds)]
                     )
                 }

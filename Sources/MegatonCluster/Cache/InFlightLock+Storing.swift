@@ -22,7 +22,7 @@ extension InFlightLock {
     }
 
     func store(_ lead: FlightLead, _ token: Int, _ entry: CachedData?) async throws -> String {
-        let temporary = CacheNames.temporary(lead.key, token: token)
+        let temporary = CacheKeys.temporary(lead.key, token: token)
         let kept = entry.flatMap { isKeepable($0) ? $0 : nil }
         var keep: RedisArgument = "0"
         var pieces: [RedisArgument] = []
@@ -50,10 +50,10 @@ extension InFlightLock {
         let count = kept.map { CacheEntry.chunkCount($0.data.count) } ?? 0
         var arguments: [RedisArgument] = [.string(owner), .int(token), keep]
         arguments += times(kept?.metadata)
-        arguments += [.buffer(ByteBuffer(bytes: header)), .string(CacheNames.channel(lead.key))]
+        arguments += [.buffer(ByteBuffer(bytes: header)), .string(CacheKeys.channel(lead.key))]
         arguments += [.string(lead.key.description), .int(count)]
         let keys = [
-            CacheNames.entry(lead.key), CacheNames.flight(lead.key), temporary, CacheNames.negative(lead.key),
+            CacheKeys.entry(lead.key), CacheKeys.flight(lead.key), temporary, CacheKeys.negative(lead.key),
         ]
         let replies = try await cache.redis.run(
             FlightScripts.finish,

@@ -78,7 +78,7 @@ public final class InFlightLock: FlightCoordinating {
         let (waiters, deletions) = (waiters, deletions)
         subscriber = RedisSubscriber(
             cache.redis.configuration,
-            channels: CacheNames.channels,
+            channels: CacheKeys.channels,
             group: group,
             logger: logger,
             onSubscribed: {
@@ -86,7 +86,7 @@ public final class InFlightLock: FlightCoordinating {
                 deletions.tell(nil)
             },
             onMessage: { _, message in
-                if let key = CacheNames.deleted(message) { deletions.tell(key) } else { waiters.landed(message) }
+                if let key = CacheKeys.deleted(message) { deletions.tell(key) } else { waiters.landed(message) }
             }
         )
     }
@@ -120,7 +120,7 @@ public final class InFlightLock: FlightCoordinating {
                 after: originals.map { ["EXISTS", .string(RedisDataCache.name(ofPartial: $0))] },
                 calls: keys.map { key in
                     (
-                        [CacheNames.entry(key), CacheNames.flight(key), CacheNames.negative(key)],
+                        [CacheKeys.entry(key), CacheKeys.flight(key), CacheKeys.negative(key)],
                         [
                             .string(owner), .int(lease.wholeMilliseconds), .int(awaited[key] ?? 0),
                             own.contains(key) ? "1" : "0", .int(maximumFailureAge?.wholeMilliseconds ?? -1),
@@ -242,7 +242,7 @@ public final class InFlightLock: FlightCoordinating {
         }
         switch word {
         case "hit" where fields.count == 4:
-            if var entry = try await cache.read(CacheNames.entry(key), header: fields[2], first: fields[3]) {
+            if var entry = try await cache.read(CacheKeys.entry(key), header: fields[2], first: fields[3]) {
                 // Data derived from the entry must not outlive it.
                 entry.metadata.lifetime = Double(fields[1].int ?? 0) / 1000
                 statistics?.add("hits", 1)
@@ -303,7 +303,7 @@ public final class InFlightLock: FlightCoordinating {
         let fields = Array(fields)
         guard fields.count == 3 else { return nil }
         do throws(RedisError) {
-            var entry = try await cache.read(CacheNames.entry(key), header: fields[1], first: fields[2])
+            var entry = try await cache.read(CacheKeys.entry(key), header: fields[1], first: fields[2])
             entry?.staleness = Double(max(0, fields[0].int ?? 0)) / 1000
             return entry
         } catch {

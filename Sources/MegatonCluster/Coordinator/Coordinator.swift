@@ -28,14 +28,14 @@ public final class Coordinator: Sendable {
         public var batchRetention: Duration = .seconds(7 * 24 * 3600)
         /// Nil for a coordinator. Otherwise it is a worker's fallback: it leads only after the cluster has had no
         /// leader for this time, with the presets of the last one, and yields to any coordinator.
-        public var reserve: Duration?
+        public var takeoverDelay: Duration?
 
         public init() {}
     }
 
     private let configuration: Configuration
     private let leadership: Leadership
-    private let watch: IntakeWatch
+    private let listener: IntakeListener
     private let queue: JobQueue
     private let logger: Logger
     /// Time since which a fallback has seen no leader.
@@ -51,7 +51,7 @@ public final class Coordinator: Sendable {
     private static let longestFullWait: Duration = .milliseconds(100)
     /// Interval at which the leader counts the places in workers, or checks whether the queue still drains, and at
     /// which a fallback looks for a leader.
-    private static let lookInterval: Duration = .seconds(1)
+    private static let pollInterval: Duration = .seconds(1)
     private static let trimInterval: Duration = .seconds(60)
     private static let trimmedAtOnce = 100
     /// Number of hosts whose requests are counted individually.
@@ -70,10 +70,10 @@ public final class Coordinator: Sendable {
         logger[metadataKey: LogKey.coordinator] = "\(name)"
         self.logger = logger
         let control = RedisClient(redis, role: "coordinator", group: group, logger: logger)
-        watch = IntakeWatch(redis, keys: configuration.keys, group: group, logger: logger)
+        listener = IntakeListener(redis, keys: configuration.keys, group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
-        let isReserve = configuration.reserve != nil
-        leadership = Leadership(queue: queue, name: name, lease: configuration.leaderLease, isReserve: isReserve)
+        let isFallback = configuration.takeoverDelay != nil
+        leadership = Leadership(queue: queue, name: name, lease: configuration.leaderLease, isFallback: isFallback)
     }
 
     /// Whether Redis has answered an attempt to lead, or a renewal of the lead, within the leader's lease.
@@ -86,31 +86,31 @@ public final class Coordinator: Sendable {
     /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
     public func start(waitingForRedis limit: Duration = .zero) async throws {
-        try await ControlRedisCheck.connect(queue.redis, waiting: limit, logger: logger)
+        try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
     }
 
     /// Works until the task is cancelled, then releases the leader's lease.
     public func run() async {
         await withTaskCancellationHandler {
             await withTaskGroup(of: Void.self) { group in
-                group.addTask { await self.watch.run() }
+                group.addTask { await self.listener.run() }
                 await work()
                 group.cancelAll()
-                watch.close()
+                listener.close()
             }
         } onCancel: {
             // If it leads and cannot release the lease, the lease runs out by itself.
-            queue.redis.hurry()
+            queue.redis.failFast()
         }
         queue.redis.close()
     }
 
     private func work() async {
-        if !isReserve { logger.info("coordinator started", metadata: [LogKey.queue: "\(configuration.keys.queue)"]) }
+        if !isFallback { logger.info("coordinator started", metadata: [LogKey.queue: "\(configuration.keys.queue)"]) }
         var failures = Backoff()
         while !Task.isCancelled {
             do {
-                let wait = isReserve ? Self.lookInterval : configuration.renewInterval
+                let wait = isFallback ? Self.pollInterval : configuration.renewInterval
                 if try await isWanted() {
                     let attempt = try await leadership.attempt()
                     lastAnswer.withLock { $0 = .now }
@@ -141,7 +141,7 @@ public final class Coordinator: Sendable {
         }
         // The task is cancelled by now, which does not affect the Redis client.
         await resign()
-        if !isReserve { logger.info("coordinator stopped") }
+        if !isFallback { logger.info("coordinator stopped") }
     }
 
     private func sweep() async {
@@ -167,21 +167,21 @@ public final class Coordinator: Sendable {
         }
     }
 
-    private var isReserve: Bool { configuration.reserve != nil }
+    private var isFallback: Bool { configuration.takeoverDelay != nil }
 
     /// Whether to try to lead. A fallback waits until there has been no leader for a while: a coordinator that restarts
     /// is to become the leader again.
     private func isWanted() async throws(RedisError) -> Bool {
-        guard let patience = configuration.reserve else { return true }
+        guard let delay = configuration.takeoverDelay else { return true }
         let since = try await leadership.hasLeader() ? nil : leaderless.withLock { $0 } ?? .now
         leaderless.withLock { $0 = since }
-        return since.map { $0.duration(to: .now) >= patience } ?? false
+        return since.map { $0.duration(to: .now) >= delay } ?? false
     }
 
     /// The presets to lead with: a coordinator publishes its own, a fallback reads those of the last leader.
     private func presets() async throws -> [String: [Rendition]] {
         let key = configuration.keys.presets
-        guard isReserve else {
+        guard isFallback else {
             // A script, as a full Redis refuses SET, and could not be worked off then.
             try await queue.redis.run(
                 QueueScripts.publish,
@@ -205,10 +205,10 @@ public final class Coordinator: Sendable {
         try await intake.replay(epoch: epoch)
         var window = AdmissionWindow(limit: configuration.window)
         var staged = StagedJobs()
-        var renewal = Regularly(configuration.renewInterval)
-        var look = Regularly(Self.lookInterval, isDueAtOnce: true)
+        var renewal = IntervalTimer(configuration.renewInterval)
+        var poll = IntervalTimer(Self.pollInterval, isDueAtOnce: true)
         var pause = Self.fullWait
-        var trim = Regularly(Self.trimInterval, isDueAtOnce: true)
+        var trim = IntervalTimer(Self.trimInterval, isDueAtOnce: true)
         while !Task.isCancelled {
             if renewal.isDue(at: .now) {
                 guard try await leadership.tryToLead() == epoch else {
@@ -217,7 +217,7 @@ public final class Coordinator: Sendable {
                 }
                 lastAnswer.withLock { $0 = .now }
             }
-            if look.isDue(at: .now) { window.observe(slots: try await intake.slots()) }
+            if poll.isDue(at: .now) { window.observe(slots: try await intake.slots()) }
             if trim.isDue(at: .now) {
                 try await queue.forgetBatches(endedFor: configuration.batchRetention, limit: Self.trimmedAtOnce)
                 try await queue.forgetRareHosts(above: Self.hostsKept)
@@ -236,8 +236,8 @@ public final class Coordinator: Sendable {
             case .full:
                 try await Task.sleep(for: pause)
                 pause = min(pause * 2, window.isMoving ? Self.movingWait : Self.longestFullWait)
-            case .draining: try await Task.sleep(for: Self.lookInterval)
-            case .empty: await watch.wait()
+            case .draining: try await Task.sleep(for: Self.pollInterval)
+            case .empty: await listener.wait()
             }
         }
     }

@@ -76,25 +76,25 @@ struct Intake: Sendable {
             try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), &staged)
             if staged.isEmpty { return state.isDraining ? .draining : .empty }
         }
-        if staged.examined.isEmpty {
+        if staged.validated.isEmpty {
             // If there are many, one half is validated while Redis is busy with the other.
-            let first = staged.pushed.count > Self.few ? staged.pushed.count / 2 : staged.pushed.count
-            staged.examined = examine(staged.pushed.prefix(first))
-            staged.pushed.removeFirst(first)
+            let first = staged.raw.count > Self.few ? staged.raw.count / 2 : staged.raw.count
+            staged.validated = validate(staged.raw.prefix(first))
+            staged.raw.removeFirst(first)
         }
         let room = state.room - staged.count
         let more = state.isDraining || room < window.leastRoom ? 0 : min(room, chunk)
-        let waiting = staged.pushed
-        async let examined = examine(waiting[...])
+        let waiting = staged.raw
+        async let validated = validate(waiting[...])
         let counts = try await admit(&staged, epoch: epoch, workers: state.workers)
         if more > 0 { try await stage(state.weights, epoch: epoch, limit: more, &staged) }
-        staged.pushed.removeFirst(waiting.count)
-        staged.examined = await examined
+        staged.raw.removeFirst(waiting.count)
+        staged.validated = await validated
         return .admitted(counts)
     }
 
-    private func examine(_ jobs: ArraySlice<StagedJobs.Pushed>) -> [JobValidator.Candidate] {
-        jobs.map { validator.examine($0.json, batch: $0.batch) }
+    private func validate(_ jobs: ArraySlice<StagedJobs.Raw>) -> [JobValidator.Candidate] {
+        jobs.map { validator.validate($0.json, batch: $0.batch) }
     }
 
     /// State of the queue that decides how many jobs a round may take, and from which intakes.
@@ -163,7 +163,7 @@ struct Intake: Sendable {
                 + batches.flatMap { [.string($0), .int(Self.weight(weights[$0]))] }
         )
         staged.round += 1
-        staged.pushed += (reply.array ?? []).compactMap { entry in
+        staged.raw += (reply.array ?? []).compactMap { entry in
             guard let bytes = entry.buffer?.readableBytesView, let end = bytes.firstIndex(of: 0) else { return nil }
             return (String(decoding: bytes[..<end], as: UTF8.self), Data(bytes[(end + 1)...]))
         }
@@ -216,7 +216,7 @@ struct Intake: Sendable {
         epoch: Int,
         workers: Int
     ) async throws(RedisError) -> Counts {
-        let (keys, candidates) = (queue.keys, staged.examined)
+        let (keys, candidates) = (queue.keys, staged.validated)
         let batches = Array(Set(candidates.map(\.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
         let memories = try await memories(batches)
@@ -260,7 +260,7 @@ struct Intake: Sendable {
             throw JobQueue.unexpected("admit")
         }
         staged.round += 1
-        staged.examined = []
+        staged.validated = []
         return Counts(admitted: counts[0], invalid: counts[1], duplicates: counts[2], cancelled: counts[3])
     }
 }

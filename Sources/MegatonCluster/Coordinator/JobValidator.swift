@@ -85,7 +85,7 @@ struct JobValidator: Sendable {
     ///
     /// - Parameter batch: the batch through whose intake it came; empty for the public intake, whose jobs name their
     ///   batch themselves.
-    func examine(_ json: Data, batch: String) -> Candidate {
+    func validate(_ json: Data, batch: String) -> Candidate {
         let isOwn = !batch.isEmpty
         do throws(JobError) {
             if json.first == Self.tooLargeMark {

@@ -10,10 +10,10 @@ struct Leadership: Sendable {
     let name: String
     let lease: Duration
     /// Whether it is a fallback, which yields to any regular coordinator.
-    var isReserve = false
+    var isFallback = false
 
     /// The name in the lease.
-    var holder: String { isReserve ? "reserve:\(name)" : name }
+    var holder: String { isFallback ? "reserve:\(name)" : name }
 
     /// Result of an attempt to lead.
     enum Attempt: Equatable {

@@ -4,13 +4,13 @@ internal import Foundation
 /// others. Redis has all of them: a leader that fails loses this copy, and the stage is read again from its beginning.
 struct StagedJobs: Sendable {
     /// The batch through whose intake a job came, empty for the public one, and the pushed JSON.
-    typealias Pushed = (batch: String, json: Data)
+    typealias Raw = (batch: String, json: Data)
 
-    var examined: [JobValidator.Candidate] = []
-    var pushed: [Pushed] = []
+    var validated: [JobValidator.Candidate] = []
+    var raw: [Raw] = []
     /// How often the stage in Redis has changed. If Redis has another number, its stage is not this one.
     var round = 0
 
-    var count: Int { examined.count + pushed.count }
+    var count: Int { validated.count + raw.count }
     var isEmpty: Bool { count == 0 }
 }

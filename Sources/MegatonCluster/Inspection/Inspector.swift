@@ -114,7 +114,7 @@ public struct Inspector: Sendable {
             let sizes = try await cache.pipeline(names.map { ["MEMORY", "USAGE", .string($0), "SAMPLES", "0"] })
             for (name, size) in zip(names, sizes) {
                 let letter = String(name.dropFirst("megaton:".count).prefix(1))
-                kinds[CacheNames.kinds[letter] ?? letter, default: .init()].add(size.int ?? 0)
+                kinds[CacheKeys.kinds[letter] ?? letter, default: .init()].add(size.int ?? 0)
             }
             if ContinuousClock.now > deadline { return (kinds, cursor == "0") }
         } while cursor != "0"

@@ -49,7 +49,7 @@ public struct RememberedFailures: Sendable {
         var (cursor, forgotten) = ("0", 0)
         repeat {
             let reply = try await cache.send([
-                "SCAN", .string(cursor), "MATCH", .string(CacheNames.patternOfNegatives), "COUNT", .int(Self.page),
+                "SCAN", .string(cursor), "MATCH", .string(CacheKeys.patternOfNegatives), "COUNT", .int(Self.page),
             ])
             let parts = reply.array ?? []
             cursor = parts.first?.string ?? "0"

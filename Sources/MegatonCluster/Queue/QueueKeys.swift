@@ -16,7 +16,7 @@ public struct QueueKeys: Sendable, Hashable {
     public static let patternOfAll = "megaton:{*"
 
     /// Pattern of the remembered failures of a cache, for SCAN.
-    public static let patternOfFailures = CacheNames.patternOfNegatives
+    public static let patternOfFailures = CacheKeys.patternOfNegatives
 
     // MARK: Intake
 

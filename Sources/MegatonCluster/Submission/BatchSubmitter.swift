@@ -22,7 +22,7 @@ public actor BatchSubmitter {
     private static let chunk = 500
     private static let chunkBytes = 1024 * 1024
     /// Time for which a push is retried while Redis is unreachable or full.
-    private static let patience: Duration = .seconds(60)
+    private static let retryTime: Duration = .seconds(60)
 
     /// Creates a submitter; nothing is sent yet.
     ///
@@ -63,7 +63,7 @@ public actor BatchSubmitter {
     }
 
     private func push(isLast: Bool) async throws(RedisError) {
-        let deadline = ContinuousClock.now + Self.patience
+        let deadline = ContinuousClock.now + Self.retryTime
         var backoff = Backoff()
         var isDelayed = false
         while true {

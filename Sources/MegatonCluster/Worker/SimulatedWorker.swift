@@ -8,13 +8,13 @@ struct SimulatedWorker: Sendable {
     private let queue: JobQueue
     private let claims: ClaimLoop
     private let heartbeat: LeaseHeartbeat
-    private let reserve: Leadership
+    private let fallback: Leadership
     private let gate: HostGate
     private let configuration: Worker.Configuration
     private let logger: Logger
 
     /// Interval at which a worker checks whether it must admit jobs by itself.
-    private static let lookInterval: Duration = .seconds(1)
+    private static let pollInterval: Duration = .seconds(1)
 
     /// - Parameters:
     ///   - queue: on a connection that may be shared.
@@ -67,7 +67,7 @@ struct SimulatedWorker: Sendable {
             statistics: statistics,
             logger: logger
         )
-        reserve = Leadership(queue: queue, name: name, lease: configuration.lease, isReserve: true)
+        fallback = Leadership(queue: queue, name: name, lease: configuration.lease, isFallback: true)
     }
 
     /// Works until the signal, and signs off.
@@ -76,7 +76,7 @@ struct SimulatedWorker: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await heartbeat.run() }
             group.addTask { await sweep() }
-            group.addTask { await look() }
+            group.addTask { await poll() }
             group.addTask { await gate.run() }
             await claims.run(until: signal)
             group.cancelAll()
@@ -95,17 +95,17 @@ struct SimulatedWorker: Sendable {
     }
 
     /// Checks for a leader, as a worker's fallback coordinator does while there is one.
-    private func look() async {
+    private func poll() async {
         await regularly { () async throws(RedisError) -> Duration in
-            _ = try await reserve.hasLeader()
-            return Self.lookInterval
+            _ = try await fallback.hasLeader()
+            return Self.pollInterval
         }
     }
 
     /// - Parameter step: returns the time to wait before the next step.
     private func regularly(_ step: () async throws(RedisError) -> Duration) async {
         while !Task.isCancelled {
-            var pause = Self.lookInterval
+            var pause = Self.pollInterval
             do throws(RedisError) {
                 pause = try await step()
             } catch {

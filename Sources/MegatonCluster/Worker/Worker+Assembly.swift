@@ -15,7 +15,7 @@ extension Worker {
         _ history: History
     ) -> (RedisClient?, InFlightLock?) {
         guard let address = configuration.cache, configuration.cachePolicy != .storeNothing else { return (nil, nil) }
-        let client = RedisClient(address, role: "cache", group: group, logger: logger, isPatient: false)
+        let client = RedisClient(address, role: "cache", group: group, logger: logger, waitsForReconnect: false)
         var limits = RedisDataCache.Configuration()
         limits.temporaryDirectory = configuration.temporaryDirectory
         let cache = RedisDataCache(limits, redis: client, logger: logger, statistics: statistics)

@@ -37,7 +37,7 @@ extension Worker {
         public var retry = RetryPolicy()
         /// Time without a leader after which the worker admits jobs by itself, until a coordinator is there; nil for
         /// never.
-        public var selfAdmitAfter: Duration? = .seconds(5)
+        public var takeoverDelay: Duration? = .seconds(5)
         public var flightLease: Duration = .seconds(10)
         /// Directory for large bodies while they are downloaded: see `ImagePipeline.Configuration.temporaryDirectory`.
         public var temporaryDirectory: URL?

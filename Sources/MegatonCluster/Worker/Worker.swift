@@ -23,7 +23,7 @@ public final class Worker: Sendable {
     private let claims: ClaimLoop
     private let isolated: IsolatedPlace?
     /// Fallback coordinator, which leads if no coordinator does.
-    private let reserve: Coordinator?
+    private let fallback: Coordinator?
     private let heartbeat: LeaseHeartbeat
     private let running = RunningJobs()
     private let statistics = StatisticsRecorder()
@@ -100,10 +100,10 @@ public final class Worker: Sendable {
             isolated: isolated,
             logger: logger
         )
-        reserve = configuration.selfAdmitAfter.map { patience in
+        fallback = configuration.takeoverDelay.map { delay in
             var settings = Coordinator.Configuration()
             settings.keys = configuration.keys
-            settings.reserve = patience
+            settings.takeoverDelay = delay
             return Coordinator(settings, redis: configuration.control, group: group, name: name, logger: logger)
         }
         heartbeat = LeaseHeartbeat(
@@ -123,7 +123,7 @@ public final class Worker: Sendable {
     /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
     public func start(waitingForRedis limit: Duration = .zero) async throws {
-        try await ControlRedisCheck.connect(queue.redis, waiting: limit, logger: logger)
+        try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
     }
 
     /// Whether Redis has answered a renewal within the lease, so that jobs claimed now can be kept.
@@ -152,13 +152,13 @@ public final class Worker: Sendable {
                     }
                 }
             }
-            if let reserve { group.addTask { await reserve.run() } }
+            if let fallback { group.addTask { await fallback.run() } }
             group.addTask {
                 await signal.wait(for: .drain)
                 // A worker that shuts down does not wait for an unreachable Redis: leases run out by themselves, and
                 // settlements are retried.
-                self.queue.redis.hurry()
-                self.leases.hurry()
+                self.queue.redis.failFast()
+                self.leases.failFast()
             }
             await claims.run(until: signal)
             group.cancelAll()

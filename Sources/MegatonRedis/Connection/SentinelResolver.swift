@@ -6,16 +6,16 @@ import Synchronization
 /// https://redis.io/docs/latest/develop/reference/sentinel-clients/
 final class SentinelResolver: Sendable {
     /// Maximum time for one sentinel to connect and to answer.
-    private static let longestPatience: Duration = .seconds(1)
+    private static let maximumTimeout: Duration = .seconds(1)
 
     private let sentinel: RedisConfiguration.Sentinel
-    private let patience: Duration
+    private let timeout: Duration
     private let first = Mutex(0)
 
     /// - Parameter connectTimeout: of the whole attempt; one share of it is reserved for the master itself.
     init(_ sentinel: RedisConfiguration.Sentinel, connectTimeout: Duration) {
         self.sentinel = sentinel
-        patience = min(Self.longestPatience, connectTimeout / (sentinel.hosts.count + 1))
+        timeout = min(Self.maximumTimeout, connectTimeout / (sentinel.hosts.count + 1))
     }
 
     /// The sentinels in the order in which they are asked: first the one that answered last.
@@ -60,13 +60,13 @@ final class SentinelResolver: Sendable {
         _ host: RedisConfiguration.Sentinel.Host,
         on loop: any EventLoop
     ) async throws(RedisError) -> RedisEndpoint {
-        let deadline = NIODeadline.now() + TimeAmount(patience)
+        let deadline = NIODeadline.now() + TimeAmount(timeout)
         let connection: RedisConnection
         do {
             connection = try await RedisConnection.open(
                 .tcp(host: host.host, port: host.port),
                 tls: nil,
-                timeout: TimeAmount(patience),
+                timeout: TimeAmount(timeout),
                 on: loop
             )
         } catch {

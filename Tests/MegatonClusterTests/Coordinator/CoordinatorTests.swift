@@ -65,13 +65,13 @@ import Testing
     @Test func aReserveGivesWayToACoordinatorAndIsFenced() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.leadership.resign()
-            let reserve = Leadership(queue: fixture.queue, name: "w", lease: .seconds(60), isReserve: true)
-            let epoch = try #require(try await reserve.tryToLead())
-            let other = Leadership(queue: fixture.queue, name: "v", lease: .seconds(60), isReserve: true)
-            #expect(try await other.tryToLead() == nil, "a reserve does not push another out")
+            let fallback = Leadership(queue: fixture.queue, name: "w", lease: .seconds(60), isFallback: true)
+            let epoch = try #require(try await fallback.tryToLead())
+            let other = Leadership(queue: fixture.queue, name: "v", lease: .seconds(60), isFallback: true)
+            #expect(try await other.tryToLead() == nil, "a fallback does not replace another one")
             #expect(try await fixture.leadership.tryToLead() == epoch + 1)
-            #expect(try await reserve.tryToLead() == nil)
-            let intake = Intake(queue: fixture.queue, name: reserve.holder, validator: JobValidator(presets: [:]))
+            #expect(try await fallback.tryToLead() == nil)
+            let intake = Intake(queue: fixture.queue, name: fallback.holder, validator: JobValidator(presets: [:]))
             var window = AdmissionWindow(limit: 10)
             var staged = StagedJobs()
             await #expect {
@@ -236,7 +236,7 @@ import Testing
     @Test func expandsPresetsAndFillsInWhatIsMissing() throws {
         let validator = JobValidator(presets: ["web": [Rendition(name: "s", width: 9)]])
         func job(_ json: String) throws -> Job {
-            let candidate = validator.examine(Data(json.utf8), batch: "")
+            let candidate = validator.validate(Data(json.utf8), batch: "")
             guard case .valid(let job, _) = candidate.verdict else { throw JobError("\(candidate.verdict)") }
             #expect(job.id == candidate.key.id)
             return job

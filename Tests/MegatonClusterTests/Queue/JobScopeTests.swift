@@ -149,7 +149,7 @@ import Testing
         func held(_ output: String?, _ source: String = "https://h/a", refused: String? = "it is outside") -> Job? {
             var job = Job(id: "a", source: source, output: output)
             job.refused = refused
-            let verdict = JobValidator(presets: [:]).examine(job.json(), batch: "").verdict
+            let verdict = JobValidator(presets: [:]).validate(job.json(), batch: "").verdict
             guard case .invalid(_, _, let found) = verdict else { return nil }
             return found
         }
@@ -166,7 +166,7 @@ import Testing
         let validator = JobValidator(presets: [:])
         func content(_ fields: String) -> String? {
             let json = #"{"id":"a","source":"https://h/a"\#(fields)}"#
-            return validator.examine(Data(json.utf8), batch: "b").content
+            return validator.validate(Data(json.utf8), batch: "b").content
         }
         #expect(content("") != nil && content("") == content(#","attempts":7,"priority":"high""#))
         for fields in [#","replace":"all""#, #","reload":true"#, #","failOn":"none""#, #","kind":"fetch""#] {

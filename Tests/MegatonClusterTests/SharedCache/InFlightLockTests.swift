@@ -79,7 +79,7 @@ import Testing
             #expect(try await client.calls("publish") == 1)
             let fourth = CacheKey(.rendition, ["d"])
             let late = try lead(await one.lock.begin([fourth]).first)
-            try await client.send(["DEL", .string(CacheNames.flight(fourth))])
+            try await client.send(["DEL", .string(CacheKeys.flight(fourth))])
             await one.lock.finish([(late, entry(1000))])
             #expect(try await client.calls("publish") == 2, "who waits for a flight that is gone is not known")
         }
@@ -155,11 +155,11 @@ import Testing
             let client = server.client()
             defer { client.close() }
             let slow = try lead(await one.lock.begin([key]).first)
-            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has expired.
+            try await client.send(["DEL", .string(CacheKeys.flight(key))])  // Its lease has expired.
             let fast = try lead(await two.lock.begin([key]).first)
             #expect((fast.token ?? 0) > (slow.token ?? 0))
             await one.lock.finish([(slow, entry(1))])
-            #expect(try await client.send(["EXISTS", .string(CacheNames.entry(key))]).int == 0)
+            #expect(try await client.send(["EXISTS", .string(CacheKeys.entry(key))]).int == 0)
             await two.lock.finish([(fast, entry(2))])
             await one.lock.finish([(slow, entry(1))])
             await one.lock.fail([slow], error: .init(.notFound, "late"))
@@ -173,7 +173,7 @@ import Testing
             defer { client.close() }
             let first = try lead(await one.lock.begin([key]).first)
             await one.lock.finish([(first, entry(1))])
-            try await client.send(["HSET", .string(CacheNames.entry(key)), "x", "1", "t", "9007199254740000"])
+            try await client.send(["HSET", .string(CacheKeys.entry(key)), "x", "1", "t", "9007199254740000"])
             let second = try lead(await one.lock.begin([key]).first)
             #expect(second.token == 9_007_199_254_740_001)
         }
@@ -214,7 +214,7 @@ import Testing
             #expect((50...70).contains(error.retryAfter ?? 0))
             let client = server.client()
             defer { client.close() }
-            try await client.send(["DEL", .string(CacheNames.negative(key))])
+            try await client.send(["DEL", .string(CacheKeys.negative(key))])
             let again = try lead(await two.lock.begin([key]).first)
             await two.lock.fail([again], error: .init(.cancelled, "never mind"))
             _ = try lead(await one.lock.begin([key]).first)
@@ -227,16 +227,16 @@ import Testing
             defer { client.close() }
             let led = try lead(await one.lock.begin([key]).first)
             await one.lock.finish([(led, entry(1000))])
-            try await client.send(["HSET", .string(CacheNames.entry(key)), "0", "torn"])
+            try await client.send(["HSET", .string(CacheKeys.entry(key)), "0", "torn"])
             _ = try lead(await two.lock.begin([key]).first)
-            #expect(try await client.send(["EXISTS", .string(CacheNames.entry(key))]).int == 0)
+            #expect(try await client.send(["EXISTS", .string(CacheKeys.entry(key))]).int == 0)
         }
     }
 
     @Test func aRunningFlightIsRenewed() async throws {
         try await withPeers { server, one, _ in
             let led = try lead(await one.lock.begin([key]).first)
-            let name = CacheNames.flight(key)
+            let name = CacheKeys.flight(key)
             let client = server.client()
             defer { client.close() }
             // Its lease is nearly over; only a renewal makes it long again.

@@ -46,7 +46,7 @@ import Testing
             await flights.finish([(try #require(await lead(flights)), entry)])
             #expect(await hit(flights) == entry.data)
             // A deletion without a notification: only the near-cache copy can answer.
-            try await client.send(["DEL", .string(CacheNames.entry(key))])
+            try await client.send(["DEL", .string(CacheKeys.entry(key))])
             #expect(await hit(flights) == entry.data)
             let led = try #require(await lead(two.lock))
             switch how {
@@ -65,7 +65,7 @@ import Testing
         try await withPeers { client, one, two in
             let flights = LayeredFlights(MemoryDataCache(), over: one.lock)
             let slow = try #require(await lead(flights))
-            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has expired.
+            try await client.send(["DEL", .string(CacheKeys.flight(key))])  // Its lease has expired.
             let fast = try #require(await lead(two.lock))
             let newer = CachedData(data: Data("two".utf8), metadata: .init(lifetime: 3600))
             #expect(await two.lock.finish([(fast, newer)]) == [key])

@@ -118,7 +118,7 @@ import Testing
     /// Lifetimes of all cached failures in ms. Uncacheable responses leave a marker among them, which is skipped.
     private func lifetimes(_ client: RedisClient) async throws -> [Int] {
         var lifetimes: [Int] = []
-        for name in try await client.send(["KEYS", .string(CacheNames.patternOfNegatives)]).array ?? [] {
+        for name in try await client.send(["KEYS", .string(CacheKeys.patternOfNegatives)]).array ?? [] {
             let name = RedisArgument.string(name.string ?? "")
             if try await client.send(["GET", name]).string == "U" { continue }
             lifetimes.append(try await client.send(["PTTL", name]).int ?? 0)

@@ -62,7 +62,7 @@ import Testing
             // Bytes already in Redis are not sent again: a byte that was changed there stays changed.
             let client = server.client()
             defer { client.close() }
-            let name = RedisArgument.string(CacheNames.entry(key))
+            let name = RedisArgument.string(CacheKeys.entry(key))
             if size > 0 { try await client.send(["HSET", name, "0", "changed"]) }
             await two.lock.finish([(led, again)])
             #expect(try await client.send(["HGET", name, "0"]).string == (size > 0 ? "changed" : nil))
@@ -81,9 +81,9 @@ import Testing
             let client = server.client()
             defer { client.close() }
             let led = try lead(await two.lock.begin([key]).first)
-            try await client.send(["DEL", .string(CacheNames.entry(key))])
+            try await client.send(["DEL", .string(CacheKeys.entry(key))])
             await two.lock.finish([(led, led.stale)])
-            #expect(try await client.send(["EXISTS", .string(CacheNames.entry(key))]).int == 0)
+            #expect(try await client.send(["EXISTS", .string(CacheKeys.entry(key))]).int == 0)
             #expect(try lead(await one.lock.begin([key]).first).stale == nil, "the flight has ended")
         }
     }
@@ -93,7 +93,7 @@ import Testing
             let client = server.client()
             defer { client.close() }
             let slow = try lead(await one.lock.begin([key]).first)
-            try await client.send(["DEL", .string(CacheNames.flight(key))])  // Its lease has expired.
+            try await client.send(["DEL", .string(CacheKeys.flight(key))])  // Its lease has expired.
             let fast = try lead(await two.lock.begin([key]).first)
             await two.lock.finish([(fast, entry(20))])
             var old = try #require(slow.stale)
@@ -149,7 +149,7 @@ import Testing
             defer { client.close() }
             let (_, led) = try stale(await one.lock.begin([key]).first)
             await one.lock.fail([try #require(led)], error: .init(.notFound, "gone"))
-            #expect(try await client.send(["EXISTS", .string(CacheNames.entry(key))]).int == 0)
+            #expect(try await client.send(["EXISTS", .string(CacheKeys.entry(key))]).int == 0)
             guard case .failed(let error) = await two.lock.begin([key]).first else {
                 Issue.record("it was not remembered")
                 return
@@ -177,7 +177,7 @@ import Testing
             try await withPeers(stored) { server, _, _ in
                 let client = server.client()
                 defer { client.close() }
-                let left = try await client.send(["PTTL", .string(CacheNames.entry(key))]).int ?? 0
+                let left = try await client.send(["PTTL", .string(CacheKeys.entry(key))]).int ?? 0
                 #expect(range.contains(left), "\(left)")
             }
         }

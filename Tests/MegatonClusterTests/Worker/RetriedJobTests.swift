@@ -50,7 +50,7 @@ import Testing
             } _: { (origin) async throws in
                 var configuration = Worker.Configuration(control: server.configuration)
                 configuration.addressPolicy.allowsPrivate = true
-                configuration.selfAdmitAfter = .zero
+                configuration.takeoverDelay = .zero
                 configuration.retry.base = .milliseconds(1)
                 change(&configuration)
                 let worker = try Worker(

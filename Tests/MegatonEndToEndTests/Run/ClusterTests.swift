@@ -205,7 +205,7 @@ import Testing
             let appends = try await client.send(["CONFIG", "GET", "appendonly"]).dictionary["appendonly"]
             if name == "redis-control.conf" {
                 #expect(policy == "noeviction" && appends == "yes")
-                try await ControlRedisCheck.run(client)
+                try await EvictionPolicyCheck.run(client)
             } else {
                 #expect(policy == "allkeys-lru" && appends == "no")
             }

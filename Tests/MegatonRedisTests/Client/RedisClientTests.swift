@@ -138,14 +138,14 @@ import Testing
         }
     }
 
-    @Test func anImpatientOneDoesNotWaitForAServerThatIsAwayAndComesBackWithIt() async throws {
+    @Test func aClientThatDoesNotWaitForReconnectFailsAtOnceAndRecovers() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = RedisClient(
                 server.configuration,
                 role: "test",
                 group: MultiThreadedEventLoopGroup.singleton,
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-                isPatient: false
+                waitsForReconnect: false
             )
             defer { client.close() }
             #expect(try await client.send(["PING"]) == .status("PONG"))
@@ -186,7 +186,7 @@ import Testing
                         }
                     }
                 }
-                client.hurry()
+                client.failFast()
                 for await code in group { #expect(code == .unreachable || code == .connectionClosed) }
             }
             try await server.startAgain()
@@ -203,7 +203,7 @@ import Testing
             let client = client(configuration)
             defer { client.close() }
             #expect(try await client.send(["PING"]) == .status("PONG"))
-            client.hurry()
+            client.failFast()
             kill(server.pid, SIGSTOP)
             await #expect { try await client.send(["PING"], timeout: .milliseconds(100)) } throws: {
                 ($0 as? RedisError)?.code == .timeout

@@ -1,5 +1,5 @@
 /// Timer for work that a loop does at most once in an interval.
-struct Regularly {
+struct IntervalTimer {
     private let interval: Duration
     private var next: ContinuousClock.Instant
 

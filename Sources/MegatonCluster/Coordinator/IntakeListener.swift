@@ -8,7 +8,7 @@ internal import NIOCore
 /// A client's LPUSH is detected by moving the public list's last element to its own position: the command blocks while
 /// the list is empty and changes nothing. The intakes of batches announce themselves with a token. Each of the two is
 /// watched on its own connection, and only while the coordinator waits.
-final class IntakeWatch: Sendable {
+final class IntakeListener: Sendable {
     private let jobs: RedisClient
     private let batches: RedisClient
     private let commands: (jobs: RedisCommand, batches: RedisCommand)
@@ -31,8 +31,8 @@ final class IntakeWatch: Sendable {
     /// Watches whenever a caller waits, until the task is cancelled.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.watch(self.jobs, self.commands.jobs, self.armed.jobs) }
-            group.addTask { await self.watch(self.batches, self.commands.batches, self.armed.batches) }
+            group.addTask { await self.listen(self.jobs, self.commands.jobs, self.armed.jobs) }
+            group.addTask { await self.listen(self.batches, self.commands.batches, self.armed.batches) }
         }
     }
 
@@ -48,7 +48,7 @@ final class IntakeWatch: Sendable {
         batches.close()
     }
 
-    private func watch(_ client: RedisClient, _ command: RedisCommand, _ armed: Trigger) async {
+    private func listen(_ client: RedisClient, _ command: RedisCommand, _ armed: Trigger) async {
         var backoff = Backoff()
         while !Task.isCancelled {
             await armed.wait()

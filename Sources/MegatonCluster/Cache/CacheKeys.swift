@@ -1,7 +1,7 @@
 internal import MegatonPipeline
 
 /// Names of the keys in the cache Redis. Each entry has its own hash tag, so that a cache may be spread over a cluster.
-enum CacheNames {
+enum CacheKeys {
     /// HASH: `m` metadata, `t` token, `x` fresh until (ms), `s` served until (ms) while it is revalidated, chunks `0`,
     /// `1`, … It expires at the latest moment at which it may be of any use.
     static func entry(_ key: CacheKey) -> String { "megaton:\(key.kind.rawValue):{\(key.digest)}" }

@@ -2,7 +2,7 @@ internal import Logging
 public import MegatonRedis
 
 /// Checks that a Redis may hold jobs.
-public enum ControlRedisCheck {
+public enum EvictionPolicyCheck {
     /// Connects, with retries while Redis is unreachable, and then checks it.
     ///
     /// A server that starts together with its Redis may be ready first; if it gave up at once, its service manager
@@ -23,7 +23,7 @@ public enum ControlRedisCheck {
             }
             try await run(redis)
         } onCancel: {
-            redis.hurry()
+            redis.failFast()
         }
     }
 
