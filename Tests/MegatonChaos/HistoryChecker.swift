@@ -91,7 +91,7 @@ struct HistoryChecker {
         }
     }
 
-    /// I2 and I4: no attempt has two accepted completions, and no job has two.
+    /// No attempt has two accepted completions, and no job has two.
     var violations: [String] {
         accepted.filter { $0.value > 1 }.map {
             "attempt \($0.key.number) of \($0.key.id) has \($0.value) accepted ends"

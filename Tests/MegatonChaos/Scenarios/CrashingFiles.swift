@@ -2,7 +2,7 @@ import Foundation
 import MegatonCluster
 import MegatonTestSupport
 
-/// S3: files that crash their decoder among good ones, in one run.
+/// Files that crash their decoder among good ones, in one run.
 struct CrashingFiles: Scenario {
     static let name = "crashing-files"
     static let summary = "24 files that crash the decoder among 640 good ones, two workers: poison, done, exit 2"
@@ -32,7 +32,7 @@ struct CrashingFiles: Scenario {
     }
 }
 
-/// S11: jobs that all name one file that crashes its decoder.
+/// Jobs that all name one file that crashes its decoder.
 struct OneCrasher: Scenario {
     static let name = "one-crasher"
     static let summary = "50 jobs that name one crashing file, two workers: four deaths at the most"

@@ -2,7 +2,7 @@ import Foundation
 import MegatonCluster
 import MegatonTestSupport
 
-/// D5: many large jobs at once, for a worker with a slot for each of them.
+/// Many large jobs at once, for a worker with a slot for each of them.
 struct LargeJobs: Scenario {
     static let name = "large-jobs"
     static let summary = "120 jobs of 738 KB for a worker of 128 places: done, and none stalled"

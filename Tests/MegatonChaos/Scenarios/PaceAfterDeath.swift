@@ -2,7 +2,7 @@ import Foundation
 import MegatonCluster
 import MegatonTestSupport
 
-/// D1: killing a worker costs its own throughput and no more. Measured as a ratio within one run: before, during and
+/// Killing a worker costs its own throughput and no more. Measured as a ratio within one run: before, during and
 /// after.
 struct PaceAfterDeath: Scenario {
     static let name = "pace-after-death"

@@ -2,7 +2,7 @@ import Foundation
 import MegatonCluster
 import MegatonTestSupport
 
-/// D2: small workers beside a large one add to the throughput.
+/// Small workers beside a large one add to the throughput.
 struct PaceOfUnevenFleet: Scenario {
     static let name = "pace-uneven"
     static let summary = "twelve workers of one place beside one of 32: at least 1.15 times its pace alone"

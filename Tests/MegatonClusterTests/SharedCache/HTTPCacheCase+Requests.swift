@@ -197,7 +197,7 @@ extension HTTPCacheCase {
     /// Bytes of the body stored by exchange 1.
     private static func part(_ first: Int, _ end: Int) -> Source { .part(of: 1, first..<end) }
 
-    /// H3: a part or a 304 is only for the caller that asked for it.
+    /// A part or a 304 is only for the caller that asked for it.
     static let requestsOfOneCaller: [HTTPCacheCase] = [
         HTTPCacheCase(
             "a range",

@@ -94,7 +94,7 @@ import Testing
         try await play(HTTPCacheCase.staleEntries, setup)
     }
 
-    /// H3: neither during the download of the part, nor afterwards.
+    /// Neither during the download of the part, nor afterwards.
     @Test(arguments: Setup.allCases) func aPartIsOneCallersAlone(_ setup: Setup) async throws {
         let image = HTTPCacheCase.image(0)
         try await withPipelines(setup) { pipelines in
@@ -128,7 +128,7 @@ import Testing
         }
     }
 
-    /// H4: responses without a lifetime use the configured one.
+    /// Responses without a lifetime use the configured one.
     @Test func theHeuristicLifetimeIsConfigured() async throws {
         let origin = HTTPCacheOrigin()
         try await OriginServer.run(responding: { origin.answer($0) }) { (server) async throws in

@@ -43,7 +43,7 @@ import Testing
         try await fixture.admit()
     }
 
-    // Row D1: each of them ran alone, and the other slots were empty.
+    // Fault: each of them ran alone, and the other slots were empty.
     @Test func whatADeadWorkerHadInHandRunsSideBySide() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit((0..<16).map { "\($0)" }, fixture)

@@ -271,7 +271,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: home.output))
     }
 
-    // Row D13: leases expired while their jobs ran.
+    // Fault: leases expired while their jobs ran.
     @Test(arguments: [("6", "6"), ("6", "2.1"), ("1", "0.5")])
     func aRenewIntervalThatCannotWorkIsWrongUsage(lease: String, interval: String) async throws {
         let arguments = ["worker", "--redis", "redis://127.0.0.1:1", "--lease", lease, "--renew-interval", interval]

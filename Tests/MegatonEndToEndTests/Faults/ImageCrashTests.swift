@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    // Row S3: the run ended with 69, and most jobs had no line in the ledger.
+    // Fault: the run ended with 69, and most jobs had no line in the ledger.
     @Test func crashersAmongGoodFilesArePoisonAndAllOthersAreDone() async throws {
         let home = try RunTests.Home()
         for number in 0..<80 {
@@ -44,7 +44,7 @@ import Testing
         #expect(deaths(ending.errors) <= 12, "\(ending.errors)")
     }
 
-    // Row S11: each of the jobs killed four workers.
+    // Fault: each of the jobs killed four workers.
     @Test func jobsThatNameOneCrasherAreFailedTogether() async throws {
         let home = try RunTests.Home()
         let path = try home.directory.write(Self.crasher, to: "in/crasher.png")

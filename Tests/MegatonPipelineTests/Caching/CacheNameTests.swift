@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// N2 and N4: a request has one key in the data caches, whichever call stores or reads.
+/// A request has one key in the data caches, whichever call stores or reads.
 @Suite(.timeLimit(.minutes(2))) struct CacheNameTests {
     private let image = TestImage.quarters(width: 64, height: 64)
 

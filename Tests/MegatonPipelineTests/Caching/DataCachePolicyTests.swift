@@ -48,7 +48,7 @@ import Testing
         #expect(probe.encodes == images.count)
     }
 
-    // B 49: entries that image requests leave in the data cache, with exact counts of writes and encodings.
+    // Entries that image requests leave in the data cache, with exact counts of writes and encodings.
     @Test(arguments: [
         Case(.storeOriginalData, [["1"]], original: true),
         Case(.storeOriginalData, [[]], original: true),
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    // B 50: the same for requests for bytes, which are never encoded.
+    // The same for requests for bytes, which are never encoded.
     @Test(arguments: [
         Case(.storeOriginalData, [["1"]], original: true),
         Case(.storeOriginalData, [[]], original: true),
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    // B 49: prefetching stores the original if the policy stores it for a request without processors.
+    // Prefetching stores the original if the policy stores it for a request without processors.
     @Test(arguments: Policy.allCases) func prefetchingKeepsTheOriginal(policy: Policy) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = policy }
@@ -124,7 +124,7 @@ import Testing
         }
     }
 
-    // B 51: a result made from an image in memory is stored without a download.
+    // A result made from an image in memory is stored without a download.
     @Test func aResultOfAnImageInMemoryIsKept() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = .automatic }
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    // B 51: except if the origin forbids storing, and never for longer than the original is fresh.
+    // Except if the origin forbids storing, and never for longer than the original is fresh.
     @Test func aResultOfAnImageInMemoryHoldsNoLongerThanItsOriginal() async throws {
         try await OriginServer.run(answer: { [image] path in
             .image(image, headers: [("Cache-Control", path == "/a" ? "max-age=100" : "no-store")])
@@ -156,7 +156,6 @@ import Testing
         }
     }
 
-    // B 51
     @Test func whatIsMadeHoldsForWhatIsLeftOfItsOriginal() {
         let made = Date(timeIntervalSince1970: 1_000_000)
         let provenance = ImageProvenance(CachedData.Metadata(lifetime: 100), since: made)
@@ -164,7 +163,7 @@ import Testing
         #expect(provenance.metadata(at: made + 130)?.lifetime == 0)
     }
 
-    // B 49: a thumbnail is not a processor: both the original and the thumbnail are stored.
+    // A thumbnail is not a processor: both the original and the thumbnail are stored.
     @Test(arguments: [Policy.automatic, .storeAll]) func aThumbnailLeavesBoth(policy: Policy) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = policy }
@@ -177,7 +176,7 @@ import Testing
         }
     }
 
-    // B 52: a thumbnail is made from a stored original.
+    // A thumbnail is made from a stored original.
     @Test func thumbnailsAreMadeOfTheKeptOriginal() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -191,7 +190,7 @@ import Testing
         }
     }
 
-    // B 53: local sources are not stored as originals; images made from them are.
+    // Local sources are not stored as originals; images made from them are.
     @Test(arguments: Policy.allCases) func localOriginalsAreNotKept(policy: Policy) async throws {
         let directory = try TestDirectory()
         let url = URL(fileURLWithPath: try directory.write(image, to: "a.png"))
@@ -206,7 +205,7 @@ import Testing
         #expect(probe.cache.writes == (keeps ? [probe.image(probe.request(url, ["1"]))] : []))
     }
 
-    // B 54: a reload asks the origin, and stores its response.
+    // A reload asks the origin, and stores its response.
     @Test func reloadingIgnoresWhatIsKept() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -224,7 +223,7 @@ import Testing
         }
     }
 
-    // B 54: only cached data of any kind is returned.
+    // Only cached data of any kind is returned.
     @Test(arguments: ["memory", "image", "original", "part"]) func onlyWhatIsKept(place: String) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -241,7 +240,7 @@ import Testing
         }
     }
 
-    // B 54: an error if nothing is cached.
+    // An error if nothing is cached.
     @Test func whatIsNotKeptIsNotLoaded() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -284,7 +283,7 @@ import Testing
         }
     }
 
-    // K 5: a request that disables writes stores nothing, whatever the policy.
+    // A request that disables writes stores nothing, whatever the policy.
     @Test(arguments: Policy.allCases) func nothingIsKeptForWhoWantsNothingKept(policy: Policy) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = policy }
@@ -299,7 +298,7 @@ import Testing
         }
     }
 
-    // K 5: a request that joins a download and allows writes has it stored, even if the request that started it does
+    // A request that joins a download and allows writes has it stored, even if the request that started it does
     // not.
     @Test func whoJoinsMayHaveItKept() async throws {
         try await run { (origin) async throws in
@@ -348,7 +347,7 @@ import Testing
         #expect(!demand.contains(key))
     }
 
-    // B 56: neither a cached image nor an image made from a cached one is encoded again.
+    // Neither a cached image nor an image made from a cached one is encoded again.
     @Test(arguments: [Policy.automatic, .storeEncodedImages, .storeAll])
     func whatWasKeptIsNotEncodedAgain(policy: Policy) async throws {
         try await run { (origin) async throws in
@@ -367,7 +366,7 @@ import Testing
         }
     }
 
-    // B 49: an image made from a stored original is stored, so that it is made once.
+    // An image made from a stored original is stored, so that it is made once.
     @Test func whatIsMadeOfAKeptOriginalIsKept() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe(memory: CountingImageCache()) { $0.imageCache = nil }

@@ -13,7 +13,7 @@ import Testing
 
     private let url = URL(string: "http://example.com/a")!
 
-    // B 59: a preview is stored in memory, and never in a data cache.
+    // A preview is stored in memory, and never in a data cache.
     @Test func previewsAreNeverOnDisk() async throws {
         let probe = PipelineProbe { $0.dataCachePolicy = .storeEncodedImages }
         let request = probe.request(url)
@@ -23,7 +23,7 @@ import Testing
         #expect(await probe.pipeline.cache.cachedImage(for: request, caches: .disk) == nil)
     }
 
-    // B 59: a preview in memory is delivered as a preview, and not as the result.
+    // A preview in memory is delivered as a preview, and not as the result.
     @Test func aPreviewInMemoryIsNotTheAnswer() async throws {
         try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
             let probe = PipelineProbe()
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    // B 59: cached bytes that cannot be decoded are a miss, whether of an image, an intermediate image or an original.
+    // Cached bytes that cannot be decoded are a miss, whether of an image, an intermediate image or an original.
     @Test(arguments: ["blob", "image", "part", "original"]) func corruptedDataAreAMiss(kind: String) async throws {
         try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
             let probe = PipelineProbe()
@@ -65,7 +65,7 @@ import Testing
         func cacheKey(for request: ImageRequest, pipeline: ImagePipeline) -> String? { "mine" }
     }
 
-    // B 59: a delegate's key is the key in both caches.
+    // A delegate's key is the key in both caches.
     @Test func aDelegateNamesImages() async throws {
         try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
             let delegate = NamingDelegate()

@@ -11,7 +11,7 @@ import Testing
         try await OriginServer.run(answer: { [image] _ in .image(image) }, body)
     }
 
-    // B 55: two processors, the original in a data cache: one memory lookup for each step, one data-cache lookup for
+    // Two processors, the original in a data cache: one memory lookup for each step, one data-cache lookup for
     // all.
     @Test func theOriginalIsFoundInOneLook() async throws {
         try await run { (origin) async throws in
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    // B 55, K 4, N3: a miss is one lookup for all: steps, the original and its partial download.
+    // A miss is one lookup for all: steps, the original and its partial download.
     @Test func aMissIsOneLookForAll() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    // N3: the same for bytes, with and without processors, and for requests that allow only cached data.
+    // The same for bytes, with and without processors, and for requests that allow only cached data.
     @Test func aMissOfBytesIsOneLook() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    // N3: a lookup that started before the bytes arrived is repeated.
+    // A lookup that started before the bytes arrived is repeated.
     @Test func aLookThatIsTooOldIsRepeated() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.imageCache = nil }
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    // N3: keys of loads that have ended, in a bounded table.
+    // Keys of loads that have ended, in a bounded table.
     @Test func endsAreRememberedForAWhile() {
         let ends = RecentEnds(limit: 2)
         let keys = (0..<4).map { CacheKey(.original, ["\($0)"]) }
@@ -87,7 +87,7 @@ import Testing
         #expect(!ends.hasEnded(keys[3], since: ends.mark))
     }
 
-    // B 55: an image in memory is looked up nowhere else.
+    // An image in memory is looked up nowhere else.
     @Test func aHitInMemoryIsOneLook() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    // B 55: a request that disables a cache does not look it up.
+    // A request that disables a cache does not look it up.
     @Test func noCacheIsAskedForWhoWantsNone() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()

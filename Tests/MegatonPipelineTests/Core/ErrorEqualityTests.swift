@@ -3,7 +3,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// N5: errors are equal if their codes are, and keep the underlying error within a process.
+/// Errors are equal if their codes are, and keep the underlying error within a process.
 @Suite(.timeLimit(.minutes(1))) struct ErrorEqualityTests {
     private struct Mine: Error, Equatable {
         let number: Int

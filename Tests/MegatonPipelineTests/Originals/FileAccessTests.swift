@@ -42,7 +42,7 @@ import Testing
         #expect(TestPipeline.thrownCode { _ = try FileAccess(roots: []).file(at: secret) } == .forbidden)
     }
 
-    // N9: roots may be URLs, and messages name the library's setting.
+    // Roots may be URLs, and messages name the library's setting.
     @Test func rootsMayBeURLs() throws {
         let directory = try TestDirectory()
         let path = try directory.write(Data([1]), to: "a b.png")

@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    /// H3: the response to a request that a delegate made conditional or partial answers only that request.
+    /// The response to a request that a delegate made conditional or partial answers only that request.
     @Test(arguments: ["Range", "if-none-match", "If-Range"])
     func aConditionThatADelegateAddsIsSeen(_ name: String) {
         let known = URLRequest(url: TestPipeline.url)

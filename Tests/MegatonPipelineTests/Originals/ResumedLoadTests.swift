@@ -64,7 +64,7 @@ import Testing
 
     // MARK: - Resuming
 
-    /// B 45 and R1: interrupted twice, with each byte sent once; another worker resumes each time.
+    /// Interrupted twice, with each byte sent once; another worker resumes each time.
     @Test func anotherWorkerGoesOnWhereOneWasCutOff() async throws {
         try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
             let url = origin.url("/a")
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// B 47: the first progress of a resumed download is beyond the stored part.
+    /// The first progress of a resumed download is beyond the stored part.
     @Test func theProgressOfAResumedLoadIsOfTheWhole() async throws {
         try await OriginServer.run(responding: site(200_000)) { (origin) async throws in
             let url = origin.url("/a")
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    /// B 48: canceled before the origin has responded.
+    /// Canceled before the origin has responded.
     @Test func whatIsKeptSurvivesACancellationBeforeTheAnswer() async throws {
         try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
             let url = origin.url("/a")
@@ -187,7 +187,7 @@ import Testing
 
     // MARK: - Starting over
 
-    /// R2: the image has changed meanwhile, and is sent as a whole.
+    /// The image has changed meanwhile, and is sent as a whole.
     @Test func aChangedPictureIsLoadedAsAWhole() async throws {
         let site = [self.site(100_000), self.site(tag: "\"2\"", 1_000_000)]
         try await OriginServer.run(
@@ -199,7 +199,7 @@ import Testing
         }
     }
 
-    /// R2: and it may have another length.
+    /// The changed image may have another length.
     @Test func aChangedPictureMayHaveAnotherLength() async throws {
         let other = Self.body.prefix(150_000)
         let headers = [("Accept-Ranges", "bytes"), ("ETag", "\"2\"")]
@@ -217,7 +217,7 @@ import Testing
         }
     }
 
-    /// R2: the image has changed, and is cut off after the same number of bytes: the new part replaces the old one.
+    /// The image has changed, and is cut off after the same number of bytes: the new part replaces the old one.
     @Test func aChangedPictureIsKeptInPlaceOfAsMuchOfTheOldOne() async throws {
         let site = [self.site(100_000), self.site(tag: "\"2\"", 100_000)]
         try await OriginServer.run(
@@ -230,7 +230,7 @@ import Testing
         }
     }
 
-    /// R2: the same during a download, with fewer bytes than the old part has.
+    /// The same during a download, with fewer bytes than the old part has.
     @Test func aChangedPictureIsKeptWhileMoreIsAwaited() async throws {
         let site = [self.site(200_000), self.site(tag: "\"2\"", stalls: true, 100_000)]
         try await OriginServer.run(
@@ -244,7 +244,7 @@ import Testing
         }
     }
 
-    /// R2: a part other than the one that was asked for is never joined.
+    /// A part other than the one that was asked for is never joined.
     @Test func aPartThatDoesNotFitIsNotJoined() async throws {
         let site = [self.site(100_000), self.site(shift: 1, 1_000_000)]
         try await OriginServer.run(
@@ -256,7 +256,7 @@ import Testing
         }
     }
 
-    /// R4: after a 416 the origin is asked for the whole, once.
+    /// After a 416 the origin is asked for the whole, once.
     @Test func aRefusedRangeIsAskedForOnce() async throws {
         let site = [self.site(200_000), self.site(tag: "\"2\"", refuses: true, 200_000)]
         try await OriginServer.run(
@@ -270,7 +270,7 @@ import Testing
         }
     }
 
-    /// B 46 and R3: without a strong validator, or without support for ranges, nothing is stored.
+    /// Without a strong validator, or without support for ranges, nothing is stored.
     @Test(arguments: ["W/\"1\"", "none"]) func whatCannotBeResumedIsBegunAnew(_ what: String) async throws {
         let isWeak = what != "none"
         let more = isWeak ? [("Accept-Ranges", "bytes")] : [("Accept-Ranges", what)]

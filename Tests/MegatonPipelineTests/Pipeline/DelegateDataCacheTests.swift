@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// 1.9: `dataCache(for:pipeline:)`.
+/// The delegate's `dataCache(for:pipeline:)`.
 @Suite(.timeLimit(.minutes(2))) struct DelegateDataCacheTests {
     private final class Delegate: ImagePipeline.Delegate {
         let special: (any DataCaching)?

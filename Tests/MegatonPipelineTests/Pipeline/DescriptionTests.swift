@@ -3,7 +3,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// N7: descriptions equal those of Nuke, for logs and for tests that were written for it.
+/// Descriptions equal those of Nuke, for logs and for tests that were written for it.
 @Suite struct DescriptionTests {
     private static let border = ImageProcessingOptions.Border(color: Color(red: 255, green: 0, blue: 0), width: 2)
 

@@ -25,7 +25,7 @@ import Testing
 
     private let small = Rendition(width: 32, height: 32, format: .png)
 
-    // B 9: renditions too.
+    // Without coalescing each call makes its own renditions.
     @Test func renditionsAreMadeEachWhereCoalescingIsDisabled() async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    // B 7: canceling one of two requests does not affect the other.
+    // Canceling one of two requests does not affect the other.
     @Test func aFollowerKeepsTheWorkOfALeaderThatWasCancelled() async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in

@@ -31,7 +31,7 @@ import Testing
         )
     }
 
-    // 1.8 basicScenario: a prefetched image is in memory for later requests.
+    // Nuke's basicScenario: a prefetched image is in memory for later requests.
     @Test func whatIsPrefetchedIsInMemory() async throws {
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
@@ -45,7 +45,7 @@ import Testing
         #expect(prefetcher.count == 0)
     }
 
-    // 1.8 basicScenario: one download together with a regular request.
+    // Nuke's basicScenario: one download together with a regular request.
     @Test(arguments: [ImagePrefetcher.Destination.memoryCache, .diskCache])
     func oneDownloadTogetherWithARegularRequest(_ destination: ImagePrefetcher.Destination) async throws {
         let loader = HeldLoader()
@@ -63,7 +63,7 @@ import Testing
         #expect(loader.requests.count == 1)
     }
 
-    // 1.8: images in memory are skipped, and reported as complete.
+    // Images in memory are skipped, and reported as complete.
     @Test func whatIsInMemoryIsSkipped() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
@@ -76,7 +76,7 @@ import Testing
         #expect(loader.requests.count == 0)
     }
 
-    // 1.8: starts and stops need not balance.
+    // Starts and stops need not balance.
     @Test func oneStopEndsTwoStarts() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -93,7 +93,7 @@ import Testing
         #expect(outcomes.count == 0)
     }
 
-    // 1.8: a stop does not cancel work that another request shares.
+    // A stop does not cancel work that another request shares.
     @Test func aStopLeavesOthersAlone() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -107,7 +107,7 @@ import Testing
         #expect(loader.cancels.count == 0)
     }
 
-    // 1.8: a stop before the start of the work means no work at all.
+    // A stop before the start of the work means no work at all.
     @Test func whatIsStoppedBeforeItBeginsDoesNoWork() async {
         let delegate = TestDelegate()
         let loader = HeldLoader(isHeld: false)
@@ -140,7 +140,7 @@ import Testing
         #expect(outcomes.values == ["a done"])
     }
 
-    // 1.8: pausing lets running work finish and holds the rest.
+    // Pausing lets running work finish and holds the rest.
     @Test func aPauseHoldsWhatHasNotBegun() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -159,7 +159,7 @@ import Testing
         #expect(loader.paths == ["a", "b"])
     }
 
-    // 1.8: the prefetcher's priority replaces the request's.
+    // The prefetcher's priority replaces the request's.
     @Test func requestsHaveThePrefetchersPriority() async {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(), delegate: delegate)
@@ -169,7 +169,7 @@ import Testing
         #expect(delegate.created.values[0].request.priority == .low)
     }
 
-    // 1.8: a change of the priority applies to waiting requests.
+    // A change of the priority applies to waiting requests.
     @Test func aChangedPriorityReachesWhatHasNotBegun() async {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false), delegate: delegate)
@@ -182,7 +182,7 @@ import Testing
         #expect(delegate.created.values.map(\.request.priority) == [.high])
     }
 
-    // 1.8: and to running ones.
+    // A change of the priority applies to running requests too.
     @Test func aChangedPriorityReachesWhatIsUnderWay() async {
         let delegate = TestDelegate()
         let loader = HeldLoader()
@@ -196,7 +196,7 @@ import Testing
         await completions.wait(for: 1)
     }
 
-    // 1.8: with the disk as destination nothing is decoded, and the bytes are cached for later requests.
+    // With the disk as destination nothing is decoded, and the bytes are cached for later requests.
     @Test func theDataCacheIsFilledWithoutDecoding() async throws {
         let decodes = TestLog<Void>()
         let registry = ImageDecoderRegistry(limits: RenderLimits(), types: AssetType.supported)
@@ -219,7 +219,7 @@ import Testing
         #expect(loader.requests.count == 1)
     }
 
-    // 1.8: didComplete is called once when nothing is left. #167: each item reports its result.
+    // didComplete is called once when nothing is left, and each item reports its result (Nuke #167).
     @Test func eachItemSaysHowItWent() async {
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader)
@@ -234,7 +234,7 @@ import Testing
         #expect(outcomes.count == 5)
     }
 
-    // B 36 for prefetchers.
+    // An invalidated pipeline ends its prefetches.
     @Test(arguments: [ImagePrefetcher.Destination.memoryCache, .diskCache])
     func aPipelineThatHasEndedIsTold(_ destination: ImagePrefetcher.Destination) async {
         let pipeline = TestPipeline.make(HeldLoader())
@@ -245,7 +245,7 @@ import Testing
         #expect(outcomes.values == ["a pipeline_invalidated"])
     }
 
-    // 1.8: deinit cancels.
+    // The end of the prefetcher cancels its requests.
     @Test(arguments: [ImagePrefetcher.Destination.memoryCache, .diskCache])
     func everythingEndsWithThePrefetcher(_ destination: ImagePrefetcher.Destination) async {
         let loader = HeldLoader()

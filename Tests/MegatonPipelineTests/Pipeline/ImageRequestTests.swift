@@ -12,7 +12,7 @@ import Testing
 
     // MARK: - The request itself
 
-    // 1.2 no. 13: each initializer, and its defaults.
+    // Each initializer, and its defaults.
     @Test func aRequestIsMadeOfAURL() {
         let request = ImageRequest(url: TestPipeline.url)
         #expect(request.url == TestPipeline.url)
@@ -30,7 +30,7 @@ import Testing
         #expect(ImageRequest(id: "one", data: { Data() }).url == nil)
     }
 
-    // 1.2 no. 13: a nil URL is refused when it is loaded, not before.
+    // A nil URL is refused when it is loaded, not before.
     @Test func noURLIsRefusedWhenItIsLoaded() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -41,7 +41,7 @@ import Testing
         #expect(loader.requests.count == 0)
     }
 
-    // 1.2 no. 13: a request is a value.
+    // A request is a value.
     @Test func aCopyIsOfItsOwn() {
         let request = ImageRequest(url: TestPipeline.url)
         var copy = request
@@ -57,7 +57,7 @@ import Testing
         #expect(copy.imageID == "http://example.com/a")
     }
 
-    // 1.2 no. 19: options are distinct.
+    // Options are distinct.
     @Test func optionsAreApart() {
         let all: [ImageRequest.Options] = [
             .disableMemoryCacheReads, .disableMemoryCacheWrites, .disableDiskCacheReads, .disableDiskCacheWrites,
@@ -77,7 +77,7 @@ import Testing
         #expect(!"\(request)".contains("word"))
     }
 
-    // 1.2 no. 16, K3: requests with the same image ID share one download and one image in memory, whatever their URLs.
+    // Requests with the same image ID share one download and one image in memory, whatever their URLs.
     @Test func oneNameIsOneSource() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
@@ -96,7 +96,7 @@ import Testing
 
     // MARK: - Closures
 
-    // B 43: imageRequestWithAsyncAwaitReturningEmptyData.
+    // A closure that returns no bytes (Nuke's imageRequestWithAsyncAwaitReturningEmptyData).
     @Test func noBytesOfAClosure() async {
         let pipeline = TestPipeline.make(HeldLoader())
         let request = ImageRequest(id: "empty", data: { Data() })
@@ -104,7 +104,7 @@ import Testing
         #expect(await TestPipeline.code { try await pipeline.data(for: request) } == .dataIsEmpty)
     }
 
-    // B 43: an error thrown by a closure becomes `.dataLoadingFailed`, unless it is an `ImagePipeline.Error`.
+    // An error thrown by a closure becomes `.dataLoadingFailed`, unless it is an `ImagePipeline.Error`.
     @Test func aClosureThatThrows() async {
         let pipeline = TestPipeline.make(HeldLoader())
         let data = ImageRequest(id: "data", data: { throw Broken() })
@@ -124,7 +124,7 @@ import Testing
         #expect(await TestPipeline.code { try await pipeline.data(for: request) } == .dataTooLarge)
     }
 
-    // B 43: a closure is called once for all concurrent requests with its ID, whatever they make from its bytes.
+    // A closure is called once for all concurrent requests with its ID, whatever they make from its bytes.
     @Test func aClosureIsCalledOnceForAll() async throws {
         let calls = TestLog<Void>()
         let gate = TaskTestGate()
@@ -156,7 +156,7 @@ import Testing
         #expect(try await first.response.cacheType == nil)
     }
 
-    // 1.2 no. 14: a closure takes a fetch slot, unless its request skips the queue.
+    // A closure takes a fetch slot, unless its request skips the queue.
     @Test func aClosureWaitsForAPlace() async throws {
         let gate = TaskTestGate()
         let png = png
@@ -177,7 +177,7 @@ import Testing
         _ = try await (first.image, waiting.image)
     }
 
-    // 1.2 no. 14: canceling cancels the closure's task.
+    // Canceling cancels the closure's task.
     @Test func cancellingReachesAClosure() async {
         let gate = TaskTestGate()
         let pipeline = TestPipeline.make(HeldLoader())
@@ -193,7 +193,7 @@ import Testing
         #expect(await TestPipeline.code { try await task.image } == .cancelled)
     }
 
-    // 1.2 no. 15: an image from a closure is processed, and is not stored as an original.
+    // An image from a closure is processed, and is not stored as an original.
     @Test func aPictureOfAClosureIsProcessed() async throws {
         let cache = MemoryDataCache()
         let pipeline = TestPipeline.make(HeldLoader()) { $0.dataCache = cache }
@@ -211,7 +211,7 @@ import Testing
 
     // MARK: - Local sources
 
-    // B 44: fileURLIsNotStoredInTheDataCache, uppercase schemes.
+    // Local originals are not stored, and schemes may be in uppercase (Nuke's fileURLIsNotStoredInTheDataCache).
     @Test func localSourcesAreNotKept() async throws {
         let directory = try TestDirectory()
         let path = try directory.write(png, to: "a.png")
@@ -233,7 +233,7 @@ import Testing
         }
     }
 
-    // B 44: malformed data URL.
+    // Malformed data URL.
     @Test(arguments: ["data:image/png;base64", "data:;base64,?!", "data:image/png,%ff"])
     func aBrokenDataURLIsRefused(_ text: String) async {
         let pipeline = TestPipeline.make(HeldLoader())
@@ -241,7 +241,6 @@ import Testing
         #expect(failure?.code == .invalidURL && failure?.isRetryable == false)
     }
 
-    // B 44
     @Test(arguments: ["data:image/png;base64", "data:;base64,?!", "data:;base64,AAA", "data:;base64,AA=="])
     func base64IsReadStrictly(_ text: String) async throws {
         let url = try #require(URL(string: text))

@@ -13,7 +13,7 @@ import Testing
         await events.reduce(into: []) { $0.append($1.text) }
     }
 
-    // 1.1 no. 11: created, started, progress, finished; for the delegate and for each stream.
+    // Created, started, progress, finished; for the delegate and for each stream.
     @Test func eventsComeInTheirOrder() async throws {
         let loader = HeldLoader()
         let delegate = TestDelegate()
@@ -34,7 +34,7 @@ import Testing
         #expect(task.currentProgress.fraction == 1)
     }
 
-    // K10, Nuke 14 (#916): a late subscriber receives the latest progress and the result.
+    // As in Nuke 14 (#916), a late subscriber receives the latest progress and the result.
     @Test func whoComesLateIsToldWhatIsKnown() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -50,7 +50,7 @@ import Testing
         #expect(await texts(task.events) == ["\(total)/\(total)", "finished"])
     }
 
-    // K10: also if the task has failed.
+    // Also if the task has failed.
     @Test func whoComesLateIsToldAFailure() async {
         let pipeline = TestPipeline.make(HeldLoader())
         let task = pipeline.imageTask(with: url)
@@ -59,7 +59,7 @@ import Testing
         #expect(await task.previews.reduce(into: 0) { count, _ in count += 1 } == 0)
     }
 
-    // 1.1 no. 10: fraction.
+    // The fraction of a progress.
     @Test func aFractionIsBetweenNoneAndAll() {
         #expect(ImageTask.Progress(completed: 5, total: 10).fraction == 0.5)
         #expect(ImageTask.Progress(completed: 5, total: 0).fraction == 0)
@@ -67,7 +67,7 @@ import Testing
         #expect(ImageTask.Progress(completed: 15, total: 10).fraction == 1)
     }
 
-    // 1.1 no. 9: the streams of progress and of previews deliver their own events only, and end with the task.
+    // The streams of progress and of previews deliver their own events only, and end with the task.
     @Test func streamsHaveTheirPart() async throws {
         let task = ImageTask(id: 1, request: ImageRequest(url: url))
         let response = ImageResponse(container: try TestPipeline.container(), request: task.request)
@@ -85,7 +85,7 @@ import Testing
         #expect(await texts(events) == ["1/2", "preview", "preview", "finished"])
     }
 
-    // 1.1 no. 11: an event that an observer causes while it handles another is delivered after that one.
+    // An event that an observer causes while it handles another is delivered after that one.
     @Test func whatAnObserverCausesFollows() async {
         let log = TestLog<String>()
         let task = ImageTask(id: 1, request: ImageRequest(url: url)) { task, event in
@@ -98,7 +98,7 @@ import Testing
         #expect(await TestPipeline.code { try await task.response } == .cancelled)
     }
 
-    // 1.1 no. 11: with events from many threads the end is still delivered last, and once.
+    // With events from many threads the end is still delivered last, and once.
     @Test func theEndIsTheLastThatIsTold() async {
         for _ in 0..<50 {
             let log = TestLog<String>()
@@ -119,7 +119,7 @@ import Testing
 
     // MARK: - Priorities
 
-    // B 14, B 24 in a pipeline: a raised priority reaches fetches that wait for a slot.
+    // A raised priority reaches fetches that wait for a slot.
     @Test func aRaisedPriorityReachesTheQueue() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader) { $0.fetchConcurrency = 1 }
@@ -139,7 +139,7 @@ import Testing
         #expect(loader.paths == ["first", "raised", "normal", "low"])
     }
 
-    // B 14: lowPriorityRequestEscalatesWhenHigherPriorityJoins, at the level of fetches.
+    // A fetch has the highest priority of all requests that share it.
     @Test func workTakesTheHighestPriorityOfThoseWhoWant() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader) { $0.fetchConcurrency = 1 }

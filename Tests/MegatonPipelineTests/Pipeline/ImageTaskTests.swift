@@ -14,7 +14,7 @@ import Testing
 
     // MARK: - Cancellation
 
-    // B 32: cancelImmediately.
+    // Nuke's cancelImmediately.
     @Test func aTaskThatIsCancelledAtOnceEndsSo() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -26,7 +26,7 @@ import Testing
         while pipeline.images.count > 0, !Task.isCancelled { await Task.yield() }
     }
 
-    // B 32: cancelFromTaskCreated. No work is started.
+    // Nuke's cancelFromTaskCreated: no work is started.
     @Test func aDelegateMayCancelATaskThatItIsShown() async {
         let loader = HeldLoader()
         let delegate = TestDelegate { $0.created = { $0.cancel() } }
@@ -44,14 +44,14 @@ import Testing
         }
     }
 
-    // B 32: also while the delegate handles the start of the task.
+    // Also while the delegate handles the start of the task.
     @Test func aDelegateMayCancelATaskThatHasJustStarted() async {
         let pipeline = TestPipeline.make(HeldLoader(), delegate: HastyDelegate())
         #expect(await TestPipeline.code { try await pipeline.image(for: url) } == .cancelled)
         #expect(pipeline.images.count == 0 && pipeline.tasks.count == 0)
     }
 
-    // B 32: canceling while bytes arrive cancels the loader.
+    // Canceling while bytes arrive cancels the loader.
     @Test func cancellingCancelsTheLoad() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -62,7 +62,7 @@ import Testing
         await loader.cancels.wait(for: 1)
     }
 
-    // B 33: cancellingTwiceIsIdempotent.
+    // Nuke's cancellingTwiceIsIdempotent.
     @Test func cancellingTwiceIsCancellingOnce() async {
         let delegate = TestDelegate()
         let loader = HeldLoader()
@@ -78,7 +78,7 @@ import Testing
         #expect(loader.cancels.count == 1)
     }
 
-    // B 33: cancellingAFinishedTaskDoesNotChangeItsState.
+    // Nuke's cancellingAFinishedTaskDoesNotChangeItsState.
     @Test func aFinishedTaskStaysFinished() async throws {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false), delegate: delegate)
@@ -91,7 +91,7 @@ import Testing
         #expect(delegate.events.count == count)
     }
 
-    // 1.1 no. 3: canceling a Swift task that waits cancels the image task, also for other waiters.
+    // Canceling a Swift task that waits cancels the image task, also for other waiters.
     @Test func cancellingOneWhoWaitsCancelsTheTask() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -105,7 +105,7 @@ import Testing
         await loader.cancels.wait(for: 1)
     }
 
-    // B 7 with image tasks: work that another task shares goes on.
+    // Work that another task shares goes on.
     @Test func cancellingOneOfTwoLeavesTheLoadAlone() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -121,7 +121,7 @@ import Testing
 
     // MARK: - Lifetime
 
-    // B 35: taskIsRemovedWhen…, for each way in which a task ends.
+    // Nuke's taskIsRemovedWhen…, for each way in which a task ends.
     @Test func noTaskIsLeftBehindHoweverItEnds() async throws {
         let delegate = TestDelegate()
         let loader = HeldLoader(isHeld: false)
@@ -156,7 +156,7 @@ import Testing
         while pipeline.images.count > 0, !Task.isCancelled { await Task.yield() }
     }
 
-    // B 35: startedEventIsDeliveredBeforeFinishedOnMemoryCacheHit. The hit is found before the task is returned.
+    // A hit in memory is found before the task is returned, and its task has started before it finishes.
     @Test func aMemoryHitHasStartedToo() async throws {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(), delegate: delegate) { $0.imageCache = ImageCache() }
@@ -169,7 +169,7 @@ import Testing
         #expect(pipeline.tasks.count == 0)
     }
 
-    // B 36: whenInvalidatedTasksAreCancelled, invalidatedTasksFailWithError.
+    // Nuke's whenInvalidatedTasksAreCancelled and invalidatedTasksFailWithError.
     @Test func aPipelineThatHasEndedTakesNoMore() async {
         let loader = HeldLoader()
         let delegate = TestDelegate()
@@ -191,7 +191,7 @@ import Testing
 
     // MARK: - Errors
 
-    // 1.6 no. 34: a nil decoder is `.decoderNotRegistered`.
+    // A nil decoder is `.decoderNotRegistered`.
     @Test func bytesThatNoDecoderWants() async throws {
         let loader = HeldLoader(isHeld: false)
         let byClosure = TestPipeline.make(loader) { $0.makeImageDecoder = { _ in nil } }
@@ -206,7 +206,7 @@ import Testing
         }
     }
 
-    // 1.7: nil from a processor is `.processingFailed`; so is a thrown error, and the error names the processor.
+    // Nil from a processor is `.processingFailed`; so is a thrown error, and the error names the processor.
     @Test func aProcessorThatGivesNothing() async {
         struct Broken: Error {}
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false))
@@ -223,7 +223,7 @@ import Testing
         }
     }
 
-    // 1.1 no. 13: an error of the loader's own type.
+    // An error of the loader's own type.
     @Test func aLoaderThatFails() async {
         struct Broken: Error {}
         let loader = HeldLoader()
@@ -231,14 +231,14 @@ import Testing
         let tasks = (0..<2).map { _ in pipeline.imageTask(with: url) }
         await loader.requests.wait(for: 1)
         loader.finish(0, error: Broken())
-        // B 16: errorPropagatedToBothCoalescedSubscribers.
+        // All tasks that share the load receive its error.
         for task in tasks { #expect(await TestPipeline.code { try await task.image } == .dataLoadingFailed) }
         #expect(pipeline.tasks.count == 0)
     }
 
     // MARK: - The shared pipeline
 
-    // 1.1 no. 1: `ImagePipeline.shared` stays the same until another one is set.
+    // `ImagePipeline.shared` stays the same until another one is set.
     @Test func theSharedPipelineCanBeSet() {
         let before = ImagePipeline.shared
         defer { ImagePipeline.shared = before }

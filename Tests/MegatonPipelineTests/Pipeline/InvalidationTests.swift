@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// B 36 for calls other than image tasks: bytes, renditions, prefetches.
+/// An invalidated pipeline ends calls other than image tasks too: bytes, renditions, prefetches.
 @Suite(.timeLimit(.minutes(2))) struct InvalidationTests {
     private typealias Call = @Sendable (ImagePipeline, ImageRequest) async throws -> Void
 

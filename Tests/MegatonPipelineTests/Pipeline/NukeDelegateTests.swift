@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// N1: delegates written for Nuke 12 and 13.2 are called.
+/// Delegates written for Nuke 12 and 13.2 are called.
 @Suite(.timeLimit(.minutes(2))) struct NukeDelegateTests {
     private let image = TestImage.quarters(width: 64, height: 64)
 

@@ -38,7 +38,7 @@ import Testing
         return responses
     }
 
-    // B 1: equal requests share one download, and each processor is applied once.
+    // Equal requests share one download, and each processor is applied once.
     @Test func equalRequestsAreOneDownload() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    // B 2: one download, and each task gets the result of its own processor.
+    // One download, and each task gets the result of its own processor.
     @Test func differentProcessorsShareTheDownload() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    // B 3: requests that may get another response from the origin do not share a download.
+    // Requests that may get another response from the origin do not share a download.
     @Test func requestsThatAreNotEquivalentAreDownloadedEach() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    // K 2: a response fetched with one request's credentials is not delivered to another request.
+    // A response fetched with one request's credentials is not delivered to another request.
     @Test func twoWhoTellWhoTheyAreGetEachTheirOwn() async throws {
         let (mine, yours) = (image, TestImage.quarters(width: 32, height: 32))
         try await OriginServer.run(responding: { request in
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    // K 3: two presigned URLs of one image share one download.
+    // Two presigned URLs of one image share one download.
     @Test func whatHasOneNameIsOneDownload() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    // B 4: different thumbnails share one download, with a decode for each.
+    // Different thumbnails share one download, with a decode for each.
     @Test(arguments: [[32, 16], [16, 32]]) func thumbnailsShareTheDownload(sides: [Int]) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = .storeNothing }
@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    // B 5: three requests, two of them equal: two operations.
+    // Three requests, two of them equal: two operations.
     @Test func processorsAreAppliedOnce() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    // B 6: the download is canceled when its last subscriber leaves.
+    // The download is canceled when its last subscriber leaves.
     @Test func theLastOneToLeaveEndsTheDownload() async throws {
         let loader = ScriptedLoader([.init(chunks: [image.prefix(10)], isEndless: true)])
         let probe = PipelineProbe { $0.dataLoader = loader }
@@ -162,7 +162,7 @@ import Testing
         #expect(await code { () async throws(ImagePipeline.Error) in try await tasks[1].response } == .cancelled)
     }
 
-    // B 7: canceling one of two tasks does not affect the other.
+    // Canceling one of two tasks does not affect the other.
     @Test func cancellingOneLeavesTheOther() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -178,7 +178,7 @@ import Testing
         }
     }
 
-    // B 8: bytes and an image of one URL share one download.
+    // Bytes and an image of one URL share one download.
     @Test func dataAndImageShareTheDownload() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = .storeNothing }
@@ -194,7 +194,7 @@ import Testing
         }
     }
 
-    // B 9: without coalescing each request does all of its own work.
+    // Without coalescing each request does all of its own work.
     @Test func coalescingCanBeDisabled() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.isTaskCoalescingEnabled = false }
@@ -209,7 +209,7 @@ import Testing
         }
     }
 
-    // B 10: a step that several results have in common is done once.
+    // A step that several results have in common is done once.
     @Test func eachStepIsTakenOnce() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -220,7 +220,7 @@ import Testing
         }
     }
 
-    // B 11: only requested images are stored in memory, and no intermediate ones.
+    // Only requested images are stored in memory, and no intermediate ones.
     @Test func onlyResultsAreKeptInMemory() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -231,7 +231,7 @@ import Testing
         }
     }
 
-    // B 12: an intermediate image in memory is used.
+    // An intermediate image in memory is used.
     @Test func intermediateImagesInMemoryAreUsed() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -247,7 +247,7 @@ import Testing
         }
     }
 
-    // B 13: and one in a data cache.
+    // An intermediate image in a data cache is used.
     @Test func intermediateImagesInADataCacheAreUsed() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -261,7 +261,7 @@ import Testing
         }
     }
 
-    // B 15: a reload shares the download with requests that do not reload.
+    // A reload shares the download with requests that do not reload.
     @Test(arguments: [false, true]) func optionsDoNotSplitTheDownload(isReloadFirst: Bool) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -280,7 +280,7 @@ import Testing
         }
     }
 
-    // B 15: and yet a reload does not get what another request finds in a cache.
+    // A reload does not get what another request finds in a cache.
     @Test func whoReloadsIsNotContentWithTheCache() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -300,7 +300,7 @@ import Testing
         }
     }
 
-    // B 16: all requests that share a download share its error.
+    // All requests that share a download share its error.
     @Test func errorsReachAll() async throws {
         try await OriginServer.run(answer: { _ in .init(status: 404) }) { (origin) async throws in
             let probe = PipelineProbe()
@@ -315,7 +315,7 @@ import Testing
         }
     }
 
-    // B 43: the closure of several requests with one id is called once, and its bytes are stored like others.
+    // The closure of several requests with one id is called once, and its bytes are stored like others.
     @Test func closuresAreCalledOnce() async throws {
         let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
         let (gate, calls) = (TaskTestGate(), TaskTestBox(0))
@@ -338,7 +338,7 @@ import Testing
         #expect(calls.value == 1)
     }
 
-    // K 4: a slow cache lookup of one request does not delay others.
+    // A slow cache lookup of one request does not delay others.
     @Test func aSlowLookupHoldsUpNobodyElse() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
@@ -353,7 +353,7 @@ import Testing
         }
     }
 
-    // K 8, K 9: neither another pipeline's work nor another image of the same pipeline delays an image.
+    // Neither another pipeline's work nor another image of the same pipeline delays an image.
     @Test func picturesAreWorkedOnSideBySide() async throws {
         try await run { (origin) async throws in
             let meeting = Meeting(2)

@@ -12,7 +12,7 @@ import Testing
 
     // MARK: - willLoadData
 
-    // B 42: willLoadDataCanModifyRequest; for images, bytes and renditions.
+    // Nuke's willLoadDataCanModifyRequest, for images, bytes and renditions.
     @Test func aRequestCanBeChangedBeforeItIsSent() async throws {
         let loader = HeldLoader(isHeld: false)
         let delegate = TestDelegate {
@@ -32,11 +32,11 @@ import Testing
         try await pipeline.prefetch(ImageRequest(url: TestPipeline.url("prefetch")))
         let sent = loader.requests.values.map { $0.value(forHTTPHeaderField: "Authorization") }
         #expect(sent == ["Bearer image", "Bearer data", "Bearer rendition", "Bearer prefetch"])
-        // 1.1 no. 4: requests for bytes have no events.
+        // Requests for bytes have no events.
         #expect(delegate.created.count == 1)
     }
 
-    // B 42: willLoadDataThrowingCancelsWithDataLoadingFailed. The slot is released.
+    // Nuke's willLoadDataThrowingCancelsWithDataLoadingFailed. The slot is released.
     @Test func whatItThrowsIsDataLoadingFailed() async throws {
         let loader = HeldLoader(isHeld: false)
         let delegate = TestDelegate {
@@ -54,7 +54,7 @@ import Testing
         #expect(loader.paths == ["b"])
     }
 
-    // B 42: willLoadDataIsNotCalledForCustomDataFetch, nor for local sources.
+    // Nuke's willLoadDataIsNotCalledForCustomDataFetch; nor for local sources.
     @Test func itIsNotAskedAboutClosuresAndLocalSources() async throws {
         let png = TestPipeline.png
         let directory = try TestDirectory()
@@ -73,7 +73,7 @@ import Testing
         #expect(delegate.loads.count == 0)
     }
 
-    // B 34: cancellationDuringWillLoadDataPreventsDataLoading; the slot is released.
+    // Nuke's cancellationDuringWillLoadDataPreventsDataLoading; the slot is released.
     @Test func cancellingMeanwhilePreventsTheLoad() async throws {
         let gate = TaskTestGate()
         let loader = HeldLoader(isHeld: false)
@@ -95,7 +95,7 @@ import Testing
         while pipeline.originals.fetches.runningCount > 0, !Task.isCancelled { await Task.yield() }
     }
 
-    // B 42 with B 4: called once for all requests that share a download, and not at all for a cache hit.
+    // Called once for all requests that share a download, and not at all for a cache hit.
     @Test func itIsAskedOnceForEachLoad() async throws {
         let loader = HeldLoader()
         let delegate = TestDelegate()
@@ -127,7 +127,7 @@ import Testing
 
     // MARK: - Components chosen by the delegate
 
-    // 1.9: dataLoader(for:).
+    // The delegate's dataLoader(for:).
     @Test func eachRequestMayHaveALoaderOfItsOwn() async throws {
         let (usual, special) = (HeldLoader(isHeld: false), HeldLoader(isHeld: false))
         let delegate = TestDelegate { $0.loader = { $0.userInfo["special"] == nil ? nil : special } }
@@ -138,7 +138,7 @@ import Testing
         #expect(special.paths == ["b"])
     }
 
-    // 1.9: imageCache(for:); nil means no cache.
+    // The delegate's imageCache(for:): nil means no cache.
     @Test func aRequestMayHaveNoMemoryCache() async throws {
         let cache = ImageCache()
         let delegate = TestDelegate { $0.keepsInMemory = false }
@@ -147,7 +147,7 @@ import Testing
         #expect(cache.totalCount == 0)
     }
 
-    // 1.9: cacheKey(for:) is the key in memory, whatever the URL.
+    // The delegate's cacheKey(for:) is the key in memory, whatever the URL.
     @Test func aDelegateMayNameWhatIsKept() async throws {
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader, delegate: TestDelegate { $0.cacheKey = "one" }) {
@@ -158,7 +158,7 @@ import Testing
         #expect(loader.requests.count == 1)
     }
 
-    // 1.9: all events of all tasks, each starting with `created`.
+    // All events of all tasks, each starting with `created`.
     @Test func itIsToldOfEachTask() async throws {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false), delegate: delegate)

@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    // K 8: neither a slow cache nor a full queue of one pipeline delays another pipeline.
+    // Neither a slow cache nor a full queue of one pipeline delays another pipeline.
     @Test func aSlowPipelineHoldsUpNoOther() async throws {
         try await run { (origin) async throws in
             let probes = (0..<3).map { _ in PipelineProbe { $0.fetchConcurrency = 1 } }
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    // K 9: decodes of one pipeline run in parallel; Nuke runs them one after the other.
+    // Decodes of one pipeline run in parallel; Nuke runs them one after the other.
     @Test func picturesAreDecodedSideBySide() async throws {
         let meeting = Meeting(2)
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) {
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    // K 9: cache writes after responses have a limit; further ones are skipped.
+    // Cache writes after responses have a limit; further ones are skipped.
     @Test func fewWaitToBeEncoded() async throws {
         try await run { (origin) async throws in
             let meeting = Meeting(2)

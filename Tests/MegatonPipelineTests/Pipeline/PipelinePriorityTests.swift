@@ -11,7 +11,7 @@ import Testing
         return probe.pipeline.imageTask(with: request)
     }
 
-    // B 14: a high-priority request that joins a low-priority download raises its priority.
+    // A high-priority request that joins a low-priority download raises its priority.
     @Test func whoJoinsHurriesTheDownload() async throws {
         let paths = try await FetchOrder.paths { probe, origin in
             let queue = probe.pipeline.originals.fetches

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// 1.9: the delegate decides on storing originals and encoded images.
+/// The delegate decides on storing originals and encoded images.
 @Suite(.timeLimit(.minutes(2))) struct WillCacheTests {
     private let image = TestImage.quarters(width: 64, height: 64)
     private let other = TestImage.quarters(width: 32, height: 32)

@@ -8,7 +8,6 @@ import Testing
 
     // MARK: - Dependencies
 
-    // B 21
     @Test func whenSubscriptionIsRemovedDependencyIsCancelled() {
         let (upper, lower) = (TaskTestWork(), TaskTestWork())
         let fetches = WorkPool<String, Int>()
@@ -78,7 +77,7 @@ import Testing
         #expect(lower.contexts.count == 1, "nothing is begun for what has ended")
     }
 
-    // B 25, in the form that pipelines use.
+    // A dependency that fails cancels queued operations, in the form that pipelines use.
     @Test func whenWhatATaskWaitsForFailsItsOperationsAreCancelled() async {
         let (lower, gate, ended) = (TaskTestWork(), TaskTestGate(), OneShot<Void>())
         let (queue, fetches) = (TaskQueue(maxConcurrentOperationCount: 1), WorkPool<String, Int>())
@@ -103,7 +102,6 @@ import Testing
         #expect(await gate.wasCancelled.value)
     }
 
-    // B 25
     @Test func whenDependencyFailsOutstandingOperationIsCancelled() async {
         let (lower, gate) = (TaskTestWork(), TaskTestGate())
         let (queue, fetches) = (TaskQueue(maxConcurrentOperationCount: 1), WorkPool<String, Int>())
@@ -117,7 +115,6 @@ import Testing
         #expect(await gate.wasCancelled.value)
     }
 
-    // B 25
     @Test func whenTaskFailsItsOwnOperationIsNotCancelled() async {
         let gate = TaskTestGate()
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
@@ -224,7 +221,7 @@ import Testing
         #expect(work.contexts.count == 1)
     }
 
-    // B 7, at the level of the graph.
+    // Canceling one of two subscriptions leaves the other.
     @Test func aTaskThatIsCancelledLeavesAndTheOthersGoOn() async throws {
         let work = TaskTestWork()
         let (subscribed, started) = ([OneShot<Void>(), OneShot<Void>()], OneShot<Void>())

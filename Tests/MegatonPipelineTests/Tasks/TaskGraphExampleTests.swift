@@ -7,7 +7,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct TaskGraphExampleTests {
     private typealias Failure = ImagePipeline.Error
 
-    // B 1, 2, 5, 10, 14, 18, at the level of the graph.
+    // Equal and different requests share their common work, which has the highest priority and sends all events.
     @Test func progressGoesUpAndPriorityGoesDown() async throws {
         let pipeline = Pipeline()
         pipeline.fetchQueue.isSuspended = true

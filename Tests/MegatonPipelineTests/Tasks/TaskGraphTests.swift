@@ -8,7 +8,6 @@ import Testing
 
     // MARK: - Subscribers
 
-    // B 17
     @Test func starterOnlyCalledOnce() {
         let work = TaskTestWork()
         for _ in 0..<3 { pool.subscribe(to: "a", job: work.job) { _, _ in } }
@@ -17,7 +16,6 @@ import Testing
         work.context.finish(1)
     }
 
-    // B 18
     @Test func bothSubscriptionsReceiveEvents() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         pool.subscribe(to: "a", job: work.job, observer: log.observer("1"))
@@ -31,7 +29,6 @@ import Testing
         #expect(pool.count == 0)
     }
 
-    // B 18
     @Test func lateSubscribersGetNoReplay() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         pool.subscribe(to: "a", job: work.job) { _, _ in }
@@ -42,7 +39,7 @@ import Testing
         #expect(log.lines == ["late: 2/2", "late: 1"])
     }
 
-    // B 18: nor does a subscriber get the event that is being delivered while it subscribes.
+    // Nor does a subscriber get the event that is being delivered while it subscribes.
     @Test func whoSubscribesWhileAnEventIsToldHasTheNext() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         pool.subscribe(to: "a", job: work.job) { [pool] event, _ in
@@ -55,7 +52,6 @@ import Testing
         #expect(log.lines == ["late: 2/2", "late: 1"])
     }
 
-    // B 16
     @Test func errorPropagatedToBothCoalescedSubscribers() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         pool.subscribe(to: "a", job: work.job, observer: log.observer("1"))
@@ -65,7 +61,6 @@ import Testing
         #expect(pool.count == 0)
     }
 
-    // B 19
     @Test func subscribeToTaskWithSynchronousCompletionReturnsNil() {
         let log = TaskTestLog()
         let subscription = pool.subscribe(
@@ -103,7 +98,6 @@ import Testing
         #expect(log.lines == ["new: 2"])
     }
 
-    // B 9
     @Test func deduplicationCanBeDisabled() {
         let pool = WorkPool<String, Int>(isCoalescingEnabled: false)
         let (work, log) = (TaskTestWork(), TaskTestLog())
@@ -135,7 +129,6 @@ import Testing
 
     // MARK: - Leaving
 
-    // B 20
     @Test func whenOneOfTwoSubscriptionsAreRemovedTaskNotCancelled() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         let first = pool.subscribe(to: "a", job: work.job, observer: log.observer("1"))
@@ -147,7 +140,6 @@ import Testing
         #expect(work.cancelled == 0, "what has finished is not cancelled")
     }
 
-    // B 20
     @Test func whenTwoOfTwoSubscriptionsAreRemovedTaskIsCancelled() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         let first = pool.subscribe(to: "a", job: work.job, observer: log.observer("1"))
@@ -198,7 +190,6 @@ import Testing
 
     // MARK: - Priority
 
-    // B 22, B 23
     @Test func thatPriorityEqualMaximumPriorityOfAllSubscriptions() {
         let work = TaskTestWork()
         let first = pool.subscribe(to: "a", priority: .low, job: work.job) { _, _ in }
@@ -219,7 +210,7 @@ import Testing
         work.context.finish(1)
     }
 
-    // B 14, B 22: down to the queue.
+    // A raised priority reaches the queue.
     @Test func lowPriorityRequestEscalatesWhenHigherPriorityJoins() async throws {
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
         queue.isSuspended = true
@@ -244,7 +235,6 @@ import Testing
         #expect(order.value == ["raised", "normal", "lowered"])
     }
 
-    // B 24
     @Test func priorityOfDependencyUpdated() {
         let (upper, lower) = (TaskTestWork(), TaskTestWork())
         let middle = WorkPool<String, Int>()

@@ -7,7 +7,6 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct TaskQueueTests {
     private typealias Failure = ImagePipeline.Error
 
-    // B 26
     @Test func respectsMaxConcurrentOperationCountOfTwo() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 2)
         let running = TaskTestBox((now: 0, most: 0))
@@ -37,7 +36,6 @@ import Testing
         for gate in gates { gate.open.resolve(()) }
     }
 
-    // B 27
     @Test func highPriorityItemExecutesFirst() async {
         let recorder = Recorder()
         for (index, priority) in [WorkPriority.low, .high, .veryLow, .normal, .veryHigh].enumerated() {
@@ -46,14 +44,13 @@ import Testing
         #expect(await recorder.order() == [4, 1, 3, 0, 2])
     }
 
-    // B 27
     @Test func fifoOrderWithinSamePriority() async {
         let recorder = Recorder()
         for index in 0..<20 { recorder.add(index, index < 10 ? .low : .normal) }
         #expect(await recorder.order() == Array(10..<20) + Array(0..<10))
     }
 
-    // B 27: setting the priority that an operation already has keeps its place; the graph does so for all of its work.
+    // Setting the priority that an operation already has keeps its place; the graph does so for all of its work.
     @Test func theSamePriorityOnceMoreKeepsThePlace() async {
         let recorder = Recorder()
         let first = recorder.add(0, .normal)
@@ -63,7 +60,6 @@ import Testing
         #expect(await recorder.order() == [0, 1, 2])
     }
 
-    // B 28
     @Test func decreasedPriorityGoesAheadOfExistingLowerPriorityItems() async {
         let recorder = Recorder()
         recorder.add(0, .low)
@@ -72,7 +68,6 @@ import Testing
         #expect(await recorder.order() == [2, 0, 1])
     }
 
-    // B 28
     @Test func increasedPriorityAppendsAfterExistingHigherPriorityItems() async {
         let recorder = Recorder()
         recorder.add(0, .high)
@@ -92,7 +87,7 @@ import Testing
         #expect(await recorder.order() == [0, 1])
     }
 
-    // B 29: tests the state, so that the moment between its turn and its start can be held.
+    // Tests the state, so that the moment between its turn and its start can be held.
     @Test func cancellingDequeuedOperationBeforeItStartsPreventsExecution() {
         var state = TaskQueue.State(width: 1)
         let first = state.add(
@@ -116,7 +111,6 @@ import Testing
         #expect(state.begin(second) != nil)
     }
 
-    // B 29
     @Test func whatIsCancelledEitherRunsOrIsDropped() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 2)
         for _ in 0..<200 {
@@ -193,7 +187,6 @@ import Testing
         try? await queue.perform {}
     }
 
-    // B 30
     @Test func throwingWorkFreesSlot() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
         for _ in 0..<3 {
@@ -205,7 +198,6 @@ import Testing
         #expect((try? await queue.perform { 7 }) == 7)
     }
 
-    // B 31
     @Test func increasingMaxConcurrentOperationCountStartsWhatWaits() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
         let gates = (0..<3).map { _ in TaskTestGate() }
@@ -220,7 +212,6 @@ import Testing
         for gate in gates { gate.open.resolve(()) }
     }
 
-    // B 31
     @Test func decreasingMaxConcurrentOperationCountLetsRunningOnesFinish() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 2)
         let gates = (0..<3).map { _ in TaskTestGate() }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// K7, and the effects of kills, power cuts and disk errors on a cache.
+/// Readers never see a partial file; the effects of kills, power cuts and disk errors on a cache.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheDamageTests {
     private let fixture: DataCacheFixture
 
@@ -12,7 +12,7 @@ import Testing
 
     private func file(_ key: String, of cache: DataCache) throws -> URL { try #require(cache.url(for: key)) }
 
-    /// K7: a reader of a key that is rewritten again and again gets one of the entries, whole; so does a reader of the
+    /// A reader of a key that is rewritten again and again gets one of the entries, whole; so does a reader of the
     /// file itself.
     @Test func aReaderNeverSeesATornFile() async throws {
         let cache = try fixture.cache()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// K6 and the rest of B 58: limits, the order of eviction, and the files that a sweep deletes.
+/// Sweeps of the disk: limits, the order of eviction, and the files that a sweep deletes.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheSweepTests {
     private let fixture: DataCacheFixture
     /// `weight` is the disk usage that an entry of `size` bytes is counted as, which depends on the file system.
@@ -32,7 +32,7 @@ import Testing
         return kept
     }
 
-    /// B 58: a sweep reduces the total count.
+    /// A sweep reduces the total count.
     @Test func aSweepMakesRoom() async throws {
         let (limit, weight) = (10 * weight, weight)
         let cache = try fixture.cache {
@@ -48,7 +48,7 @@ import Testing
         #expect(await cache.totalCount == 7)
     }
 
-    /// K6: sweeps repeat; they do not only run once after the start.
+    /// Sweeps repeat; they do not only run once after the start.
     @Test func itSweepsAgainAndAgain() async throws {
         let limit = 10 * weight
         let cache = try fixture.cache { $0.sizeLimit = limit }
@@ -66,7 +66,7 @@ import Testing
         }
     }
 
-    /// K6: a sweep also runs as soon as the limit is exceeded, not only at its interval.
+    /// A sweep also runs as soon as the limit is exceeded, not only at its interval.
     @Test func whatIsWrittenBeyondTheLimitMakesRoomAtOnce() async throws {
         let limit = 10 * weight
         let cache = try fixture.cache { $0.sizeLimit = limit }

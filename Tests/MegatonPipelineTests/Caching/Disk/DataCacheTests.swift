@@ -4,7 +4,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// B 58: entries that are stored, replaced and removed, both before and after they are on the disk.
+/// Entries that are stored, replaced and removed, both before and after they are on the disk.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct DataCacheTests {
     private let fixture: DataCacheFixture
     private let abc = Data("abc".utf8)
@@ -23,7 +23,7 @@ import Testing
         await cache.flush()
     }
 
-    /// B 58: a write in the staging area is visible to reads.
+    /// A write in the staging area is visible to reads.
     @Test(arguments: [false, true]) func whatIsStoredIsThere(isFlushed: Bool) async throws {
         try await run(isFlushed) { cache, settle in
             #expect(await cache.cachedData(for: "a") == nil)
@@ -39,7 +39,7 @@ import Testing
         #expect(try await fixture.cache().cachedData(for: "a") == abc, "it survives the object")
     }
 
-    /// B 58: replace.
+    /// The latest write of a key counts.
     @Test(arguments: [false, true]) func whatIsReplacedIsTheNewOne(isFlushed: Bool) async throws {
         try await run(isFlushed) { cache, settle in
             for data in [abc, other, Data(), abc, other] {
@@ -53,7 +53,7 @@ import Testing
         #expect(await later.totalCount == 1)
     }
 
-    /// B 58: remove.
+    /// A removed entry is neither in the staging area nor on the disk.
     @Test(arguments: [false, true]) func whatIsRemovedIsGone(isFlushed: Bool) async throws {
         try await run(isFlushed) { cache, settle in
             await cache.storeData(abc, for: "a")
@@ -72,7 +72,7 @@ import Testing
         #expect(await later.cachedData(for: ["a", "b"]) == [other, abc])
     }
 
-    /// B 58: remove all.
+    /// Removing all affects earlier writes only.
     @Test(arguments: [false, true]) func whenAllIsRemovedOnlyWhatIsNewIsThere(isFlushed: Bool) async throws {
         let early = try fixture.cache()
         await early.storeData(abc, for: "on the disk")
@@ -94,7 +94,7 @@ import Testing
         #expect(await later.cachedData(for: "b") == other)
     }
 
-    /// B 58: a deleted folder is created again.
+    /// A deleted folder is created again.
     @Test func aDeletedFolderIsMadeAgain() async throws {
         let cache = try fixture.cache()
         await cache.storeData(abc, for: "a")
@@ -107,7 +107,7 @@ import Testing
         #expect(fixture.files.count == 1 && cache.errorCounts.isEmpty)
     }
 
-    /// B 58: an empty key does nothing.
+    /// An empty key does nothing.
     @Test func anEmptyKeyIsNoKey() async throws {
         let cache = try fixture.cache()
         await cache.storeData(abc, for: "")

@@ -4,7 +4,6 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// B 57.
 @Suite(.timeLimit(.minutes(2))) struct MemoryCacheTests {
     private let clock = ManualClock()
 
@@ -12,7 +11,7 @@ import Testing
         Cache(costLimit: costLimit, countLimit: countLimit, time: TimeSource(clock))
     }
 
-    /// B 57: strictly less than the limit for one entry.
+    /// Strictly less than the limit for one entry.
     @Test func anEntryThatIsTooDearIsNotKept() {
         let cache = cache(costLimit: 100)
         #expect(cache.set("a", for: 1, cost: 9))
@@ -30,7 +29,7 @@ import Testing
         #expect(cache.value(for: 1) == nil && cache.totalCost == 0 && cache.totalCount == 0)
     }
 
-    /// B 57: recently used entries get a second chance.
+    /// Recently used entries get a second chance.
     @Test func whatWasReadGetsASecondChance() {
         let cache = cache(countLimit: 3)
         for key in 1...3 { cache.set("\(key)", for: key) }
@@ -43,7 +42,7 @@ import Testing
         #expect((1...6).filter(cache.contains) == [4, 5, 6], "a second chance, no third")
     }
 
-    /// B 57: overwriting counts as use.
+    /// Overwriting counts as use.
     @Test func overwritingCountsAsUse() {
         let cache = cache(countLimit: 3)
         for key in 1...3 { cache.set("\(key)", for: key) }
@@ -65,7 +64,7 @@ import Testing
         #expect(!cache.contains(1))
     }
 
-    /// B 57: the cache's time to live, an entry's own, and expired entries.
+    /// The cache's time to live, an entry's own, and expired entries.
     @Test func entriesLiveAsLongAsTheyShould() {
         let cache = cache()
         cache.set("for ever", for: 1)

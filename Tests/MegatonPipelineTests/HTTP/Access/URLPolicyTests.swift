@@ -94,7 +94,6 @@ import Testing
         }
     }
 
-    // B 44
     @Test(arguments: ["HTTP://example.com/a", "Https://example.com/a", "FILE:///a", "Data:,a"])
     func schemesInUpperCaseAreSchemes(_ text: String) throws {
         try URLPolicy().check(try #require(URL(string: text)))

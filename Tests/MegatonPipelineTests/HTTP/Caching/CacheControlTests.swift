@@ -101,7 +101,7 @@ import Testing
         return CachedData(data: Data(), metadata: metadata, staleness: staleness)
     }
 
-    /// B 54: the verdict for each `URLRequest.cachePolicy` on a fresh entry, a stale entry and no entry.
+    /// The verdict for each `URLRequest.cachePolicy` on a fresh entry, a stale entry and no entry.
     @Test(
         arguments: [
             (.useProtocolCachePolicy, .use, .revalidate, .fetch),

@@ -79,17 +79,17 @@ import Testing
         #expect(Set(generations).count == 3 && generations[2] == webp)
     }
 
-    /// K2: the caller's header fields are part of the key, except those that only control caching.
+    /// The caller's header fields are part of the key, except those that only control caching.
     @Test func whatMayChooseIsPartOfTheKey() {
         let plain = VaryKey.lines(["Accept": "a", "X-Key": "1"])
         #expect(plain == ["accept:a", "x-key:1"])
         #expect(VaryKey.lines(["x-key": "1", "Cache-Control": "no-cache", "accept": "a", "Pragma": "x"]) == plain)
         #expect(VaryKey.lines(["X-Key": "2", "Accept": "a"]) != plain)
-        // H3: a range is another resource than the whole.
+        // A range is another resource than the whole.
         #expect(VaryKey.lines(["If-None-Match": "\"1\"", "Range": "bytes=0-"]).count == 2)
     }
 
-    /// H11: requests share an original, unless a header field may identify the client.
+    /// Requests share an original, unless a header field may identify the client.
     @Test(arguments: [
         ("Accept-Language", false), ("User-Agent", false), ("X-Request-Id", false), ("Referer", false), ("Foo", false),
         ("Authorization", true), ("Cookie", true), ("X-API-Key", true), ("X-Forwarded-For", true), ("X-Real-IP", true),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// H10: responses that are not HTTP, or not quite.
+/// Responses that are not HTTP, or not quite.
 @Suite(.timeLimit(.minutes(1))) struct BadResponseTests {
     private static let end = "\r\nContent-Length: 2\r\n\r\nok"
 

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// H5: where bodies are stored, and the memory limit that copies of them wait for.
+/// Where bodies are stored, and the memory limit that copies of them wait for.
 @Suite(.timeLimit(.minutes(2))) struct BodySpoolTests {
     private static let body = Data((0..<1_000_000).map { UInt8(truncatingIfNeeded: $0 &* 7) })
     private let memory = BodyMemory(limit: 200_000)

@@ -10,7 +10,6 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct DataLoaderTests {
     private let body = Data((0..<100_000).map { UInt8(truncatingIfNeeded: $0) })
 
-    // B 37
     @Test func completionIsCalledOnceOnValidationFailure() async throws {
         try await OriginServer.run(answer: { _ in .init(status: 404, body: Data(count: 1000)) }) {
             (origin) async throws in
@@ -23,7 +22,6 @@ import Testing
         }
     }
 
-    // B 38
     @Test(arguments: [200, 201, 203, 226, 299])
     func validationAccepts2xxRange(_ status: Int) async throws {
         try await OriginServer.run(answer: { _ in .init(status: status, body: body) }) { (origin) async throws in
@@ -32,7 +30,6 @@ import Testing
         }
     }
 
-    // B 38
     @Test(arguments: [300, 304, 305, 400, 401, 403, 404, 410, 418, 429, 500, 503, 599])
     func validationRejectsNon2xxStatusCode(_ status: Int) async throws {
         try await OriginServer.run(answer: { _ in .init(status: status) }) { (origin) async throws in
@@ -41,7 +38,7 @@ import Testing
         }
     }
 
-    // B 38: a success status without the whole body is an error.
+    // A success status without the whole body is an error.
     @Test(arguments: [
         (204, ImagePipeline.Error.Code.dataIsEmpty), (205, .dataIsEmpty), (206, .httpStatus),
     ])
@@ -88,7 +85,6 @@ import Testing
         }
     }
 
-    // B 39
     @Test func errorMidStream() async throws {
         try await OriginServer.run(answer: { _ in .init(body: body, announcedLength: body.count * 2) }) {
             (origin) async throws in
@@ -111,7 +107,6 @@ import Testing
         }
     }
 
-    // B 41
     @Test(arguments: [false, true])
     func downloadExceedingMaximumResponseDataSize(isLengthUnknown: Bool) async throws {
         let stream = isLengthUnknown ? OriginStream(piece: Data(count: 1000)) : nil

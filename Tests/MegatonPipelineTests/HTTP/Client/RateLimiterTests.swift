@@ -4,7 +4,6 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// B 60.
 @Suite(.timeLimit(.minutes(2))) struct RateLimiterTests {
     private let clock = ManualClock()
 
@@ -30,7 +29,7 @@ import Testing
         return tasks
     }
 
-    /// B 60: a burst passes at once.
+    /// A burst passes at once.
     @Test func aBurstPassesAtOnce() async throws {
         let limiter = RateLimiter(rate: 1, burst: 5, maximumWaiting: 0, clock: clock)
         for _ in 0..<5 { try await limiter.acquire("a") }
@@ -62,7 +61,7 @@ import Testing
         #expect(limiter.waitingCount == 0)
     }
 
-    /// B 60: a canceled acquire takes no token.
+    /// A canceled acquire takes no token.
     @Test(arguments: [0, 1, 2]) func whoIsCancelledTakesNothing(which: Int) async throws {
         let limiter = RateLimiter(rate: 1, burst: 1, clock: clock)
         try await limiter.acquire("a")

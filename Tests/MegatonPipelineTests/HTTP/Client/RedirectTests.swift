@@ -84,7 +84,6 @@ import Testing
 
     // MARK: - On the network
 
-    // B 40
     @Test(arguments: [301, 302, 303, 307, 308])
     func redirectIsFollowed(_ status: Int) async throws {
         try await OriginServer.run(answer: { path in

@@ -54,7 +54,6 @@ import Testing
 
     // MARK: - Range requests
 
-    /// B 45.
     @Test func asksForTheRestOfTheSameRepresentation() throws {
         let partial = try #require(kept())
         #expect(partial.total == 100 && partial.data.count == 60)
@@ -64,7 +63,7 @@ import Testing
         #expect(resumed.value(forHTTPHeaderField: "If-Range") == "\"1\"")
     }
 
-    /// B 45: the entity tag takes precedence over the date, which counts only without a tag.
+    /// The entity tag takes precedence over the date, which counts only without a tag.
     @Test func aDateIsAValidatorWhereThereIsNoTag() throws {
         var dates: [String: String?] = ["Last-Modified": Self.modified, "Date": Self.later]
         #expect(kept(of: whole(dates))?.validator == "\"1\"")
@@ -92,7 +91,7 @@ import Testing
 
     // MARK: - Storing
 
-    /// B 46, and B 48 for complete bodies.
+    /// Complete bodies, and parts that cannot be resumed.
     @Test func whatCannotBeResumedIsNotKept() throws {
         #expect(kept(0) == nil && kept(100) == nil && kept(101) == nil)
         #expect(kept(1) != nil && kept(99) != nil)
@@ -135,7 +134,7 @@ import Testing
         }
     }
 
-    /// R3: not valid for ranges are a weak tag (RFC 9110 section 13.1.5), a date beside a weak tag, a date so recent
+    /// Not valid for ranges are a weak tag (RFC 9110 section 13.1.5), a date beside a weak tag, a date so recent
     /// that the image may have changed again (section 8.8.2.2), and a tag that several representations share.
     @Test func weakValidatorsAreNotSent() throws {
         let dates: [String: String?] = ["Last-Modified": Self.modified, "Date": Self.later]
@@ -152,7 +151,7 @@ import Testing
         #expect(kept(of: whole(["Vary": "Accept"])) != nil, "a strong tag is of one representation only")
     }
 
-    /// R1: a resumed download that is interrupted again keeps all bytes, old and new.
+    /// A resumed download that is interrupted again keeps all bytes, old and new.
     @Test func aSecondInterruptionKeepsAll() throws {
         let first = try #require(kept(60))
         let headers = ["Content-Length": "40", "ETag": "\"1\""]
@@ -173,7 +172,7 @@ import Testing
 
     // MARK: - The response
 
-    /// R2: parts are joined only if the rest starts at the end of the stored part, and the total lengths agree.
+    /// Parts are joined only if the rest starts at the end of the stored part, and the total lengths agree.
     @Test(
         arguments: [
             ("bytes 60-99/100", true), ("Bytes 60-99/100", true), ("bytes 60-80/100", true), ("bytes 59-99/100", false),
@@ -189,7 +188,7 @@ import Testing
         #expect(splice == (fits ? .append : .forget(retries: true)))
     }
 
-    /// R2: a part of another representation than the stored one.
+    /// A part of another representation than the stored one.
     @Test func aPartMustBeOfTheSameRepresentation() throws {
         let partial = try #require(kept())
         #expect(partial.splice(with: rest("bytes 60-99/100", ["ETag": "\"1\""])) == .append)
@@ -198,7 +197,7 @@ import Testing
         }
     }
 
-    /// R4: a refused part is forgotten, so that no attempt sends the same range again. B 48: a response that says
+    /// A refused part is forgotten, so that no attempt sends the same range again. A response that says
     /// nothing about the range leaves the part unchanged.
     @Test(
         arguments: [
@@ -214,7 +213,6 @@ import Testing
         #expect(partial.splice(after: ImagePipeline.Error(.httpStatus, "", status: status)) == splice)
     }
 
-    /// B 48.
     @Test func whatWasCutOffBeforeAnyAnswerIsStillGood() throws {
         let partial = try #require(kept())
         #expect(partial.splice(with: nil) == .keep)

@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    /// B 45 and R1: interrupted twice, with every byte sent once.
+    /// Interrupted twice, with every byte sent once.
     @Test func aDownloadGoesOnWhereItWasCutOff() async throws {
         try await OriginServer.run(responding: site(10_000)) { (origin) async throws in
             let first = await attempt(origin.url("/a"))
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// R2: the image has changed meanwhile, and the origin responds with the whole.
+    /// The image has changed meanwhile, and the origin responds with the whole.
     @Test func aChangedPictureIsFetchedAsAWhole() async throws {
         try await OriginServer.run(responding: site(tag: "\"2\"", 0)) { (origin) async throws in
             let url = origin.url("/a")
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    /// R2: an origin that ignores `If-Range` sends a part of another representation.
+    /// An origin that ignores `If-Range` sends a part of another representation.
     @Test func aPartThatDoesNotFitIsNeverJoined() async throws {
         let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
             let headers = [("Accept-Ranges", "bytes"), ("ETag", "\"1\"")]
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    /// R4: asked once with the range, once without, and never again with it.
+    /// Asked once with the range, once without, and never again with it.
     @Test func aRefusedRangeIsForgotten() async throws {
         let ranges = Mutex<[String?]>([])
         let answer: @Sendable (OriginServer.Request) -> OriginServer.Answer = { request in
@@ -129,7 +129,7 @@ import Testing
         }
     }
 
-    /// B 48: a failure of the origin says nothing about the part; a refusal or 404 discards it.
+    /// A failure of the origin says nothing about the part; a refusal or 404 discards it.
     @Test(arguments: [(503, 10_000), (404, nil), (403, nil)] as [(Int, Int?)])
     func aFailureOfTheOriginLeavesThePart(_ status: Int, _ count: Int?) async throws {
         try await OriginServer.run(responding: { _ in OriginServer.Answer(status: status) }) { (origin) async throws in
@@ -159,7 +159,7 @@ import Testing
         )
     }
 
-    /// B 47: 22,789 bytes in six chunks, three and then three; progress is always relative to the whole body.
+    /// 22,789 bytes in six chunks, three and then three; progress is always relative to the whole body.
     @Test func progressIsOfTheWhole() throws {
         let url = try #require(URL(string: "https://h/a"))
         func response(_ status: Int, _ more: [String: String]) throws -> HTTPURLResponse {
@@ -199,7 +199,7 @@ import Testing
         #expect(data == Self.body)
     }
 
-    /// B 48: a download that is canceled before the origin responds leaves the stored part.
+    /// A download that is canceled before the origin responds leaves the stored part.
     @Test func whatIsKeptSurvivesACancellation() throws {
         let url = try #require(URL(string: "https://h/a"))
         let partial = try #require(Self.partial(at: url, count: 10_000))

@@ -5,7 +5,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-/// B 62: the choice of a decoder for an image.
+/// The choice of a decoder for an image.
 @Suite(.timeLimit(.minutes(1))) struct DecoderRegistryTests {
     private struct Named: ImageDecoding {
         let name: String
@@ -37,7 +37,7 @@ import Testing
         #expect(name(registry) == "first")
     }
 
-    // N7: as in Nuke, the default decoder is a registration like the others.
+    // As in Nuke, the default decoder is a registration like the others.
     @Test func aClearedRegistryHasNoDecoder() {
         let registry = ImageDecoderRegistry()
         registry.register { _ in Named(name: "first") }

@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    // N6: a chunk that arrives while a preview is delivered is previewed too, also with a processor.
+    // A chunk that arrives while a preview is delivered is previewed too, also with a processor.
     @Test(arguments: [false, true]) func aChunkInAnswerToAPreviewIsShown(_ isProcessed: Bool) async throws {
         let delegate = Reaction()
         let probe = PreviewProbe(scans, delegate: delegate)

@@ -103,7 +103,7 @@ import Testing
         for encoder in good { #expect(encoder.complaint == nil && encoder.encode(picture) != nil) }
     }
 
-    /// B 61 for encoders: every option that changes a byte changes the identifier.
+    /// Every option that changes a byte changes the identifier.
     @Test func anIdentifierHoldsEverythingThatChangesAByte() {
         let encoders = [
             ImageEncoders.Vips(format: .jpeg), .init(format: .jpeg, quality: 81),

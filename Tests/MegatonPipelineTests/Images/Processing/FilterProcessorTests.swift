@@ -9,7 +9,7 @@ import Testing
 
     // MARK: - Blur
 
-    // B 61: GaussianBlurTests, zero and negative radius.
+    // Zero and negative radius, from Nuke's GaussianBlurTests.
     @Test(arguments: [0, -1, -100]) func noRadiusIsNoBlur(_ radius: Int) throws {
         let image = try ProcessorFixture.map(9, 9)
         #expect(try ProcessorFixture.run(GaussianBlur(radius: radius), image) === image)

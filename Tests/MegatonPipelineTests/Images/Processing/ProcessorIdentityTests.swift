@@ -3,7 +3,7 @@ import MegatonPipeline
 import Synchronization
 import Testing
 
-// B 61: identifiers of every processor, equal and not equal. K1: no two processors share a key.
+/// Identifiers of every processor, equal and not equal: no two processors share a key.
 @Suite(.timeLimit(.minutes(2))) struct ProcessorIdentityTests {
     /// Processors, each with at least one parameter that differs from all others.
     private func all() throws -> [any ImageProcessing] {
@@ -70,7 +70,7 @@ import Testing
         )
     }
 
-    // B 61: order sensitivity.
+    // The order of processors is part of the identifier.
     @Test func aCompositionIsItsPartsInOrder() {
         let blur: any ImageProcessing = .gaussianBlur(radius: 2)
         let circle: any ImageProcessing = .circle()
@@ -85,7 +85,7 @@ import Testing
         #expect(nested.identifier == one.identifier)
     }
 
-    // K1: a joined identifier never equals another one.
+    // A joined identifier never equals another one.
     @Test func noIDCanFeignAnother() {
         func composition(_ ids: String...) -> String {
             ImageProcessors.Composition(ids.map { id in ImageProcessors.Anonymous(id: id) { $0 } }).identifier

@@ -2,7 +2,6 @@ import Foundation
 import MegatonPipeline
 import Testing
 
-// B 61.
 @Suite(.timeLimit(.minutes(2))) struct ResizeTests {
     private typealias Resize = ImageProcessors.Resize
 

@@ -3,7 +3,6 @@ import Testing
 
 @testable import MegatonPipeline
 
-// B 61.
 @Suite(.timeLimit(.minutes(2))) struct ShapeProcessorTests {
     private typealias Circle = ImageProcessors.Circle
     private typealias RoundedCorners = ImageProcessors.RoundedCorners

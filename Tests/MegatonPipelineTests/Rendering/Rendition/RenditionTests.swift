@@ -143,7 +143,7 @@ import Testing
         #expect(CacheKey(.original, ["a"]).digest.count == 64)
     }
 
-    // K 1: keys of requests; Nuke joins strings instead.
+    // Keys of requests; Nuke joins strings instead.
     @Test func aRequestsKeyIsNotJoined() {
         func key(_ steps: [String], id: String = "a", scope: String? = nil) -> CacheKey {
             var request = ImageRequest(url: nil, processors: steps.map { TestProcessor(identifier: $0) })
