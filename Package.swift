@@ -20,6 +20,7 @@ let package = Package(
         .library(name: "MegatonPipelineTesting", targets: ["MegatonPipelineTesting"]),
         .library(name: "MegatonCluster", targets: ["MegatonCluster"]),
         .executable(name: "megaton", targets: ["MegatonCLI"]),
+        .executable(name: "megaton-bench", targets: ["MegatonBenchmarks"]),
         // Not for users: a shared library, as LD_PRELOAD takes no other.
         .library(name: "CFaults", type: .dynamic, targets: ["CFaults"]),
     ],
@@ -86,18 +87,40 @@ let package = Package(
             ],
             swiftSettings: settings
         ),
+        // Options, processes, inputs and text that both programs need.
+        .target(
+            name: "MegatonCommandLine",
+            dependencies: [
+                "MegatonCluster", "MegatonPipeline", "MegatonRedis",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "SystemPackage", package: "swift-system"),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
         .executableTarget(
             name: "MegatonCLI",
             dependencies: [
-                "MegatonCluster", "MegatonPipeline", "MegatonRedis",
+                "MegatonCluster", "MegatonCommandLine", "MegatonPipeline", "MegatonRedis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
-                .product(name: "Subprocess", package: "swift-subprocess"),
-                .product(name: "SystemPackage", package: "swift-system"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+            ],
+            swiftSettings: settings
+        ),
+        // Not shipped: measures parts of Megaton on one machine.
+        .executableTarget(
+            name: "MegatonBenchmarks",
+            dependencies: [
+                "MegatonCluster", "MegatonCommandLine", "MegatonPipeline", "MegatonRedis",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),
@@ -190,8 +213,9 @@ let package = Package(
         .testTarget(
             name: "MegatonEndToEndTests",
             dependencies: [
-                "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonPipeline", "MegatonRedis",
-                "MegatonTestSupport", .product(name: "NIOCore", package: "swift-nio"),
+                "MegatonBenchmarks", "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonCommandLine",
+                "MegatonPipeline", "MegatonRedis", "MegatonTestSupport",
+                .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings
         ),

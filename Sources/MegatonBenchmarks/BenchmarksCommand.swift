@@ -1,14 +1,20 @@
 import ArgumentParser
+import MegatonCluster
+import MegatonCommandLine
 
-/// `megaton bench`
-struct BenchCommand: AsyncParsableCommand {
+/// The program `megaton-bench`.
+@main
+struct BenchmarksCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "bench",
-        abstract: "Measure parts of Megaton on this machine.",
+        commandName: "megaton-bench",
+        abstract: "Measures parts of Megaton on this machine.",
+        version: Megaton.version,
         subcommands: [
             BenchQueueCommand.self, BenchQueueWorkerCommand.self, BenchPipelineCommand.self, BenchLockCommand.self,
             BenchLockWaitersCommand.self, BenchCacheCommand.self, BenchClusterCommand.self,
             BenchClusterWorkersCommand.self,
         ]
     )
+
+    static func main() async { await runProgram() }
 }

@@ -2,30 +2,35 @@ import ArgumentParser
 import Foundation
 import MegatonCluster
 import MegatonPipeline
-import MegatonRedis
+package import MegatonRedis
 
 /// An error that ends the program: a message for users, and an exit code of sysexits.h for scripts.
-struct Failure: Error, CustomStringConvertible {
-    let code: Int32
-    let message: String
+package struct Failure: Error, CustomStringConvertible {
+    package let code: Int32
+    package let message: String
+
+    package init(code: Int32, message: String) {
+        self.code = code
+        self.message = message
+    }
 
     /// The command line is invalid.
-    static func usage(_ message: String) -> Failure { Failure(code: 64, message: message) }
+    package static func usage(_ message: String) -> Failure { Failure(code: 64, message: message) }
     /// Redis is unreachable.
-    static func unavailable(_ message: String) -> Failure { Failure(code: 69, message: message) }
+    package static func unavailable(_ message: String) -> Failure { Failure(code: 69, message: message) }
     /// A part of this program or its installation does not work.
-    static func broken(_ message: String) -> Failure { Failure(code: 70, message: message) }
+    package static func broken(_ message: String) -> Failure { Failure(code: 70, message: message) }
     /// The system refuses a resource, such as a port.
-    static func system(_ message: String) -> Failure { Failure(code: 71, message: message) }
+    package static func system(_ message: String) -> Failure { Failure(code: 71, message: message) }
     /// The named object does not exist.
-    static func notFound(_ message: String) -> Failure { Failure(code: 1, message: message) }
+    package static func notFound(_ message: String) -> Failure { Failure(code: 1, message: message) }
     /// A file cannot be written.
-    static func output(_ message: String) -> Failure { Failure(code: 74, message: message) }
+    package static func output(_ message: String) -> Failure { Failure(code: 74, message: message) }
 
-    var description: String { message }
+    package var description: String { message }
 
     /// The reason without names of Swift types: the kernel's message for a file, or the faulty value of a JSON.
-    static func reason(_ error: any Error) -> String {
+    package static func reason(_ error: any Error) -> String {
         if let code = ((error as? CocoaError)?.underlying as? POSIXError)?.code {
             return String(cString: strerror(code.rawValue))
         }
@@ -46,11 +51,11 @@ struct Failure: Error, CustomStringConvertible {
 
 extension RedisError {
     /// Another submitter has a batch of this name.
-    var saysBatchExists: Bool { message.contains("BATCHEXISTS") }
+    package var saysBatchExists: Bool { message.contains("BATCHEXISTS") }
 }
 
 /// Runs a command's body; reports any error in one line on standard error.
-func reportingFailures(_ body: () async throws -> Void) async throws {
+package func reportingFailures(_ body: () async throws -> Void) async throws {
     do {
         try await body()
     } catch let failure as Failure {

@@ -111,6 +111,14 @@ final class Fleet {
     /// Launches any other command of the program; adds `--redis`.
     func launch(command: [String]) throws -> ProgramUnderTest { try launch(command + ["--redis", options.control]) }
 
+    /// Launches a command of `megaton-bench`, which is beside the program; adds `--redis`.
+    func launch(benchmark: [String]) throws -> ProgramUnderTest {
+        try ProgramUnderTest(
+            program: URL(fileURLWithPath: options.program).deletingLastPathComponent().path + "/megaton-bench",
+            arguments: benchmark + ["--redis", options.control]
+        )
+    }
+
     private func launch(_ arguments: [String]) throws -> ProgramUnderTest {
         try ProgramUnderTest(program: options.program, arguments: arguments)
     }

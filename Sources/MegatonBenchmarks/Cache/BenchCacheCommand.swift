@@ -1,7 +1,8 @@
 import ArgumentParser
 import Foundation
+import MegatonCommandLine
 
-/// `megaton bench cache`
+/// `megaton-bench cache`
 struct BenchCacheCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cache",

@@ -1,7 +1,7 @@
 import Foundation
 import MegatonPipeline
 
-/// Results of `megaton bench cache`.
+/// Results of `megaton-bench cache`.
 struct CacheReport: Encodable, Sendable {
     /// One cache, one size, one direction.
     struct Row: Encodable, Sendable {

@@ -1,7 +1,8 @@
 import ArgumentParser
 import Foundation
+import MegatonCommandLine
 
-/// `megaton bench cluster`
+/// `megaton-bench cluster`
 struct BenchClusterCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster",

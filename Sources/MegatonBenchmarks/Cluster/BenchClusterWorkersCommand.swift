@@ -2,9 +2,10 @@ import ArgumentParser
 import Foundation
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import NIOPosix
 
-/// `megaton bench cluster-workers`: a child process of `megaton bench cluster`.
+/// `megaton-bench cluster-workers`: a child process of `megaton-bench cluster`.
 struct BenchClusterWorkersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster-workers",

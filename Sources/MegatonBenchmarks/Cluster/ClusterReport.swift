@@ -1,6 +1,6 @@
 import Foundation
 
-/// Results of `megaton bench cluster`.
+/// Results of `megaton-bench cluster`.
 struct ClusterReport: Encodable, Sendable {
     /// Load and throughput, measured before the start latencies are known.
     struct Measured: Sendable {

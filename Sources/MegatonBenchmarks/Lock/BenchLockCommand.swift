@@ -1,8 +1,9 @@
 import ArgumentParser
 import Foundation
+import MegatonCommandLine
 import MegatonRedis
 
-/// `megaton bench lock`
+/// `megaton-bench lock`
 struct BenchLockCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lock",

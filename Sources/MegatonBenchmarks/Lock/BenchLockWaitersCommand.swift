@@ -2,11 +2,12 @@ import ArgumentParser
 import Foundation
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 import MegatonRedis
 import NIOPosix
 
-/// `megaton bench lock-waiters`: a child process of `megaton bench lock`, which also ends it.
+/// `megaton-bench lock-waiters`: a child process of `megaton-bench lock`, which also ends it.
 struct BenchLockWaitersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lock-waiters",

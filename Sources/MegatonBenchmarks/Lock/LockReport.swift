@@ -1,6 +1,6 @@
 import Foundation
 
-/// Results of `megaton bench lock`: milliseconds from just before the end of a flight is sent to Redis, over the
+/// Results of `megaton-bench lock`: milliseconds from just before the end of a flight is sent to Redis, over the
 /// rounds.
 struct LockReport: Encodable, Sendable {
     /// One value per round in each histogram.

@@ -1,8 +1,9 @@
 import Foundation
+import MegatonCommandLine
 import MegatonPipeline
 import MegatonRedis
 
-/// Synchronization between the leader and the waiters of `megaton bench lock`, by lists in the same Redis.
+/// Synchronization between the leader and the waiters of `megaton-bench lock`, by lists in the same Redis.
 struct LockRounds: Sendable {
     /// Name of one benchmark, so that several can share a Redis.
     let name: String
@@ -22,7 +23,7 @@ struct LockRounds: Sendable {
     private static let lifetime = 60
 
     /// The key of a round's flight.
-    func key(_ round: Int) -> CacheKey { CacheKey(.rendition, ["megaton bench lock", name, String(round)]) }
+    func key(_ round: Int) -> CacheKey { CacheKey(.rendition, ["megaton-bench lock", name, String(round)]) }
 
     // MARK: - The leader's side
 

@@ -1,13 +1,14 @@
 import Foundation
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import MegatonRedis
 import NIOPosix
 
 /// A coordinator in this process and the worker processes of a benchmark, running as long as a body runs.
 struct BenchCluster: Sendable {
     let address: RedisConfiguration
-    /// Arguments of each worker process, after `megaton bench`. Its last line of output is a histogram.
+    /// Arguments of each worker process, after `megaton-bench`. Its last line of output is a histogram.
     let workers: [[String]]
 
     /// - Returns: the result of the body, and the merged histograms of all workers.

@@ -1,8 +1,9 @@
 import Foundation
+import MegatonCommandLine
 
 /// Child processes of a benchmark, running as long as a body runs.
 struct BenchProcesses: Sendable {
-    /// Arguments of each process, after `megaton bench`.
+    /// Arguments of each process, after `megaton-bench`.
     let arguments: [[String]]
     /// The URL of Redis, which may contain a password.
     let environment: [String: String]
@@ -19,7 +20,7 @@ struct BenchProcesses: Sendable {
         let value = try await withThrowingTaskGroup(of: Value?.self) { group in
             for (arguments, output) in zip(arguments, outputs) {
                 let child = ChildProcess(
-                    command: [program, "bench"] + arguments,
+                    command: [program] + arguments,
                     environment: environment,
                     log: output
                 )

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonRedis
 
 /// Pushes jobs that do nothing, and waits for their end.

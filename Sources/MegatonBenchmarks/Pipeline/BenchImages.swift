@@ -1,6 +1,7 @@
 import Foundation
+import MegatonCommandLine
 
-/// The images that `megaton bench pipeline` renders, as bytes in memory.
+/// The images that `megaton-bench pipeline` renders, as bytes in memory.
 struct BenchImages: Sendable {
     /// One image.
     struct Image: Sendable {
@@ -39,7 +40,9 @@ struct BenchImages: Sendable {
 
     private static func image(_ input: Input) throws -> Image {
         guard case .source(let text, _) = input, let url = URL(string: text), url.isFileURL else {
-            throw Failure.usage("bench pipeline reads local files only: nothing is to be measured but the pipeline.")
+            throw Failure.usage(
+                "megaton-bench pipeline reads local files only: nothing is to be measured but the pipeline."
+            )
         }
         do {
             return Image(path: url.path, data: try Data(contentsOf: url))

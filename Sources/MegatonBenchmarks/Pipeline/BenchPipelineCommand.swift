@@ -1,8 +1,9 @@
 import ArgumentParser
 import Foundation
+import MegatonCommandLine
 import MegatonPipeline
 
-/// `megaton bench pipeline`
+/// `megaton-bench pipeline`
 struct BenchPipelineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pipeline",

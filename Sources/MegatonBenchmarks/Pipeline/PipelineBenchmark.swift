@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCommandLine
 import MegatonPipeline
 
 /// Measures repeated renders of images from memory to memory.

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Results of `megaton bench pipeline`.
+/// Results of `megaton-bench pipeline`.
 struct PipelineReport: Encodable, Sendable {
     /// One stage of the work, or all of it.
     struct Stage: Encodable, Sendable {

@@ -1,10 +1,11 @@
 import ArgumentParser
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonRedis
 import NIOPosix
 
-/// `megaton bench queue`
+/// `megaton-bench queue`
 struct BenchQueueCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "queue",

@@ -2,9 +2,10 @@ import ArgumentParser
 import Foundation
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import NIOPosix
 
-/// `megaton bench queue-worker`: a worker process of `megaton bench queue`, which starts it.
+/// `megaton-bench queue-worker`: a worker process of `megaton-bench queue`, which starts it.
 struct BenchQueueWorkerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "queue-worker",

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Results of `megaton bench queue`.
+/// Results of `megaton-bench queue`.
 struct QueueReport: Encodable, Sendable {
     var jobs: Int
     var workers: Int

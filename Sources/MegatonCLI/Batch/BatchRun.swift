@@ -1,6 +1,7 @@
 import Foundation
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 import MegatonRedis
 import NIOPosix

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 
 /// Counts of the outcomes of a batch so far.
 struct BatchTally {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 
 /// `--dry-run`: prints the outputs that a run would write, and writes none.

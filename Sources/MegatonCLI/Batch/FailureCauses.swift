@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 
 /// Failures by code and cause, as `run` and `submit` report them at the end.
 ///

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 
 /// Creates the jobs of one batch from inputs, numbered in their order.

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCommandLine
 import MegatonPipeline
 
 /// The file with one JSON line per job, in the order in which the jobs ended.

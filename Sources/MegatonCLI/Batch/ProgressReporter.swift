@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCommandLine
 import MegatonPipeline
 
 /// Progress of a batch as text for a terminal or a log.

@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCommandLine
 
 /// Paths that a run reads and writes.
 struct RunPlaces: Sendable {

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 
 /// Result of a batch: the object that `--json` prints.
 struct RunSummary: Sendable, Codable, Equatable {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 import MegatonRedis
 import NIOPosix

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 
 /// `megaton stats`
 struct StatsCommand: AsyncParsableCommand {

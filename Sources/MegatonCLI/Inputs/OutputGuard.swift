@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 
 /// Decides for each job of a run which directories its outputs may go to, and which files they may replace.

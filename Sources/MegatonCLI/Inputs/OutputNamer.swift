@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCommandLine
 
 /// Gives each source an output path of its own.
 ///

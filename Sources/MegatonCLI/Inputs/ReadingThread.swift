@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCommandLine
 import MegatonPipeline
 import Synchronization
 

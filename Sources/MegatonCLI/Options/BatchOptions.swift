@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 
 /// Options of a batch: its inputs, their renditions, and the output.

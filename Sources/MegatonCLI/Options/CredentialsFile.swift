@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCommandLine
 import MegatonPipeline
 
 /// The file of `--credentials`: secrets must not be arguments, which `ps` shows.

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import MegatonPipeline
 
 /// Permissions of a worker. Everything is forbidden unless an option allows it.

@@ -1,5 +1,6 @@
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 import Synchronization
 
 /// The worker processes of one run: each is restarted when it dies.
@@ -119,14 +120,4 @@ struct WorkerFleet: Sendable {
 
     /// Bytes of a worker's log that are shown when it dies.
     private static let lastBytes: UInt64 = 400
-}
-
-/// Path of this program, to start it again.
-enum CommandLineProgram {
-    static var path: String? {
-        // Nil without /proc, which the callers report.
-        let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        // An upgrade replaced the file. The kernel still has the old one, and starts it by this name.
-        return path?.hasSuffix(" (deleted)") == true ? "/proc/\(getpid())/exe" : path
-    }
 }

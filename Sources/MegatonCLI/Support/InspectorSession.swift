@@ -1,5 +1,6 @@
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import MegatonRedis
 import NIOPosix
 

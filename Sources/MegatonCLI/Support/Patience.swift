@@ -1,5 +1,6 @@
 import ArgumentParser
 import Foundation
+import MegatonCommandLine
 
 /// Time limit of a command that waits for a condition.
 struct Patience: ParsableArguments {

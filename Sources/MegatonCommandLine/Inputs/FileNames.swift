@@ -1,8 +1,8 @@
-import Foundation
+package import Foundation
 import MegatonCluster
 
 /// Conversion of paths to URLs, and of names to path components.
-enum FileNames {
+package enum FileNames {
     private static let allowed: CharacterSet = {
         var set = CharacterSet(charactersIn: "/-._~!$&'()*+,;=:@")
         set.formUnion(CharacterSet(charactersIn: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"))
@@ -10,12 +10,12 @@ enum FileNames {
     }()
 
     /// `file:///…`, with every character encoded that has a meaning in a URL or in an output template.
-    static func fileURL(_ path: String) -> String {
+    package static func fileURL(_ path: String) -> String {
         "file://" + (path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path)
     }
 
     /// The path of an argument that is a `file:` URL of this machine; any other argument unchanged.
-    static func localPath(_ argument: String) -> String {
+    package static func localPath(_ argument: String) -> String {
         guard argument.prefix(5).lowercased() == "file:", let url = URL(string: argument), url.isFileURL,
             ["", "localhost"].contains(url.host() ?? "")
         else { return argument }
@@ -32,7 +32,7 @@ enum FileNames {
         }.joined()
     }
 
-    static func components(of url: URL) -> [String] { OutputTemplate.components(of: url) }
+    package static func components(of url: URL) -> [String] { OutputTemplate.components(of: url) }
 
     static func plain(_ component: String) -> String { OutputTemplate.plain(component) }
 

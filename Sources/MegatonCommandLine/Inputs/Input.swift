@@ -1,7 +1,7 @@
-import Foundation
+package import Foundation
 
 /// One input of a run or a submission.
-enum Input: Sendable, Equatable {
+package enum Input: Sendable, Equatable {
     /// A source, and the path of its outputs in the output directory, without the rendition's name and the extension.
     case source(url: String, place: String)
     /// A line of a `.jsonl`: a job of its own, and its location.
@@ -11,9 +11,9 @@ enum Input: Sendable, Equatable {
 }
 
 /// Path of an input in the output tree.
-enum OutputPlace {
+package enum OutputPlace {
     /// - Parameter components: path of the input in its tree; the last component is the file's name.
-    static func of(_ components: [String]) -> String {
+    package static func of(_ components: [String]) -> String {
         var parts = components.map(shortened)
         guard let file = parts.popLast() else { return "_" }
         let dot = file.lastIndex(of: ".")
@@ -22,7 +22,7 @@ enum OutputPlace {
     }
 
     /// `<host>/<path>`, with a short hash if there is a query, to distinguish URLs that differ only in it.
-    static func of(_ url: URL) -> String {
+    package static func of(_ url: URL) -> String {
         let path = FileNames.components(of: url)
         let port = url.port.map { "_\($0)" } ?? ""
         let place = of([(url.host(percentEncoded: false) ?? "_") + port] + (path.isEmpty ? ["index"] : path))
@@ -30,7 +30,7 @@ enum OutputPlace {
     }
 
     /// 8 hex digits: short, and enough to distinguish a few inputs of the same name.
-    static func hash(_ text: String) -> String { String(FileNames.hash(text).prefix(8)) }
+    package static func hash(_ text: String) -> String { String(FileNames.hash(text).prefix(8)) }
 
     private static func shortened(_ component: String) -> String { FileNames.plain(component) }
 }

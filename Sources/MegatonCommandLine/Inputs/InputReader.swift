@@ -4,7 +4,7 @@ import MegatonCluster
 /// Reads the inputs that the user named as a stream: only the current directory or block is in memory.
 ///
 /// Blocks, and so belongs on a thread of its own; not for two threads at once.
-struct InputReader {
+package struct InputReader {
     /// A source that is being read.
     private enum Source {
         case arguments(ArraySlice<String>)
@@ -14,7 +14,7 @@ struct InputReader {
     }
 
     /// The kind of lines in a list.
-    enum Lines {
+    package enum Lines {
         /// URLs and paths.
         case sources
         /// One job each.
@@ -28,20 +28,22 @@ struct InputReader {
     /// Whether inputs that are left out are reported.
     private let isReporting: Bool
     /// Files of directories that were left out because their extensions are not those of images.
-    private(set) var skipped = 0
+    package private(set) var skipped = 0
     /// Inputs that match a pattern of `--exclude`; a directory counts once.
-    private(set) var excluded = 0
+    package private(set) var excluded = 0
     /// Jobs of the ledger that are not repeated.
-    private(set) var unrepeated = RetryLedger.LeftOut()
+    package private(set) var unrepeated = RetryLedger.LeftOut()
     /// Reports lines of the ledger that are left out.
-    var complaints = LineComplaints()
+    package var complaints = LineComplaints()
 
     /// File extensions that are selected in directories; a file that is named explicitly needs none of them.
-    static let usualEndings: Set<String> = ["jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif"]
+    package static let usualEndings: Set<String> = [
+        "jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif",
+    ]
 
     /// - Parameter isReporting: whether inputs that are left out are reported on standard error.
     /// - Throws: `Failure` if a list of jobs or the ledger cannot be read.
-    init(_ selection: InputSelection, isReporting: Bool = true) throws {
+    package init(_ selection: InputSelection, isReporting: Bool = true) throws {
         stack = [.arguments(selection.arguments[...])]
         for path in selection.jobLists.reversed() {
             stack.append(.list(try path == "-" ? Self.standardInput : Self.lines(of: path), .jobs))
@@ -54,13 +56,13 @@ struct InputReader {
     private static var standardInput: LineReader { LineReader(STDIN_FILENO, name: "standard input") }
 
     /// Whether everything has been read.
-    var isAtEnd: Bool { stack.isEmpty }
+    package var isAtEnd: Bool { stack.isEmpty }
 
     /// Returns the next inputs, at most `limit`; fewer if no more arrive within a moment. An empty result is not the
     ///      end.
     ///
     /// - Throws: `Failure` if an argument or a list cannot be read.
-    mutating func next(_ limit: Int) throws -> [Input] {
+    package mutating func next(_ limit: Int) throws -> [Input] {
         var inputs: [Input] = []
         while inputs.count < limit, let source = stack.popLast() {
             switch source {
@@ -126,7 +128,7 @@ struct InputReader {
     }
 
     /// The kind of lines in a list, by its file extension; nil for a file that is not a list.
-    static func kind(of path: String) -> Lines? {
+    package static func kind(of path: String) -> Lines? {
         switch (path as NSString).pathExtension.lowercased() {
         case "txt": .sources
         case "jsonl": .jobs
@@ -141,7 +143,7 @@ struct InputReader {
     }
 
     /// - Throws: `Failure` if the file cannot be opened.
-    static func lines(of path: String) throws -> LineReader {
+    package static func lines(of path: String) throws -> LineReader {
         // Opened without blocking: a pipe without a writer is polled like a slow one, so that a signal is noticed.
         let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
@@ -206,7 +208,7 @@ struct InputReader {
     /// Checks that all local inputs exist before any work begins.
     ///
     /// - Throws: `Failure` for the first one that is missing.
-    static func check(_ arguments: [String]) throws {
+    package static func check(_ arguments: [String]) throws {
         for argument in arguments where argument != "-" && !isURL(FileNames.localPath(argument)) {
             if !FileManager.default.fileExists(atPath: FileNames.localPath(argument)) { throw missing(argument) }
         }
@@ -277,7 +279,7 @@ struct InputReader {
 
     private static let tooLong = "it is longer than \(LineReader.lineLimit) bytes"
 
-    static func isURL(_ text: String) -> Bool {
+    package static func isURL(_ text: String) -> Bool {
         guard let colon = text.firstIndex(of: ":") else { return false }
         return ["http", "https", "file", "data", "s3", "ftp"].contains(text[..<colon].lowercased())
     }

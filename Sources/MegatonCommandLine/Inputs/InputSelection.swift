@@ -1,21 +1,37 @@
 import Foundation
 
 /// The inputs that the user named, and the patterns of files to leave out.
-struct InputSelection: Sendable {
+package struct InputSelection: Sendable {
     /// Files, directories, URLs, lists, and `-` for standard input.
-    var arguments: [String] = []
+    package var arguments: [String]
     /// Files of jobs, and `-` for standard input.
-    var jobLists: [String] = []
+    package var jobLists: [String]
     /// A ledger whose failed jobs are inputs too.
-    var ledger: String?
+    package var ledger: String?
     /// The output directory, absolute: images from an earlier run are not inputs.
-    var output: String?
+    package var output: String?
     /// File extensions that are selected in directories.
-    var endings = InputReader.usualEndings
-    var exclusions = Exclusions([])
+    package var endings: Set<String>
+    package var exclusions: Exclusions
+
+    package init(
+        arguments: [String] = [],
+        jobLists: [String] = [],
+        ledger: String? = nil,
+        output: String? = nil,
+        endings: Set<String> = InputReader.usualEndings,
+        exclusions: Exclusions = Exclusions([])
+    ) {
+        self.arguments = arguments
+        self.jobLists = jobLists
+        self.ledger = ledger
+        self.output = output
+        self.endings = endings
+        self.exclusions = exclusions
+    }
 
     /// The inputs that can be read twice, so that all are known before the first job runs.
-    var repeatable: InputSelection {
+    package var repeatable: InputSelection {
         var copy = self
         copy.arguments = arguments.filter(Self.isRepeatable)
         copy.jobLists = jobLists.filter(Self.isRepeatable)
@@ -23,7 +39,7 @@ struct InputSelection: Sendable {
     }
 
     /// Whether all inputs can be read twice.
-    var isRepeatable: Bool { (arguments + jobLists).allSatisfy(Self.isRepeatable) }
+    package var isRepeatable: Bool { (arguments + jobLists).allSatisfy(Self.isRepeatable) }
 
     private static func isRepeatable(_ argument: String) -> Bool {
         guard argument != "-" else { return false }
@@ -33,14 +49,14 @@ struct InputSelection: Sendable {
     }
 
     /// Paths of the lists: no output may replace one of these files.
-    var lists: [String] {
+    package var lists: [String] {
         (arguments.map(FileNames.localPath).filter { InputReader.kind(of: $0) != nil } + jobLists).filter { $0 != "-" }
             + (ledger.map { [$0] } ?? [])
     }
 }
 
 /// Patterns of `--exclude`.
-struct Exclusions: Sendable {
+package struct Exclusions: Sendable {
     private let patterns: [String]
     /// The current directory, with a trailing slash.
     private let here: String
@@ -51,7 +67,7 @@ struct Exclusions: Sendable {
     ///   - patterns: shell patterns. One without a slash matches the last component of a path, one with a slash all of
     ///     it.
     ///   - here: the directory to which users' paths are relative.
-    init(_ patterns: [String], here: String = FileManager.default.currentDirectoryPath) {
+    package init(_ patterns: [String], here: String = FileManager.default.currentDirectoryPath) {
         self.here = here.hasSuffix("/") ? here : here + "/"
         self.patterns = patterns.map { pattern in
             let start = pattern.hasPrefix("./") ? pattern.dropFirst(2) : pattern[...]
@@ -63,7 +79,7 @@ struct Exclusions: Sendable {
     ///
     /// - Parameter paths: spellings of one path: relative to the named directory, absolute, as in a list. An absolute
     ///   one is also matched relative to the current directory.
-    func contain(_ paths: String...) -> Bool {
+    package func contain(_ paths: String...) -> Bool {
         if patterns.isEmpty { return false }
         let all = paths + paths.filter { $0.hasPrefix(here) }.map { String($0.dropFirst(here.count)) }
         return patterns.contains { pattern in

@@ -1,22 +1,24 @@
-import MegatonCluster
+package import MegatonCluster
 
 /// Reports lines of lists that are not jobs: the first ones each, the others by their number, as a list may have
 /// millions.
-struct LineComplaints {
+package struct LineComplaints {
     private var count = 0
 
     private static let shown = 20
 
-    mutating func add(_ place: LinePlace, _ error: JobError) { add(place, "is no job: \(error.message)") }
+    package init() {}
+
+    package mutating func add(_ place: LinePlace, _ error: JobError) { add(place, "is no job: \(error.message)") }
 
     /// - Parameter reason: the verb and the rest of the sentence.
-    mutating func add(_ place: LinePlace, _ reason: String) {
+    package mutating func add(_ place: LinePlace, _ reason: String) {
         count += 1
         if count <= Self.shown { Terminal.error("megaton: \(place) \(reason)") }
     }
 
     /// Reports the number of the others. Called when all lines were read.
-    mutating func end() {
+    package mutating func end() {
         if count > Self.shown {
             Terminal.error("megaton: \(Counted.lines(count - Self.shown, "more")) could not be used, for such reasons.")
         }

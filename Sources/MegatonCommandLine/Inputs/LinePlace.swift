@@ -1,9 +1,9 @@
 /// Location of a line, for messages: `jobs.jsonl, line 3`.
-struct LinePlace: Sendable, Equatable, CustomStringConvertible {
+package struct LinePlace: Sendable, Equatable, CustomStringConvertible {
     /// Path of the list as it was opened, or `standard input`.
     let list: String
     /// Line number, from 1.
     let number: Int
 
-    var description: String { "\(list), line \(number)" }
+    package var description: String { "\(list), line \(number)" }
 }

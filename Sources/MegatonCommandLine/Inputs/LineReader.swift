@@ -1,9 +1,9 @@
 import Foundation
 
 /// Reads lines as they arrive, without waiting for a full block.
-struct LineReader {
+package struct LineReader {
     /// Result of one read.
-    enum Look: Equatable {
+    package enum Look: Equatable {
         case line(String)
         /// A line above the limit, with its beginning; the rest is skipped.
         case tooLong(String)
@@ -20,28 +20,28 @@ struct LineReader {
     /// The beginning of a line above the limit whose end has not been read yet.
     private var beginning: Data?
     /// Whether the last line is UTF-8; other bytes are replaced in its text.
-    private(set) var isUTF8 = true
+    package private(set) var isUTF8 = true
 
     private static let blockSize = 256 * 1024
     /// Maximum size of a line, bytes.
-    static let lineLimit = 2 * 1024 * 1024
+    package static let lineLimit = 2 * 1024 * 1024
     /// Bytes of a longer line that are shown: as many as of a job's source.
     private static let beginningSize = 2048
 
     /// - Parameter descriptor: stays open until the process ends, as lists are few.
-    init(_ descriptor: Int32, name: String) {
+    package init(_ descriptor: Int32, name: String) {
         self.descriptor = descriptor
         self.name = name
     }
 
     /// Location of the last line.
-    var place: LinePlace { LinePlace(list: name, number: number) }
+    package var place: LinePlace { LinePlace(list: name, number: number) }
 
     /// Reads the next line.
     ///
     /// - Parameter milliseconds: how long to wait for bytes; negative waits without limit.
     /// - Throws: `Failure` if the file cannot be read.
-    mutating func next(waiting milliseconds: Int32) throws -> Look {
+    package mutating func next(waiting milliseconds: Int32) throws -> Look {
         while true {
             if let end = buffer.firstIndex(of: 10) {
                 let line = buffer[buffer.startIndex..<end]
@@ -67,7 +67,7 @@ struct LineReader {
     /// Waits for the next line; nil at the end. Lines above the limit are skipped.
     ///
     /// - Throws: `Failure` if the file cannot be read.
-    mutating func nextLine() throws -> String? {
+    package mutating func nextLine() throws -> String? {
         while true {
             switch try next(waiting: -1) {
             case .line(let line): return line

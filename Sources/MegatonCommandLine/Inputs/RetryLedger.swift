@@ -2,8 +2,10 @@ import Foundation
 import MegatonCluster
 
 /// A ledger of an earlier run, whose failed jobs are repeated with their original options.
-struct RetryLedger {
-    let path: String
+package struct RetryLedger {
+    package let path: String
+
+    package init(path: String) { self.path = path }
 
     /// Codes of failures that do not show whether the source's directory was allowed.
     private static let closed: Set<String> = ["forbidden", "invalid_url", "invalid_job", "id_conflict"]
@@ -15,7 +17,7 @@ struct RetryLedger {
     private static let knownBy = 20
 
     /// - Throws: `Failure` if it is not a regular file, cannot be read, or none of its first lines is a ledger's.
-    func check() throws {
+    package func check() throws {
         var info = stat()
         // It is read more than once: a pipe would lose the lines of the first read, or never end.
         if stat(path, &info) == 0, info.st_mode & S_IFMT != S_IFREG {
@@ -49,15 +51,17 @@ struct RetryLedger {
     }
 
     /// Jobs of the ledger that a retry leaves undone.
-    struct LeftOut: Sendable, Equatable {
+    package struct LeftOut: Sendable, Equatable {
         /// Failed jobs that the ledger does not contain.
-        var failed = 0
-        var cancelled = 0
+        package var failed = 0
+        package var cancelled = 0
 
-        var isEmpty: Bool { failed + cancelled == 0 }
+        package init() {}
+
+        package var isEmpty: Bool { failed + cancelled == 0 }
 
         /// Reports their numbers, and the reasons.
-        func report() {
+        package func report() {
             if failed > 0 {
                 let jobs = Counted.of(failed, "failed job")
                 let (them, it) = failed == 1 ? ("the job", "it") : ("the jobs", "them")
@@ -100,20 +104,20 @@ struct RetryLedger {
     }
 
     /// Default path of the new ledger: beside the old one, and beside those of earlier retries.
-    var successor: String {
+    package var successor: String {
         let base = URL(fileURLWithPath: path).standardizedFileURL.deletingPathExtension().path
         let names = (1...999).lazy.map { $0 == 1 ? "\(base).retry.jsonl" : "\(base).retry-\($0).jsonl" }
         return names.first { !FileManager.default.fileExists(atPath: $0) } ?? "\(base).retry.jsonl"
     }
 
-    static func isSame(_ left: String, _ right: String) -> Bool {
+    package static func isSame(_ left: String, _ right: String) -> Bool {
         URL(fileURLWithPath: left).resolvingSymlinksInPath().path
             == URL(fileURLWithPath: right).resolvingSymlinksInPath().path
     }
 
     /// The directory of the ledger. The outputs of its jobs may go beneath it, as in the first run if the ledger had
     /// its default path.
-    var directory: String { URL(fileURLWithPath: path).standardizedFileURL.deletingLastPathComponent().path }
+    package var directory: String { URL(fileURLWithPath: path).standardizedFileURL.deletingLastPathComponent().path }
 
     /// The directories of the failed jobs' sources, which the run's own workers may read, and the ledger's own
     /// directory.
@@ -123,7 +127,7 @@ struct RetryLedger {
     /// from strangers. A source that was not found had been looked for beneath a root.
     ///
     /// - Throws: `Failure` if the ledger cannot be read, or names too many directories.
-    func readRoots() throws -> [String] {
+    package func readRoots() throws -> [String] {
         let own = directory
         var directories: Set<String> = [own]
         var reader = try InputReader.lines(of: path)

@@ -1,18 +1,20 @@
 import ArgumentParser
-import Logging
+package import Logging
 
 /// Level of the log on standard error.
-struct LogOptions: ParsableArguments {
+package struct LogOptions: ParsableArguments {
     @Option(
         name: .customLong("log-level"),
         help: "trace, debug, info, notice, warning, error or critical."
     )
-    var logLevel = "info"
+    package var logLevel = "info"
 
-    mutating func validate() throws { try Self.check(logLevel) }
+    package init() {}
+
+    package mutating func validate() throws { try Self.check(logLevel) }
 
     /// - Throws: `ValidationError` if there is no such level.
-    static func check(_ level: String) throws {
+    package static func check(_ level: String) throws {
         if Logger.Level(rawValue: level) == nil {
             throw ValidationError(
                 "--log-level is trace, debug, info, notice, warning, error or critical, not \"\(level)\"."
@@ -21,9 +23,11 @@ struct LogOptions: ParsableArguments {
     }
 
     /// A logger on standard error; standard output is reserved for results.
-    func logger(_ label: String) -> Logger { Self.logger(label, level: Logger.Level(rawValue: logLevel) ?? .info) }
+    package func logger(_ label: String) -> Logger {
+        Self.logger(label, level: Logger.Level(rawValue: logLevel) ?? .info)
+    }
 
-    static func logger(_ label: String, level: Logger.Level) -> Logger {
+    package static func logger(_ label: String, level: Logger.Level) -> Logger {
         var logger = Logger(label: label) { StreamLogHandler.standardError(label: $0) }
         logger.logLevel = level
         return logger

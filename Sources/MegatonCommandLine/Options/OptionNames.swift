@@ -4,7 +4,7 @@ import MegatonPipeline
 
 /// Finds options that a command does not have. The parser checks values first, and would answer `-z` with a message
 /// about a missing output.
-enum OptionNames {
+package enum OptionNames {
     /// The definition of a command, which ArgumentParser prints for tools that generate manuals.
     private struct Tool: Decodable {
         let command: Command
@@ -31,8 +31,9 @@ enum OptionNames {
     /// The first argument that looks like an option and is unknown, and the name of its command; nil if there is none.
     ///
     /// - Parameter definition: JSON of the whole tool.
-    static func unknown(in arguments: [String], definition: String) -> (option: String, command: String, like: String?)?
-    {
+    package static func unknown(in arguments: [String], definition: String) -> (
+        option: String, command: String, like: String?
+    )? {
         guard let tool = try? JSONDecoder().decode(Tool.self, from: Data(definition.utf8)) else { return nil }
         var (command, path, rest) = (tool.command, [tool.command.commandName], arguments[...])
         while let name = rest.first, let next = command.subcommands?.first(where: { $0.commandName == name }) {

@@ -1,10 +1,10 @@
-import ArgumentParser
+package import ArgumentParser
 import Foundation
-import MegatonCluster
-import MegatonRedis
+package import MegatonCluster
+package import MegatonRedis
 
 /// Addresses of the Redis servers. Passwords belong in the environment, which `ps` does not show.
-struct RedisOptions: ParsableArguments {
+package struct RedisOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
@@ -12,33 +12,35 @@ struct RedisOptions: ParsableArguments {
             valueName: "url"
         )
     )
-    var redis: String?
+    package var redis: String?
 
     @Option(
         name: .customLong("cache-redis"),
         help: ArgumentHelp("Cache Redis; the control Redis unless given.", valueName: "url")
     )
-    var cacheRedis: String?
+    package var cacheRedis: String?
 
     @Option(name: .long, help: ArgumentHelp("Name of the queue.", valueName: "name"))
-    var queue = "default"
+    package var queue = "default"
 
-    static let environmentHelp =
+    package init() {}
+
+    package static let environmentHelp =
         "The environment may give the URLs instead: MEGATON_REDIS, MEGATON_CACHE_REDIS (they may carry passwords)."
 
     /// The URL from the command line or the environment.
-    var controlURL: String? { redis ?? Self.variable("MEGATON_REDIS") }
+    package var controlURL: String? { redis ?? Self.variable("MEGATON_REDIS") }
     /// The URL from the command line or the environment.
-    var cacheURL: String? { cacheRedis ?? Self.variable("MEGATON_CACHE_REDIS") }
+    package var cacheURL: String? { cacheRedis ?? Self.variable("MEGATON_CACHE_REDIS") }
 
     /// An empty variable counts as unset: environment files disable a variable that way.
     private static func variable(_ name: String) -> String? {
         ProcessInfo.processInfo.environment[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 
-    var keys: QueueKeys { QueueKeys(queue: queue) }
+    package var keys: QueueKeys { QueueKeys(queue: queue) }
 
-    mutating func validate() throws {
+    package mutating func validate() throws {
         if !Job.isName(queue) { throw ValidationError("--queue must match [A-Za-z0-9._:-]{1,128}.") }
         for url in [redis, cacheRedis] {
             guard let url else { continue }
@@ -51,7 +53,7 @@ struct RedisOptions: ParsableArguments {
     }
 
     /// - Throws: `Failure` if no URL is given.
-    func control() throws -> RedisConfiguration {
+    package func control() throws -> RedisConfiguration {
         guard let url = controlURL else {
             throw Failure.usage("which Redis? Give --redis URL or set MEGATON_REDIS.")
         }
@@ -59,7 +61,7 @@ struct RedisOptions: ParsableArguments {
     }
 
     /// The address of the cache Redis; that of the control Redis if there is none.
-    func cache() throws -> RedisConfiguration {
+    package func cache() throws -> RedisConfiguration {
         try cacheURL.map { url in try RedisConfiguration(url: url) } ?? control()
     }
 }

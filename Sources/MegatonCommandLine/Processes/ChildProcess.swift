@@ -8,23 +8,35 @@ import SystemPackage
 ///
 /// swift-subprocess spawns from one thread that lasts as long as the process. The death signal depends on that: the
 /// kernel sends it when the spawning thread ends.
-struct ChildProcess: Sendable {
+package struct ChildProcess: Sendable {
     /// Program and arguments.
-    let command: [String]
+    package let command: [String]
     /// Variables added to this process' environment: values that must not be in `argv`.
-    var environment: [String: String] = [:]
+    package var environment: [String: String]
     /// File for standard error and standard output. If nil, standard error is inherited and standard output is
     /// discarded.
-    var log: String?
+    package var log: String?
     /// Time limit between SIGTERM and SIGKILL.
-    var patience: Duration = .seconds(30)
+    package var patience: Duration
+
+    package init(
+        command: [String],
+        environment: [String: String] = [:],
+        log: String? = nil,
+        patience: Duration = .seconds(30)
+    ) {
+        self.command = command
+        self.environment = environment
+        self.log = log
+        self.patience = patience
+    }
 
     /// Exit of the process.
-    enum Ending: Sendable, Equatable, CustomStringConvertible {
+    package enum Ending: Sendable, Equatable, CustomStringConvertible {
         case exited(Int32)
         case signalled(Int32)
 
-        var description: String {
+        package var description: String {
             switch self {
             case .exited(let code): "exit code \(code)"
             case .signalled(let signal): "signal \(signal)"
@@ -36,7 +48,7 @@ struct ChildProcess: Sendable {
     ///
     /// - Parameter onStart: called with the process id.
     /// - Throws: `Failure` if the process cannot be started.
-    func run(onStart: @Sendable (Int32) -> Void = { _ in }) async throws -> Ending {
+    package func run(onStart: @Sendable (Int32) -> Void = { _ in }) async throws -> Ending {
         var options = PlatformOptions()
         options.processGroupID = 0
         options.teardownSequence = [.send(signal: .terminate, allowedDurationToNextStep: patience)]
@@ -86,5 +98,15 @@ struct ChildProcess: Sendable {
         } catch {
             throw Failure.output("\(log) cannot be written: \(error).")
         }
+    }
+}
+
+/// Path of this program, to start it again.
+package enum CommandLineProgram {
+    package static var path: String? {
+        // Nil without /proc, which the callers report.
+        let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        // An upgrade replaced the file. The kernel still has the old one, and starts it by this name.
+        return path?.hasSuffix(" (deleted)") == true ? "/proc/\(getpid())/exe" : path
     }
 }

@@ -1,22 +1,34 @@
 import Foundation
 import Logging
-import MegatonCluster
-import MegatonRedis
+package import MegatonCluster
+package import MegatonRedis
 import NIOPosix
 
 /// A private redis-server on a Unix socket: cache and queue of one `megaton run`.
 ///
 /// Its data, the cache, is in `$XDG_CACHE_HOME/megaton` and is saved at the end, so that the next run finds it. One
 /// Redis can serve as both here: `volatile-lru` evicts cache entries, which all have a time to live, and never a job.
-struct EmbeddedRedis: Sendable {
+package struct EmbeddedRedis: Sendable {
     /// Maximum size of its data, bytes.
-    let size: Int
+    package let size: Int
     /// Whether its data is discarded at the end.
-    var isTemporary = false
+    package var isTemporary: Bool
     /// A signal ends the wait for the start.
-    var shutdown = ShutdownSignal()
+    package var shutdown: ShutdownSignal
     /// The end of `--timeout`, which includes the start; nil if there is none.
-    var deadline: ContinuousClock.Instant?
+    package var deadline: ContinuousClock.Instant?
+
+    package init(
+        size: Int,
+        isTemporary: Bool = false,
+        shutdown: ShutdownSignal = ShutdownSignal(),
+        deadline: ContinuousClock.Instant? = nil
+    ) {
+        self.size = size
+        self.isTemporary = isTemporary
+        self.shutdown = shutdown
+        self.deadline = deadline
+    }
 
     /// The data directory in use.
     private struct Place {
@@ -30,7 +42,8 @@ struct EmbeddedRedis: Sendable {
 
     /// Starts the server, runs the body with its address, and stops the server, which saves its data unless it is
     /// temporary.
-    func run<Value: Sendable>(_ body: @escaping @Sendable (RedisConfiguration) async throws -> Value) async throws
+    package func run<Value: Sendable>(_ body: @escaping @Sendable (RedisConfiguration) async throws -> Value)
+        async throws
         -> Value
     {
         guard let server = Self.find("redis-server") else {

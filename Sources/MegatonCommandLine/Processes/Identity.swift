@@ -1,15 +1,15 @@
 import Foundation
 
 /// Unique names of processes and batches.
-enum Identity {
+package enum Identity {
     /// `host:pid:random`
-    static func process() -> String {
+    package static func process() -> String {
         let info = ProcessInfo.processInfo
         return "\(info.hostName):\(info.processIdentifier):\(random(8))"
     }
 
     /// `run-20261120-184500-3f9a1c`
-    static func batch(_ prefix: String) -> String {
+    package static func batch(_ prefix: String) -> String {
         let format = DateFormatter()
         format.locale = Locale(identifier: "en_US_POSIX")
         format.dateFormat = "yyyyMMdd-HHmmss"

@@ -1,11 +1,11 @@
 import Foundation
-import MegatonCluster
+package import MegatonCluster
 import UnixSignals
 
 /// SIGINT, SIGTERM and SIGHUP as levels of urgency: the first drains, the second aborts.
-enum ProcessSignals {
+package enum ProcessSignals {
     /// Runs the body, with the signals converted to levels of `shutdown`.
-    static func forwarded<Value: Sendable>(
+    package static func forwarded<Value: Sendable>(
         to shutdown: ShutdownSignal,
         _ body: @Sendable () async throws -> Value
     ) async throws -> Value {

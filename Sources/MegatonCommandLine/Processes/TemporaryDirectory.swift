@@ -2,14 +2,14 @@ import Foundation
 
 /// A new directory beneath `TMPDIR` that only this user may enter (mode 700). Its path is short enough for a socket in
 /// it (108 bytes, unix(7)).
-struct TemporaryDirectory: Sendable {
-    let path: String
+package struct TemporaryDirectory: Sendable {
+    package let path: String
 
     /// Leaves room for "/megaton-XXXXXX/redis.sock".
     private static let longestParent = 80
 
     /// - Throws: `Failure` if the directory cannot be created.
-    init() throws {
+    package init() throws {
         let parent = Self.parent(ProcessInfo.processInfo.environment["TMPDIR"])
         var template = Array("\(parent)/megaton-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
@@ -25,7 +25,7 @@ struct TemporaryDirectory: Sendable {
     }
 
     /// Removes the directory. A failure is reported, as the directory may contain logs and takes up space.
-    func remove() {
+    package func remove() {
         do {
             try FileManager.default.removeItem(atPath: path)
         } catch {

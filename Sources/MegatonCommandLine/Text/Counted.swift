@@ -1,19 +1,19 @@
 /// Numbers of things in messages: "1 fetch", "2 fetches".
-enum Counted {
-    static func files(_ count: Int) -> String { of(count, "file") }
-    static func jobs(_ count: Int) -> String { of(count, "job") }
-    static func fetches(_ count: Int) -> String { of(count, "fetch", "fetches") }
-    static func renders(_ count: Int) -> String { of(count, "render") }
+package enum Counted {
+    package static func files(_ count: Int) -> String { of(count, "file") }
+    package static func jobs(_ count: Int) -> String { of(count, "job") }
+    package static func fetches(_ count: Int) -> String { of(count, "fetch", "fetches") }
+    package static func renders(_ count: Int) -> String { of(count, "render") }
 
     /// - Parameter word: inserted before the noun: "3 more lines".
-    static func lines(_ count: Int, _ word: String = "") -> String {
+    package static func lines(_ count: Int, _ word: String = "") -> String {
         of(count, word.isEmpty ? "line" : "\(word) line", word.isEmpty ? "lines" : "\(word) lines")
     }
 
     /// - Parameters:
     ///   - one: the noun in the singular.
     ///   - many: the noun in the plural; with an s if nil.
-    static func of(_ count: Int, _ one: String, _ many: String? = nil) -> String {
+    package static func of(_ count: Int, _ one: String, _ many: String? = nil) -> String {
         "\(count) \(count == 1 ? one : many ?? one + "s")"
     }
 }

@@ -1,13 +1,13 @@
 import Foundation
 
 /// JSON output for users and scripts.
-enum JSONText {
-    static func pretty(_ value: some Encodable) throws -> String {
+package enum JSONText {
+    package static func pretty(_ value: some Encodable) throws -> String {
         try text(value, .prettyPrinted)
     }
 
     /// JSON in one line.
-    static func line(_ value: some Encodable) throws -> String { try text(value, []) }
+    package static func line(_ value: some Encodable) throws -> String { try text(value, []) }
 
     private static func text(_ value: some Encodable, _ formatting: JSONEncoder.OutputFormatting) throws -> String {
         let encoder = JSONEncoder()
@@ -18,7 +18,7 @@ enum JSONText {
 
     /// The same JSON, with `\u202e` escapes for the scalars that ``Terminal`` never writes unchanged (all below
     /// U+10000): its own replacements would not be valid JSON.
-    static func escaped(_ json: String) -> String {
+    package static func escaped(_ json: String) -> String {
         if Terminal.visible(json) == json { return json }
         return json.unicodeScalars.map { scalar in
             let text = String(scalar)

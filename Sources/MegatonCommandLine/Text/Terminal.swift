@@ -2,7 +2,7 @@ import Foundation
 import Synchronization
 
 /// Standard output and standard error.
-enum Terminal {
+package enum Terminal {
     private struct State {
         var isQuiet = false
         /// Whether the last line of standard error is a status that the next text replaces.
@@ -12,36 +12,36 @@ enum Terminal {
     private static let state = Mutex(State())
 
     /// Whether standard error is a terminal on which a line can be replaced.
-    static var isInteractive: Bool {
+    package static var isInteractive: Bool {
         isatty(STDERR_FILENO) == 1 && ProcessInfo.processInfo.environment["TERM"] != "dumb"
     }
 
     /// Whether ``note(_:)`` and ``status(_:)`` write nothing.
-    static var isQuiet: Bool {
+    package static var isQuiet: Bool {
         get { state.withLock { $0.isQuiet } }
         set { state.withLock { $0.isQuiet = newValue } }
     }
 
     /// The current width of the terminal, whose window may change; 80 if it is unknown.
-    static var columns: Int {
+    package static var columns: Int {
         var size = winsize()
         guard ioctl(STDERR_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
         return Int(size.ws_col)
     }
 
     /// Writes an error or a warning: one line or several on standard error.
-    static func error(_ line: String) { writeError(visible(line) + "\n", isStatus: false) }
+    package static func error(_ line: String) { writeError(visible(line) + "\n", isStatus: false) }
 
     /// Like ``error(_:)`` for a message that is not an error, and is dropped with `--quiet`.
-    static func note(_ line: String) {
+    package static func note(_ line: String) {
         if !isQuiet { error(line) }
     }
 
     /// Whether a user can read a question and answer it.
-    static var canAsk: Bool { isatty(STDERR_FILENO) == 1 && isatty(STDIN_FILENO) == 1 }
+    package static var canAsk: Bool { isatty(STDERR_FILENO) == 1 && isatty(STDIN_FILENO) == 1 }
 
     /// Asks a question. "y" and "yes" confirm; any other answer, and the end of the input, means no.
-    static func confirms(_ question: String) -> Bool {
+    package static func confirms(_ question: String) -> Bool {
         writeError(visible(question) + " [y/N] ", isStatus: false)
         let answer = readLine()?.trimmingCharacters(in: .whitespaces).lowercased()
         return answer == "y" || answer == "yes"
@@ -50,19 +50,19 @@ enum Terminal {
     /// Writes one line or several on standard output.
     ///
     /// - Returns: false if its reader is gone.
-    @discardableResult static func output(_ line: String) -> Bool {
+    @discardableResult package static func output(_ line: String) -> Bool {
         write(visible(line) + "\n", to: .standardOutput)
     }
 
     /// Replaces the last status line on standard error; an empty text clears it. `--quiet` drops it.
-    static func status(_ line: String) {
+    package static func status(_ line: String) {
         if isQuiet { return }
         writeError(TextColumns.oneLine(line), isStatus: true)
     }
 
     /// Escapes control characters (`\u{1B}`). Names of files and lines of lists come from strangers, and could control
     /// the terminal or reverse the text that follows.
-    static func visible(_ text: String) -> String {
+    package static func visible(_ text: String) -> String {
         escaped(text) { $0.properties.generalCategory == .control && $0 != "\n" && $0 != "\t" }
     }
 

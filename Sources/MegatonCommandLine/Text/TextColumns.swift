@@ -2,11 +2,11 @@
 ///
 /// If terminals differ, as for emoji of several scalars, the larger number counts: a line that is a column too short
 /// goes unnoticed, and one that is too long wraps.
-enum TextColumns {
-    static func count(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + columns($1) } }
+package enum TextColumns {
+    package static func count(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + columns($1) } }
 
     /// The text itself, or the part of it that fits, with an ellipsis.
-    static func fitted(_ text: String, _ columns: Int) -> String {
+    package static func fitted(_ text: String, _ columns: Int) -> String {
         if count(text) <= columns { return text }
         var (result, width) = ("", 1)
         for character in text {
@@ -18,7 +18,7 @@ enum TextColumns {
     }
 
     /// The text with every character escaped that would begin a new line or move the cursor.
-    static func oneLine(_ text: String) -> String {
+    package static func oneLine(_ text: String) -> String {
         Terminal.escaped(text) { $0.properties.generalCategory == .control }
     }
 

@@ -19,8 +19,8 @@ struct PretendedFleet {
     ///   - workers: number of workers that it simulates.
     ///   - places: concurrent jobs of each worker.
     func start(workers: Int = 1, places: Int) throws -> ProgramUnderTest {
-        try cluster.fleet.launch(command: [
-            "bench", "cluster-workers", "--workers", String(workers), "--concurrency", String(places), "--hosts", "0",
+        try cluster.fleet.launch(benchmark: [
+            "cluster-workers", "--workers", String(workers), "--concurrency", String(places), "--hosts", "0",
             "--render-ms", String(milliseconds),
         ])
     }

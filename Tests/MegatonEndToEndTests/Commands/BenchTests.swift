@@ -3,10 +3,10 @@ import MegatonRedis
 import MegatonTestSupport
 import Testing
 
-/// `megaton bench` with the smallest bounds: the report is complete and consistent, whatever the figures are.
+/// `megaton-bench` with the smallest bounds: the report is complete and consistent, whatever the figures are.
 @Suite(.timeLimit(.minutes(3))) struct BenchTests {
     private func bench(_ arguments: [String]) async throws -> (report: [String: Any], errors: String) {
-        let ending = await (try ProgramUnderTest.megaton(["bench"] + arguments + ["--json"])).ending()
+        let ending = await (try ProgramUnderTest.benchmarks(arguments + ["--json"])).ending()
         #expect(ending.code == 0, "\(ending.errors)")
         let report = try JSONSerialization.jsonObject(with: Data(ending.output.utf8)) as? [String: Any]
         return (try #require(report), ending.errors)
@@ -107,7 +107,7 @@ import Testing
             ["cache", "--sizes", "33m"], ["cache", "--sizes", ""], ["cache", "--seconds", "0"],
             ["cluster", "--simulated-workers", "0"], ["cluster", "--render-ms", "0"], ["queue", "--jobs", "1"],
         ] {
-            let ending = await (try ProgramUnderTest.megaton(["bench"] + arguments)).ending()
+            let ending = await (try ProgramUnderTest.benchmarks(arguments)).ending()
             #expect(ending.code == 64, "\(arguments): \(ending.errors)")
         }
     }

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import MegatonCLI
+@testable import MegatonBenchmarks
 
 /// The percentiles that benchmarks report.
 @Suite struct LatencyHistogramTests {

@@ -3,6 +3,7 @@ import MegatonTestSupport
 import Testing
 
 @testable import MegatonCLI
+@testable import MegatonCommandLine
 
 /// The commands and options in the README, `docs` and `deploy` are those of the program.
 @Suite(.timeLimit(.minutes(1))) struct DocumentedCommandTests {
@@ -35,20 +36,25 @@ import Testing
     /// Of other programs.
     private static let foreignOptions: Set<String> = ["--dir"]
 
-    private func definition() async throws -> String {
-        let ending = await (try ProgramUnderTest.megaton(["--experimental-dump-help"])).ending()
+    private func definition(of program: String = "megaton") async throws -> String {
+        let arguments = ["--experimental-dump-help"]
+        let ending = await
+            (try program == "megaton" ? ProgramUnderTest.megaton(arguments) : ProgramUnderTest.benchmarks(arguments))
+            .ending()
         #expect(ending.code == 0, "\(ending.errors)")
         return ending.output
     }
 
-    @Test func theCommandsExist() async throws {
-        let definition = try await definition()
+    @Test(arguments: [("megaton", 30), ("megaton-bench", 5)])
+    func theCommandsExist(_ program: String, _ least: Int) async throws {
+        let definition = try await definition(of: program)
         let tool = try JSONDecoder().decode(Tool.self, from: Data(definition.utf8)).command
         var count = 0
         for page in DocumentationPages.names where page != "CHANGELOG.md" {
-            for arguments in try DocumentationPages.commands(of: page) {
+            for call in try DocumentationPages.commands(of: page) where call.program == program {
                 count += 1
-                let text = "\(page): megaton \(arguments.joined(separator: " "))"
+                let arguments = call.arguments
+                let text = "\(page): \(program) \(arguments.joined(separator: " "))"
                 let command = tool.subcommands?.first { $0.commandName == arguments[0] }
                 #expect(command != nil, "\(text): there is no command \(arguments[0])")
                 if let subcommands = command?.subcommands, !subcommands.isEmpty {
@@ -61,7 +67,7 @@ import Testing
                 #expect(unknown == nil, "\(text): there is no option \(unknown?.option ?? "")")
             }
         }
-        #expect(count >= 30)
+        #expect(count >= least)
     }
 
     @Test(arguments: ["docs/cli.md", "docs/cluster.md", "docs/credentials.md", "docs/upgrading.md"])

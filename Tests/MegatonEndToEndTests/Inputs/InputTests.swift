@@ -4,6 +4,7 @@ import MegatonTestSupport
 import Testing
 
 @testable import MegatonCLI
+@testable import MegatonCommandLine
 
 /// Unusual names of files, hosts and patterns.
 @Suite(.timeLimit(.minutes(3))) struct InputTests {

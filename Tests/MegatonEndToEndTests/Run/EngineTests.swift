@@ -14,8 +14,8 @@ import Testing
     }
 
     private func bench(_ arguments: [String]) async throws -> Int? {
-        let all = ["bench", "pipeline"] + arguments + ["--size", "32", "--seconds", "1", "--threads", "1", "--json"]
-        let ending = await (try ProgramUnderTest.megaton(all, directory: directory.path)).ending()
+        let all = ["pipeline"] + arguments + ["--size", "32", "--seconds", "1", "--threads", "1", "--json"]
+        let ending = await (try ProgramUnderTest.benchmarks(all, directory: directory.path)).ending()
         #expect(ending.code == 0, "\(arguments): \(ending.errors)")
         let report = try JSONSerialization.jsonObject(with: Data(ending.output.utf8)) as? [String: Any]
         return report?["images"] as? Int

@@ -4,6 +4,7 @@ import Synchronization
 import Testing
 
 @testable import MegatonCLI
+@testable import MegatonCommandLine
 
 /// The progress line of a run, on terminals of any width.
 @Suite(.timeLimit(.minutes(3))) struct ProgressTests {

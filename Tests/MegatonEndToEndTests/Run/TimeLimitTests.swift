@@ -6,6 +6,7 @@ import NIOCore
 import Testing
 
 @testable import MegatonCLI
+@testable import MegatonCommandLine
 
 /// Options that limit the time of runs, waits and fetches.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct TimeLimitTests {

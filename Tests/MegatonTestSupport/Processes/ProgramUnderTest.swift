@@ -101,6 +101,11 @@ public final class ProgramUnderTest: Sendable {
         )
     }
 
+    /// The program `megaton-bench`, which is built beside the tests.
+    public static func benchmarks(_ arguments: [String], directory: String? = nil) throws -> ProgramUnderTest {
+        try ProgramUnderTest(program: beside("megaton-bench"), arguments: arguments, directory: directory)
+    }
+
     /// A process that fills a disk cache until it is killed.
     public static func cacheWriter(_ arguments: [String]) throws -> ProgramUnderTest {
         try ProgramUnderTest(program: beside("MegatonCacheWriter"), arguments: arguments)

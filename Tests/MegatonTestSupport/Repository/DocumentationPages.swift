@@ -37,22 +37,33 @@ public enum DocumentationPages {
         return text.components(separatedBy: "`").enumerated().filter { $0.offset % 2 == 1 }.map(\.element)
     }
 
-    /// Calls of `megaton` in shell blocks and between backticks, as the words behind its name.
-    public static func commands(of page: String) throws -> [[String]] {
+    /// A call of one of Megaton's programs.
+    public struct Command: Sendable {
+        /// Name of the program.
+        public let program: String
+        /// The words behind its name.
+        public let arguments: [String]
+    }
+
+    /// Names of Megaton's programs.
+    public static let programs = ["megaton", "megaton-bench"]
+
+    /// Calls of Megaton's programs in shell blocks and between backticks.
+    public static func commands(of page: String) throws -> [Command] {
         let blocks = try lines(of: page).filter { ["sh", "console"].contains($0.language) }.map(\.text)
             .joined(separator: "\n").replacingOccurrences(of: "\\\n", with: " ").components(separatedBy: "\n")
         let placeholders = CharacterSet(charactersIn: "[],")
-        let spans = try codeSpans(of: page).filter { $0.hasPrefix("megaton ") || $0.hasPrefix("./scripts/megaton ") }
+        let names = programs + programs.map { "./scripts/\($0)" }
+        let spans = try codeSpans(of: page).filter { span in names.contains { span.hasPrefix($0 + " ") } }
             .map { $0.components(separatedBy: placeholders).joined(separator: " ") }
-        return (blocks + spans).compactMap { line -> [String]? in
+        return (blocks + spans).compactMap { line -> Command? in
             let words = line.components(separatedBy: " #")[0].components(separatedBy: " ").filter { !$0.isEmpty }
-            guard let program = words.firstIndex(where: { ["megaton", "./scripts/megaton"].contains($0) }) else {
-                return nil
-            }
+            guard let program = words.firstIndex(where: names.contains) else { return nil }
             let arguments = words[(program + 1)...].prefix { !["|", "&", "&&", ";", ">"].contains($0) }
             // Elsewhere `megaton` is the name of a file or of a user.
             guard let first = arguments.first?.first, first.isLowercase else { return nil }
-            return Array(arguments)
+            let name = words[program].split(separator: "/").last.map(String.init) ?? ""
+            return Command(program: name, arguments: Array(arguments))
         }
     }
 }

@@ -42,6 +42,12 @@ class Settings:
     chart: Path | None
 
     @property
+    def benchmarks(self) -> list[str]:
+        """The command for Megaton's own benchmarks: `megaton-bench` beside the program; before 0.2.0 they were in it."""
+        beside = self.program.with_name("megaton-bench")
+        return [str(beside)] if beside.exists() else [str(self.program), "bench"]
+
+    @property
     def cores(self) -> int:
         """Processes or threads of every contestant: the processors this process may use."""
         return len(os.sched_getaffinity(0))

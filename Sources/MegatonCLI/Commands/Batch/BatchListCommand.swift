@@ -1,5 +1,6 @@
 import ArgumentParser
 import MegatonCluster
+import MegatonCommandLine
 
 /// `megaton batch list`
 struct BatchListCommand: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import MegatonCluster
+import MegatonCommandLine
 
 /// `megaton batch show`
 struct BatchShowCommand: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import MegatonCluster
+import MegatonCommandLine
 import MegatonRedis
 
 /// `megaton batch wait`

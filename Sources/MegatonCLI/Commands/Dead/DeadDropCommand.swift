@@ -1,5 +1,6 @@
 import ArgumentParser
 import MegatonCluster
+import MegatonCommandLine
 
 /// `megaton dead drop`
 struct DeadDropCommand: AsyncParsableCommand {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import MegatonCluster
+import MegatonCommandLine
 
 /// `megaton dead list`
 struct DeadListCommand: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 import ArgumentParser
 import MegatonCluster
+import MegatonCommandLine
 
 /// Selection of dead jobs.
 struct DeadSelection: ParsableArguments {

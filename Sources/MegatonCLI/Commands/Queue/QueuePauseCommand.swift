@@ -1,5 +1,6 @@
 import ArgumentParser
 import MegatonCluster
+import MegatonCommandLine
 
 /// `megaton queue pause`
 struct QueuePauseCommand: AsyncParsableCommand {

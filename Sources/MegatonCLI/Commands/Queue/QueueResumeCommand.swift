@@ -1,5 +1,6 @@
 import ArgumentParser
 import MegatonCluster
+import MegatonCommandLine
 
 /// `megaton queue resume`
 struct QueueResumeCommand: AsyncParsableCommand {

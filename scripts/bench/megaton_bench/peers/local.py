@@ -17,7 +17,7 @@ FILES_EACH = 8
 #: Seconds of an engine alone: several times through the set.
 ALONE_SECONDS = 6
 QUICK_ALONE_SECONDS = 3
-#: Pictures that `megaton bench pipeline` takes at most.
+#: Maximum number of images that `megaton-bench pipeline` reads.
 PICTURES = 1000
 
 
@@ -85,7 +85,7 @@ class BareLoop(Contestant):
 
 
 class BareEngine(Contestant):
-    """`megaton bench pipeline`: the engine that Megaton chooses, from memory to memory, in one process.
+    """`megaton-bench pipeline`: the engine that Megaton chooses, from memory to memory, in one process.
 
     It takes time and not jobs, keeps no outputs, and tells its rate itself. Of CPU and memory nothing is told: it
     measures stages too.
@@ -110,7 +110,7 @@ class BareEngine(Contestant):
         pictures = self.home / "pictures.txt"
         pictures.write_text("\n".join(paths) + "\n")
         seconds = QUICK_ALONE_SECONDS if self.stage.settings.quick else ALONE_SECONDS
-        command = [str(self.stage.settings.program), "bench", "pipeline", str(pictures), "--json"]
+        command = [*self.stage.settings.benchmarks, "pipeline", str(pictures), "--json"]
         command += ["--engine", "auto", "--format", "jpeg", "--size", str(size)]
         command += ["--threads", str(self.cores), "--seconds", str(seconds)]
         child = self.spawn("run", command, talks=True)
