@@ -76,7 +76,7 @@ public struct RememberedFailures: Sendable {
         if !meant.isEmpty { try await queue.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }
     }
 
-    private static func isAt(_ url: URL, _ hosts: Set<String>) -> Bool { isAmong(HostGate.name(of: url), hosts) }
+    private static func isAt(_ url: URL, _ hosts: Set<String>) -> Bool { isAmong(HostRateLimiter.name(of: url), hosts) }
 
     /// - Parameter name: `host:port`.
     private static func isAmong(_ name: String, _ hosts: Set<String>) -> Bool {

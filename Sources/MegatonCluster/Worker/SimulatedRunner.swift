@@ -1,9 +1,9 @@
 internal import Foundation
 internal import MegatonPipeline
 
-/// Sleeps for as long as the work would take, and holds a permit of the host gate while it simulates a fetch.
+/// Sleeps for as long as the work would take, and holds a permit of the host rate limiter while it simulates a fetch.
 struct SimulatedRunner: JobRunning {
-    let gate: HostGate
+    let limiter: HostRateLimiter
     /// Origins, one of which is chosen at random for each job; if empty, no permit is requested.
     let origins: [URL]
     let work: @Sendable () -> Duration
@@ -17,9 +17,9 @@ struct SimulatedRunner: JobRunning {
                 await pretend()
                 return .done([])
             }
-            let pass = try await gate.enter(origin)
+            let permit = try await limiter.acquire(for: origin)
             await pretend()
-            await gate.leave(pass, .answered)
+            await limiter.release(permit, outcome: .answered)
             return .done([])
         } catch {
             return .failed(error)

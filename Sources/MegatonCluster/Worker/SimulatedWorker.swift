@@ -9,7 +9,7 @@ struct SimulatedWorker: Sendable {
     private let claims: ClaimLoop
     private let heartbeat: LeaseHeartbeat
     private let fallback: Leadership
-    private let gate: HostGate
+    private let limiter: HostRateLimiter
     private let configuration: Worker.Configuration
     private let logger: Logger
 
@@ -20,21 +20,21 @@ struct SimulatedWorker: Sendable {
     ///   - queue: on a connection that may be shared.
     ///   - leases: the same queue on another connection.
     ///   - wake: a connection that nothing else uses.
-    ///   - gate: the host gate that the runner asks for permits.
+    ///   - limiter: the host limiter that the runner asks for permits.
     init(
         _ configuration: Worker.Configuration,
         name: String,
         queue: JobQueue,
         leases: JobQueue,
         wake: RedisClient,
-        gate: HostGate,
+        limiter: HostRateLimiter,
         runner: SimulatedRunner,
         logger: Logger
     ) {
         self.configuration = configuration
         self.name = name
         self.queue = queue
-        self.gate = gate
+        self.limiter = limiter
         self.logger = logger
         let (running, statistics) = (RunningJobs(), StatisticsRecorder())
         let handler = JobHandler(
@@ -77,7 +77,7 @@ struct SimulatedWorker: Sendable {
             group.addTask { await heartbeat.run() }
             group.addTask { await sweep() }
             group.addTask { await poll() }
-            group.addTask { await gate.run() }
+            group.addTask { await limiter.run() }
             await claims.run(until: signal)
             group.cancelAll()
         }

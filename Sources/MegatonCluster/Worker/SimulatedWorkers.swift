@@ -27,7 +27,7 @@ package struct SimulatedWorkers: Sendable {
 
     /// - Parameters:
     ///   - places: jobs that each worker holds at a time.
-    ///   - hosts: number of hosts from which jobs simulate a fetch, with a permit of the host gate; 0 requests no
+    ///   - hosts: number of hosts from which jobs simulate a fetch, with a permit of the host limiter; 0 requests no
     ///     permits.
     ///   - name: name of the process, `host:pid:random`.
     ///   - work: returns the duration of the next job.
@@ -77,7 +77,7 @@ package struct SimulatedWorkers: Sendable {
     }
 
     private func simulated(_ number: Int, _ queue: JobQueue, _ leases: JobQueue) -> SimulatedWorker {
-        let gate = HostGate(
+        let limiter = HostRateLimiter(
             redis: queue.redis,
             keys: queue.keys,
             limits: configuration.hostLimits,
@@ -89,8 +89,8 @@ package struct SimulatedWorkers: Sendable {
             queue: queue,
             leases: leases,
             wake: client("wake"),
-            gate: gate,
-            runner: SimulatedRunner(gate: gate, origins: origins, work: work, onStart: onStart),
+            limiter: limiter,
+            runner: SimulatedRunner(limiter: limiter, origins: origins, work: work, onStart: onStart),
             logger: logger
         )
     }

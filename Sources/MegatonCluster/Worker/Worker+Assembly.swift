@@ -36,7 +36,7 @@ extension Worker {
     static func pipeline(
         _ configuration: Configuration,
         flights: InFlightLock?,
-        gate: HostGate,
+        limiter: HostRateLimiter,
         statistics: StatisticsRecorder,
         logger: Logger
     ) throws -> ImagePipeline {
@@ -50,7 +50,7 @@ extension Worker {
         loader.lowSpeedTime = configuration.stallTimeout
         loader.connectTimeout = configuration.connectTimeout
         var pipeline = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
-        pipeline.originGate = gate
+        pipeline.fetchLimiter = limiter
         pipeline.didRefresh = { url, cost in statistics.add(cost, of: url) }
         if let flights {
             pipeline.flights = flights

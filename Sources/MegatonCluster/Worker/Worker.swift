@@ -18,7 +18,7 @@ public final class Worker: Sendable {
     private let cacheClient: RedisClient?
     private let lock: InFlightLock?
     private let pipeline: ImagePipeline
-    private let gate: HostGate
+    private let limiter: HostRateLimiter
     private let files: ThreadPool
     private let claims: ClaimLoop
     private let isolated: IsolatedPlace?
@@ -59,7 +59,7 @@ public final class Worker: Sendable {
         let (cacheClient, lock) = Self.sharedCache(configuration, name, group, logger, statistics, history)
         self.cacheClient = cacheClient
         self.lock = lock
-        gate = HostGate(
+        limiter = HostRateLimiter(
             redis: control,
             keys: configuration.keys,
             limits: configuration.hostLimits,
@@ -67,7 +67,13 @@ public final class Worker: Sendable {
             statistics: statistics,
             history: history
         )
-        pipeline = try Self.pipeline(configuration, flights: lock, gate: gate, statistics: statistics, logger: logger)
+        pipeline = try Self.pipeline(
+            configuration,
+            flights: lock,
+            limiter: limiter,
+            statistics: statistics,
+            logger: logger
+        )
         files = ThreadPool(name: "megaton-output", count: Self.fileThreads)
         let handler = JobHandler(
             queue: queue,
@@ -141,7 +147,7 @@ public final class Worker: Sendable {
             group.addTask { await self.sweep() }
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
-            group.addTask { await self.gate.run() }
+            group.addTask { await self.limiter.run() }
             if let isolated {
                 group.addTask {
                     await withTaskGroup(of: Void.self) { process in

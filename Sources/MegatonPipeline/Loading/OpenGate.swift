@@ -1,12 +1,12 @@
 public import Foundation
 
 /// Grants every permit: for a pipeline without host limits.
-public struct OpenGate: OriginGating {
+public struct UnlimitedFetches: FetchLimiting {
     public init() {}
 
-    public func enter(_ url: URL) async throws(ImagePipeline.Error) -> OriginPass {
-        OriginPass(host: url.host() ?? "", token: nil)
+    public func acquire(for url: URL) async throws(ImagePipeline.Error) -> FetchPermit {
+        FetchPermit(host: url.host() ?? "", token: nil)
     }
 
-    public func leave(_ pass: OriginPass, _ outcome: OriginOutcome) async {}
+    public func release(_ permit: FetchPermit, outcome: OriginOutcome) async {}
 }

@@ -1,5 +1,5 @@
 /// Permit for one request.
-public struct OriginPass: Sendable, Hashable {
+public struct FetchPermit: Sendable, Hashable {
     /// Name of the origin in the limiter.
     public let host: String
     /// Name of the permit in the limiter; nil if it is not counted.

@@ -8,8 +8,8 @@ extension ImagePipeline {
 
         /// Loader for `http:` and `https:` URLs.
         public var dataLoader: any DataLoading
-        /// Host limits: decides when an origin may be asked; always by default.
-        public var originGate: any OriginGating = OpenGate()
+        /// Host limits: grants a permit for each request to an origin; unlimited by default.
+        public var fetchLimiter: any FetchLimiting = UnlimitedFetches()
         /// Single-flight coordination between processes, such as a cluster's lock, with the cache in which they share
         /// results. Nil, the default, coordinates within this pipeline only.
         public var flights: (any FlightCoordinating)? {
@@ -41,7 +41,7 @@ extension ImagePipeline {
         /// Called with the cost of each background revalidation of a source, which no request's metrics include.
         public var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
 
-        /// Requests per second to each host; unlimited by default. In a cluster, `originGate` limits hosts.
+        /// Requests per second to each host; unlimited by default. In a cluster, `fetchLimiter` limits hosts.
         public var rateLimiter: RateLimiter?
         /// Cache of decoded images, used by this pipeline alone unless it is shared. Nil, the default, stores none:
         /// renditions do not need it.

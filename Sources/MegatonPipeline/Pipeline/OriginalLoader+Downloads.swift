@@ -73,15 +73,15 @@ extension OriginalLoader {
     ) async throws(Error) -> ResumableDownload.Outcome {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
-        let pass = try await configuration.originGate.enter(url)
+        let permit = try await configuration.fetchLimiter.acquire(for: url)
         let outcome = await load.metrics.timing(\.fetching) {
             await loader.attempt(download, as: request, limit: limit, watch: watch(keeping, load))
         }
         if !isRefused(outcome, load) { load.metrics.update { $0.originFetches += 1 } }
         if case .failed(let error, _) = outcome {
-            await configuration.originGate.leave(pass, OriginOutcome(error))
+            await configuration.fetchLimiter.release(permit, outcome: OriginOutcome(error))
         } else {
-            await configuration.originGate.leave(pass, .answered)
+            await configuration.fetchLimiter.release(permit, outcome: .answered)
         }
         return outcome
     }

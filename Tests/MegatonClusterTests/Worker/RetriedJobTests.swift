@@ -84,7 +84,7 @@ import Testing
             announcedLength: 100_000
         )
         try await withWorker {
-            $0.hostLimits.breakAfter = 1000
+            $0.hostLimits.failureThreshold = 1000
         } _: { path in
             switch path {
             case "/torn-2": torn

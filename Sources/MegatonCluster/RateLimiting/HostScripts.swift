@@ -1,6 +1,6 @@
 internal import MegatonRedis
 
-/// Lua scripts of `HostGate`. A host's state is one field of the hash `rate`, ten numbers:
+/// Lua scripts of `HostRateLimiter`. A host's state is one field of the hash `rate`, ten numbers:
 ///
 /// `tat` µs, when the next request is due by the rate (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I)
 /// · `slot` µs, time up to which refused requests have been assigned a turn · `factor` 1/64 to 1, remaining fraction of

@@ -10,7 +10,7 @@ import Synchronization
 /// The caller acquires a permit right before it fetches, not at admission: data in a cache costs its host nothing. A
 /// job that must wait goes back to the queue with the time at which its turn is likely to be, so that a throttled host
 /// occupies no slot of any worker. If the control Redis cannot be reached, every request may pass.
-public final class HostGate: OriginGating {
+public final class HostRateLimiter: FetchLimiting {
     private let redis: RedisClient
     private let keys: QueueKeys
     private let limits: HostLimits
@@ -19,32 +19,32 @@ public final class HostGate: OriginGating {
     private let history: History?
     private let state = Mutex(State())
     /// Signaled when a permit is kept for the next request.
-    private let hasSpares = Trigger()
+    private let hasIdle = Trigger()
 
     /// A permit in use.
     private struct Use {
-        let began: ContinuousClock.Instant
+        let started: ContinuousClock.Instant
         /// When Redis granted it, for this request or an earlier one.
-        let given: ContinuousClock.Instant
+        let granted: ContinuousClock.Instant
         /// Whether the host was healthy then, and far from its limits.
-        let isCalm: Bool
+        let isHealthy: Bool
         /// The requested path and query, as a number that fits into a double of Lua.
         let path: Int
     }
 
     private struct State {
         /// Permits that this process uses, renewed until they are released. Bounded by the fetches in progress.
-        var held: [OriginPass: Use] = [:]
-        var spares = SparePasses()
-        /// Whether `run` is active, which releases spare permits.
+        var inUse: [FetchPermit: Use] = [:]
+        var cache = PermitCache()
+        /// Whether `run` is active, which releases unused permits.
         var isRunning = false
     }
 
     /// Time after which Redis forgets the permit of a process that died; until then it occupies a slot of its host.
-    static let passLifetime: Duration = .seconds(15)
+    static let permitLifetime: Duration = .seconds(15)
     private static let renewInterval: Duration = .seconds(5)
     /// Number of consecutive circuit openings that cost a job no attempt: 5, 10 and 20 s with the default limits.
-    private static let freeBreaks = 3
+    private static let freeOpenings = 3
     /// Pause after a 429 or 503 without a Retry-After.
     private static let defaultPause: Duration = .seconds(1)
     /// Longest pause; a longer Retry-After is cut to it.
@@ -74,43 +74,43 @@ public final class HostGate: OriginGating {
     ///
     /// - Throws: `.throttled` if the host's turn is later, or its circuit opened a moment ago; `.unreachable` if the
     ///   circuit has been open for long. Both state when to retry.
-    public func enter(_ url: URL) async throws(ImagePipeline.Error) -> OriginPass {
+    public func acquire(for url: URL) async throws(ImagePipeline.Error) -> FetchPermit {
         let host = Self.name(of: url)
         let asked = ContinuousClock.now
         let path = Self.path(of: url)
-        var (spare, unused) = spare(host, path, at: asked)
-        if let spare {
+        var (cached, unused) = cachedPermit(host, path, at: asked)
+        if let cached {
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
-            return spare
+            return cached
         }
         let token = String(UInt64.random(in: .min ... .max), radix: 36)
         let reply: RedisValue
         do {
             let arguments: [RedisArgument] = [
                 .string(host), .string(token), .string(String(limits.rate ?? 0)), .int(burst),
-                .int(limits.concurrency), .int(limits.breakAfter), .int(Self.passLifetime.wholeMilliseconds),
+                .int(limits.concurrency), .int(limits.failureThreshold), .int(Self.permitLifetime.wholeMilliseconds),
             ]
             // The same round trip releases the permits that this process no longer uses.
             let replies = try await redis.run(
                 HostScripts.enter,
-                after: unused.map { leaving in
-                    let (keys, arguments) = ending(of: leaving)
+                after: unused.map { release in
+                    let (keys, arguments) = call(for: release)
                     return HostScripts.leave.call(keys: keys, arguments: arguments)
                 },
                 calls: [([keys.rate, keys.fetching(host)], arguments)]
             )
             // A release failed: Redis was restarted and does not know the script, for example.
             let refused = zip(unused, replies.commands).filter { if case .error = $1 { true } else { false } }
-            if !refused.isEmpty { await giveBack(unused: refused.map(\.0)) }
+            if !refused.isEmpty { await release(unused: refused.map(\.0)) }
             unused = []
             if case .error(let text) = replies.calls[0] { throw RedisError(reply: text) }
             reply = replies.calls[0]
         } catch {
-            keep(unused)
+            retryLater(unused)
             statistics?.add("gate_open", 1)
             logger.debug("no politeness: Redis is away", metadata: [LogKey.error: "\(error)"])
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
-            return OriginPass(host: host, token: nil)
+            return FetchPermit(host: host, token: nil)
         }
         let fields = reply.array ?? []
         let wait = Double(fields.dropFirst().first?.int ?? 0) / 1000
@@ -136,75 +136,75 @@ public final class HostGate: OriginGating {
         case "open":
             statistics?.add("broken_off", 1)
             // A short outage costs no attempt. A host that stays away uses up attempts, or its jobs would never end.
-            let isLong = fields.last?.int ?? 0 > Self.freeBreaks
+            let isLong = fields.last?.int ?? 0 > Self.freeOpenings
             throw ImagePipeline.Error(
                 isLong ? .unreachable : .throttled,
-                "\(host) failed \(limits.breakAfter) times or more in a row and is broken off; it is probed in "
+                "\(host) failed \(limits.failureThreshold) times or more in a row and is broken off; it is probed in "
                     + "\(String(format: "%.1f", wait)) s.",
                 retryAfter: wait
             )
         default:
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
-            let pass = OriginPass(host: host, token: token)
-            let use = Use(began: .now, given: asked, isCalm: fields.last?.int == 1, path: path)
-            state.withLock { $0.held[pass] = use }
-            return pass
+            let permit = FetchPermit(host: host, token: token)
+            let use = Use(started: .now, granted: asked, isHealthy: fields.last?.int == 1, path: path)
+            state.withLock { $0.inUse[permit] = use }
+            return permit
         }
     }
 
-    /// A spare permit that can be reused, or else the unused permits to release.
-    private func spare(
+    /// A cached permit that can be reused, or else the unused permits to release.
+    private func cachedPermit(
         _ host: String,
         _ path: Int,
         at now: ContinuousClock.Instant
-    ) -> (OriginPass?, unused: [SparePasses.Leaving]) {
+    ) -> (FetchPermit?, unused: [PermitCache.Release]) {
         state.withLock { state in
-            guard let (pass, given) = state.spares.take(host, at: now) else {
-                return (nil, state.spares.unused(at: now))
+            guard let (permit, granted) = state.cache.reuse(host, at: now) else {
+                return (nil, state.cache.removeUnused(at: now))
             }
-            state.held[pass] = Use(began: now, given: given, isCalm: true, path: path)
-            return (pass, [])
+            state.inUse[permit] = Use(started: now, granted: granted, isHealthy: true, path: path)
+            return (permit, [])
         }
     }
 
-    public func leave(_ pass: OriginPass, _ outcome: OriginOutcome) async {
-        guard pass.token != nil else { return }
+    public func release(_ permit: FetchPermit, outcome: OriginOutcome) async {
+        guard permit.token != nil else { return }
         let now = ContinuousClock.now
-        let (use, isKept, others) = state.withLock { state -> (Use?, Bool, [OriginPass]) in
-            let use = state.held.removeValue(forKey: pass)
+        let (use, isCached, others) = state.withLock { state -> (Use?, Bool, [FetchPermit]) in
+            let use = state.inUse.removeValue(forKey: permit)
             guard outcome == .answered else {
-                return (use, false, outcome == .none ? [] : state.spares.distrust(pass.host, at: now))
+                return (use, false, outcome == .none ? [] : state.cache.invalidate(permit.host, at: now))
             }
-            guard limits.rate == nil, state.isRunning, let use, use.isCalm else { return (use, false, []) }
-            return (use, state.spares.put(pass, given: use.given, at: now), [])
+            guard limits.rate == nil, state.isRunning, let use, use.isHealthy else { return (use, false, []) }
+            return (use, state.cache.store(permit, granted: use.granted, at: now), [])
         }
-        if isKept { return hasSpares.fire() }
-        if !others.isEmpty { await giveBack(others, nil) }
-        await giveBack([pass], outcome, took: use.map { $0.began.duration(to: now) } ?? .zero, path: use?.path ?? 0)
+        if isCached { return hasIdle.fire() }
+        if !others.isEmpty { await release(others, nil) }
+        await release([permit], outcome, took: use.map { $0.started.duration(to: now) } ?? .zero, path: use?.path ?? 0)
     }
 
-    /// Outcome of spare permits: their responses came a while ago, and other processes may have newer results of the
+    /// Outcome of unused permits: their responses came a while ago, and other processes may have newer results of the
     /// host.
     private static let earlier: RedisArgument = "earlier"
 
-    private func giveBack(unused: [SparePasses.Leaving]) async {
-        if await !tell(unused.map { ending(of: $0) }) { keep(unused) }
+    private func release(unused: [PermitCache.Release]) async {
+        if await !report(unused.map { call(for: $0) }) { retryLater(unused) }
     }
 
     /// Keeps permits for another release a moment later. Until they are released or expire, they occupy slots of their
     /// hosts.
-    private func keep(_ unused: [SparePasses.Leaving]) {
+    private func retryLater(_ unused: [PermitCache.Release]) {
         let isKept = state.withLock { state in
             guard state.isRunning, !unused.isEmpty else { return false }
-            state.spares.keep(unused)
+            state.cache.retryLater(unused)
             return true
         }
-        if isKept { hasSpares.fire() }
+        if isKept { hasIdle.fire() }
     }
 
-    /// - Parameter outcome: nil for spare permits.
-    private func giveBack(
-        _ passes: [OriginPass],
+    /// - Parameter outcome: nil for unused permits.
+    private func release(
+        _ permits: [FetchPermit],
         _ outcome: OriginOutcome?,
         took: Duration = .zero,
         path: Int = 0
@@ -218,18 +218,20 @@ public final class HostGate: OriginGating {
             case .throttled(let seconds):
                 ("throttled", min(seconds.map { .seconds($0) } ?? Self.defaultPause, Self.longestPause))
             }
-        if await tell(passes.map { ending(of: $0, word, pause: pause, took: took, path: path) }) { return }
-        let until = ContinuousClock.now + Self.passLifetime
+        if await report(permits.map { call(for: $0, word, pause: pause, took: took, path: path) }) { return }
+        let expiry = ContinuousClock.now + Self.permitLifetime
         // A permit without a token occupies no slot.
-        keep(passes.filter { $0.token?.isEmpty == false }.map { SparePasses.Leaving(pass: $0, until: until) })
+        retryLater(
+            permits.filter { $0.token?.isEmpty == false }.map { PermitCache.Release(permit: $0, expiry: expiry) }
+        )
     }
 
     /// Releases permits in one round trip.
     ///
     /// - Returns: whether Redis acknowledged all of them.
-    private func tell(_ endings: [(keys: [String], arguments: [RedisArgument])]) async -> Bool {
+    private func report(_ releases: [(keys: [String], arguments: [RedisArgument])]) async -> Bool {
         do {
-            let replies = try await redis.run(HostScripts.leave, calls: endings)
+            let replies = try await redis.run(HostScripts.leave, calls: releases)
             for case .error(let text) in replies { throw RedisError(reply: text) }
             return true
         } catch {
@@ -238,24 +240,24 @@ public final class HostGate: OriginGating {
         }
     }
 
-    private func ending(of leaving: SparePasses.Leaving) -> (keys: [String], arguments: [RedisArgument]) {
-        ending(of: leaving.pass, leaving.isLate ? "none" : Self.earlier)
+    private func call(for release: PermitCache.Release) -> (keys: [String], arguments: [RedisArgument]) {
+        call(for: release.permit, release.isLate ? "none" : Self.earlier)
     }
 
     /// Keys and arguments for the script `leave`.
-    private func ending(
-        of pass: OriginPass,
+    private func call(
+        for permit: FetchPermit,
         _ word: RedisArgument,
         pause: Duration = .zero,
         took: Duration = .zero,
         path: Int = 0
     ) -> (keys: [String], arguments: [RedisArgument]) {
         (
-            [keys.rate, keys.fetching(pass.host)],
+            [keys.rate, keys.fetching(permit.host)],
             [
-                .string(pass.host), .string(pass.token ?? ""), word, .int(pause.wholeMilliseconds),
-                .int(limits.breakAfter), .int(limits.breakTime.wholeMilliseconds),
-                .int(limits.longestBreak.wholeMilliseconds), .int(Int(took.inSeconds * 1_000_000)), .int(path),
+                .string(permit.host), .string(permit.token ?? ""), word, .int(pause.wholeMilliseconds),
+                .int(limits.failureThreshold), .int(limits.openInterval.wholeMilliseconds),
+                .int(limits.maximumOpenInterval.wholeMilliseconds), .int(Int(took.inSeconds * 1_000_000)), .int(path),
             ]
         )
     }
@@ -271,35 +273,35 @@ public final class HostGate: OriginGating {
                     if !Task.isCancelled { await self.renew() }
                 }
             }
-            group.addTask { await self.giveUnusedBack() }
+            group.addTask { await self.releaseUnused() }
         }
         let left = state.withLock { state in
             state.isRunning = false
-            return state.spares.removeAll(at: .now)
+            return state.cache.removeAll(at: .now)
         }
-        if !left.isEmpty { await giveBack(unused: left) }  // A permit that cannot be released now expires.
+        if !left.isEmpty { await release(unused: left) }  // A permit that cannot be released now expires.
     }
 
-    private func giveUnusedBack() async {
+    private func releaseUnused() async {
         while !Task.isCancelled {
-            if state.withLock({ $0.spares.isEmpty }) { await hasSpares.wait() }
-            try? await Task.sleep(for: SparePasses.rest)  // Canceled: the loop's condition ends it.
-            let unused = state.withLock { $0.spares.unused(at: .now) }
-            if !unused.isEmpty { await giveBack(unused: unused) }
+            if state.withLock({ $0.cache.isEmpty }) { await hasIdle.wait() }
+            try? await Task.sleep(for: PermitCache.idleTime)  // Canceled: the loop's condition ends it.
+            let unused = state.withLock { $0.cache.removeUnused(at: .now) }
+            if !unused.isEmpty { await release(unused: unused) }
         }
     }
 
     /// Renews all permits of this process in one round trip.
     func renew() async {
-        let passes = state.withLock { Array($0.held.keys) }
-        if passes.isEmpty { return }
+        let permits = state.withLock { Array($0.inUse.keys) }
+        if permits.isEmpty { return }
         do {
             let replies = try await redis.run(
                 HostScripts.renew,
-                calls: passes.map { pass in
+                calls: permits.map { permit in
                     (
-                        [keys.fetching(pass.host)],
-                        [.string(pass.token ?? ""), .int(Self.passLifetime.wholeMilliseconds)]
+                        [keys.fetching(permit.host)],
+                        [.string(permit.token ?? ""), .int(Self.permitLifetime.wholeMilliseconds)]
                     )
                 }
             )

@@ -7,11 +7,11 @@ public struct HostLimits: Sendable, Equatable {
     /// Number of requests that may be sent at once after an idle time, if there is a rate; at most one second's worth.
     public var burst = 8
     /// Consecutive failures (no connection, no response in time, 5xx) that open the circuit breaker of the host.
-    public var breakAfter = 10
+    public var failureThreshold = 10
     /// Time for which the circuit stays open at first; doubled each time a probe fails.
-    public var breakTime: Duration = .seconds(5)
+    public var openInterval: Duration = .seconds(5)
     /// Maximum time between two probes.
-    public var longestBreak: Duration = .seconds(300)
+    public var maximumOpenInterval: Duration = .seconds(300)
 
     public init() {}
 }
