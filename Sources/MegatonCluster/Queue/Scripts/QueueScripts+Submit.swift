@@ -78,6 +78,7 @@ extension QueueScripts {
     /// KEYS 1 results:<batch> · 2 batch:<batch>
     /// ARGV 1 number of outcomes that the reader has in all · 2 maximum number of outcomes to return
     /// Returns the next outcomes, oldest first: 1 MiB and at most 32 more, as Redis serves no other client meanwhile.
+    /// Or the error OTHERREADER, if another reader has received outcomes that this one has not.
     /// After: the outcomes that the reader has are deleted, and `read` counts them; the rest stays, so that a lost
     /// reply loses nothing and the call may be repeated.
     static let results = script(
@@ -85,6 +86,9 @@ extension QueueScripts {
         """
         local read = tonumber(redis.call('HGET', KEYS[2], 'read') or '0')
         local kept = tonumber(ARGV[1])
+        if kept < read then
+          return redis.error_reply('OTHERREADER outcomes of this batch were read by another reader')
+        end
         if kept > read then
           redis.call('LTRIM', KEYS[1], kept - read, -1)
           redis.call('HSET', KEYS[2], 'read', kept)

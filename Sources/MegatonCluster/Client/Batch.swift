@@ -1,0 +1,47 @@
+internal import MegatonRedis
+
+/// A batch of jobs in a cluster. It continues on the cluster however its value is used.
+public struct Batch: Sendable {
+    /// The batch's name.
+    public let name: String
+    /// Number of jobs; nil if this client did not submit them.
+    let submitted: Int?
+    let client: ClusterClient
+
+    /// The outcomes in the order in which the jobs ended, while they arrive.
+    ///
+    /// - **Memory.** Outcomes are read when the iteration asks for them, a page of about a megabyte at a time. The
+    ///   others stay in Redis.
+    /// - **End.** The iteration ends when the batch has ended and all outcomes were read. Jobs of a canceled batch that
+    ///   the cluster had not taken in have no outcome; every other job has one.
+    /// - **Errors.** The iteration throws ``ClusterError`` if the outcomes are not to be had: the batch is unknown or
+    ///   keeps no outcomes, Redis is unreachable or no worker runs for the client's idle time-out, or Redis lost jobs
+    ///   or outcomes.
+    /// - **Several readers.** Outcomes leave Redis when the iteration asks for those behind them. A later iteration,
+    ///   also of another process, begins with the first page that was not left, so that an outcome may be read twice,
+    ///   but none is missed. Of two iterations at the same time, the one that falls behind throws
+    ///   ``ClusterError/Code/otherReader``.
+    public var outcomes: some AsyncSequence<JobOutcome, any Error> & Sendable { BatchOutcomes(batch: self) }
+
+    /// The current counters, such as `done`; ``BatchCounters/none`` if the batch is unknown.
+    ///
+    /// - Throws: ``ClusterError``.
+    public func counters() async throws -> BatchCounters {
+        do {
+            return try await BatchMonitor(queue: client.queue, batch: name).counters()
+        } catch {
+            throw ClusterError(error)
+        }
+    }
+
+    /// Cancels the jobs that have not ended. Running jobs end within seconds.
+    ///
+    /// - Throws: ``ClusterError``.
+    public func cancel() async throws {
+        do {
+            try await BatchMonitor(queue: client.queue, batch: name).cancel()
+        } catch {
+            throw ClusterError(error)
+        }
+    }
+}

@@ -1,0 +1,184 @@
+internal import Foundation
+internal import MegatonRedis
+
+/// The outcomes of a batch as a sequence; see ``Batch/outcomes``.
+struct BatchOutcomes: AsyncSequence, Sendable {
+    let batch: Batch
+
+    func makeAsyncIterator() -> Iterator { Iterator(reader: OutcomeReader(batch)) }
+
+    struct Iterator: AsyncIteratorProtocol {
+        let reader: OutcomeReader
+        private let decoder = JSONDecoder()
+        private var page: ArraySlice<Data> = []
+        private var isOver = false
+
+        init(reader: OutcomeReader) { self.reader = reader }
+
+        mutating func next() async throws -> JobOutcome? {
+            if isOver { return nil }
+            do {
+                try Task.checkCancellation()
+                if page.isEmpty { page = try await reader.page()[...] }
+                if let line = page.popFirst() { return try outcome(line) }
+                isOver = true
+                return nil
+            } catch {
+                isOver = true
+                throw error
+            }
+        }
+
+        private func outcome(_ line: Data) throws -> JobOutcome {
+            do {
+                return try decoder.decode(JobOutcome.self, from: line)
+            } catch {
+                throw ClusterError(
+                    .unreadableOutcome,
+                    "An outcome of the batch \(reader.name) cannot be read; a later version of Megaton may have "
+                        + "written it: \(error)"
+                )
+            }
+        }
+    }
+}
+
+/// Reads the outcomes of one batch in pages, each when it is asked for.
+final class OutcomeReader {
+    let name: String
+    private let batch: Batch
+    private let monitor: BatchMonitor
+    /// Waits for outcomes: a blocking command needs a connection of its own.
+    private let waiting: RedisClient
+    /// Number of outcomes that readers have, including the last page; nil before the first read.
+    private var received: Int?
+    /// Number of jobs that have no outcome yet, as far as known.
+    private var open = 0
+    private var lastPage = 0
+    private var nextStatus = ContinuousClock.now
+    private var withoutWorkersSince: ContinuousClock.Instant?
+
+    /// Number of outcomes from which a read is worthwhile. Fewer are left to accumulate while more than this are
+    /// awaited, as a read for each would cost as much as the rest of the queue.
+    private static let many = 100
+    private static let batchingWindow: Duration = .milliseconds(50)
+    /// Longest interval at which a reader without outcomes checks for workers.
+    private static let statusInterval: Duration = .seconds(5)
+
+    init(_ batch: Batch) {
+        self.batch = batch
+        name = batch.name
+        monitor = BatchMonitor(queue: batch.client.queue, batch: batch.name)
+        waiting = batch.client.connection(role: "results")
+    }
+
+    deinit { waiting.close() }
+
+    /// Waits for the next outcomes. The ones that were returned before are acknowledged, and deleted from Redis.
+    ///
+    /// - Returns: none at the end of the batch.
+    func page() async throws -> [Data] {
+        var backoff = Backoff()
+        var unreachableSince: ContinuousClock.Instant?
+        let waiting = waiting
+        return try await withTaskCancellationHandler {
+            if lastPage < Self.many, open > Self.many { try await Task.sleep(for: Self.batchingWindow) }
+            while true {
+                do {
+                    if let page = try await nextPage() { return page }
+                    unreachableSince = nil
+                    backoff.reset()
+                } catch let error as RedisError {
+                    // The cancellation has closed the connection.
+                    try Task.checkCancellation()
+                    let since = unreachableSince ?? .now
+                    unreachableSince = since
+                    guard error.isTransient, since.duration(to: .now) < batch.client.idleTimeout else {
+                        throw ClusterError(error)
+                    }
+                    try await Task.sleep(for: backoff.next(after: error))
+                }
+            }
+        } onCancel: {
+            waiting.close()
+        }
+    }
+
+    /// The next outcomes; none at the end of the batch, nil if there are none yet.
+    private func nextPage() async throws -> [Data]? {
+        if let page = try await read() { return page }
+        let counters = try await monitor.counters()
+        try check(counters)
+        if counters.isFinished {
+            // The last outcomes came in the same step as the end of the batch.
+            if let page = try await read() { return page }
+            let dropped = counters["results_dropped"]
+            if dropped == 0 { return [] }
+            throw ClusterError(
+                .outcomesLost,
+                "\(dropped) outcomes of the batch \(name) were dropped, because a million others were not read in time."
+            )
+        }
+        try await checkWorkers(counters)
+        try await monitor.waitForOutcome(on: waiting)
+        return nil
+    }
+
+    private func read() async throws -> [Data]? {
+        if received == nil {
+            let counters = try await monitor.counters()
+            try check(counters)
+            received = counters["read"]
+            open = (batch.submitted ?? max(counters["submitted"], counters["total"])) - counters["read"]
+        }
+        let page = try await monitor.outcomes(kept: received ?? 0)
+        if page.isEmpty { return nil }
+        received = (received ?? 0) + page.count
+        open -= page.count
+        lastPage = page.count
+        withoutWorkersSince = nil
+        return page
+    }
+
+    private func check(_ counters: BatchCounters) throws(ClusterError) {
+        guard counters.isKnown else {
+            throw ClusterError(
+                .unknownBatch,
+                "There is no batch \(name): none of this name was submitted to the queue, or it ended so long ago "
+                    + "that it was forgotten, or Redis lost it."
+            )
+        }
+        guard counters["ledger"] == 1 else {
+            throw ClusterError(.noOutcomes, "The batch \(name) was submitted without a ledger and keeps no outcomes.")
+        }
+        guard let submitted = batch.submitted, !counters.isFinished else { return }
+        guard counters["closed"] == 1, counters["submitted"] >= submitted else {
+            throw ClusterError(
+                .jobsLost,
+                "Redis has lost jobs: of \(submitted) that it had acknowledged, the batch \(name) has "
+                    + "\(counters["submitted"]). Submit again: finished work is found in the cache."
+            )
+        }
+    }
+
+    /// Ends the iteration if no worker runs for too long.
+    private func checkWorkers(_ counters: BatchCounters) async throws {
+        let limit = batch.client.idleTimeout
+        guard ContinuousClock.now >= nextStatus else { return }
+        nextStatus = .now + min(Self.statusInterval, limit / 4)
+        let status = try await Inspector(queue: batch.client.queue, cache: waiting).status()
+        guard status.livingWorkers.isEmpty else {
+            withoutWorkersSince = nil
+            return
+        }
+        let since = withoutWorkersSince ?? .now
+        withoutWorkersSince = since
+        guard since.duration(to: .now) >= limit else { return }
+        throw ClusterError(
+            .noWorker,
+            "No worker is running, for \(limit.components.seconds) s: \(counters.ended) of "
+                + "\(max(counters["submitted"], counters["total"])) jobs of the batch \(name) have ended, and the "
+                + "others wait in Redis. Start megaton worker, and read the outcomes again."
+        )
+    }
+}

@@ -1,0 +1,145 @@
+internal import Foundation
+public import Logging
+internal import MegatonRedis
+internal import NIOPosix
+
+/// Submits batches of jobs to a cluster and reads their outcomes.
+///
+/// ```swift
+/// let client = try ClusterClient(redis: "redis://127.0.0.1:6479")
+/// let batch = try await client.submit(urls.map { Job(source: $0, renditions: [Rendition(width: 256)]) })
+/// for try await outcome in batch.outcomes { print(outcome.source, outcome.status) }
+/// client.close()
+/// ```
+///
+/// - **Connections.** The client owns one connection to the control Redis, which opens with the first call and ends
+///   with ``close()`` or with the last reference to the client and its batches. Each iteration of outcomes has one
+///   more, which ends with it.
+/// - **Outages of Redis.** A push is retried for a minute, and each job is pushed exactly once. An iteration waits for
+///   Redis for the client's idle time-out. Both then throw ``ClusterError/Code/redisUnavailable``. Nothing is lost: the
+///   cluster continues, and a new iteration continues with the first outcome that was not read.
+/// - **Errors of jobs** are outcomes, never errors of the iteration. This includes jobs that the cluster refuses.
+/// - **Equal ids.** Each job has one outcome. A repeated id with the same job ends as `deduplicated` with the outputs
+///   of the first, with another job as failed with the code `id_conflict`.
+/// - **Cancellation** of a task that submits cancels the batch. Cancellation of a task that iterates ends the iteration
+///   with `CancellationError`, and the batch continues; ``Batch/cancel()`` ends it.
+/// - **Retention.** A batch is forgotten seven days after its end, with outcomes that were not read. Redis keeps a
+///   million unread outcomes of a batch: submit larger batches in parts.
+public final class ClusterClient: Sendable {
+    let queue: JobQueue
+    let configuration: RedisConfiguration
+    let idleTimeout: Duration
+    private let control: RedisClient
+    private let logger: Logger
+
+    /// Creates a client; nothing is sent yet.
+    ///
+    /// - Parameters:
+    ///   - redis: URL of the control Redis: `redis://[user:password@]host[:port][/database]`,
+    ///     `rediss://…[?ca=file.pem]`, `unix:///path/of/socket` or `redis-sentinel://host:port,host:port/name`.
+    ///   - queue: the queue's name, as in `megaton worker --queue`.
+    ///   - idleTimeout: how long an iteration of outcomes waits for an unreachable Redis, or for a cluster without
+    ///     workers. A minute by default.
+    /// - Throws: ``ClusterError`` if the URL or the name of the queue is invalid.
+    public init(
+        redis: String,
+        queue: String = "default",
+        idleTimeout: Duration = .seconds(60),
+        logger: Logger = Logger(label: "megaton.client")
+    ) throws {
+        guard Job.isName(queue) else {
+            throw ClusterError(.invalidConfiguration, "The queue's name must match [A-Za-z0-9._:-]{1,128}.")
+        }
+        do {
+            configuration = try RedisConfiguration(url: redis)
+        } catch {
+            throw ClusterError(error)
+        }
+        self.idleTimeout = idleTimeout
+        self.logger = logger
+        control = RedisClient(
+            configuration,
+            role: "client",
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: logger
+        )
+        self.queue = JobQueue(control, keys: QueueKeys(queue: queue))
+    }
+
+    deinit { control.close() }
+
+    /// Submits a batch and returns when Redis has all of its jobs. The jobs are pushed in chunks, so that a lazy
+    /// sequence is never in memory as a whole. Without jobs the batch ends at once.
+    ///
+    /// - Parameters:
+    ///   - name: the batch's name, `[A-Za-z0-9._:-]{1,128}`; a unique one if nil. A name can be used again when the
+    ///     batch has been forgotten.
+    ///   - deduplicates: whether jobs with the same source, renditions and output are done only once; the others end as
+    ///     `deduplicated`. For jobs without an id too.
+    ///   - weight: share of this batch relative to other batches, 1 to 100.
+    /// - Throws: ``ClusterError``, or `CancellationError`. The jobs that were already pushed are then canceled.
+    public func submit(
+        _ jobs: some Sequence<Job>,
+        batch name: String? = nil,
+        deduplicates: Bool = false,
+        weight: Int = 1
+    ) async throws -> Batch {
+        let name = name ?? "batch-" + String(UInt64.random(in: .min ... .max), radix: 36)
+        guard Job.isName(name) else {
+            throw ClusterError(.invalidConfiguration, "A batch's name must match [A-Za-z0-9._:-]{1,128}.")
+        }
+        let policy = BatchPolicy(keepsLedger: true, deduplicates: deduplicates, weight: weight)
+        let submitter = BatchSubmitter(queue: queue, batch: name, policy: policy) { [logger] error in
+            logger.warning("a push waits for Redis", metadata: [LogKey.error: "\(error)"])
+        }
+        do {
+            try await EvictionPolicyCheck.run(control)
+            for job in jobs {
+                try Task.checkCancellation()
+                try await submitter.add(job.json(), hasUniqueID: job.id == nil)
+            }
+            try await submitter.close()
+        } catch {
+            let reason = (error as? RedisError).map(ClusterError.init)
+            // A batch of this name that another client has submitted is left alone.
+            if reason?.code != .batchExists { await abandon(name) }
+            throw reason ?? error
+        }
+        return Batch(name: name, submitted: await submitter.submitted, client: self)
+    }
+
+    /// Cancels a batch of which only a part was pushed, and which would therefore never end.
+    private func abandon(_ name: String) async {
+        do {
+            try await BatchMonitor(queue: queue, batch: name).cancel()
+        } catch {
+            logger.warning(
+                "the batch could not be canceled",
+                metadata: [LogKey.batch: "\(name)", LogKey.error: "\(error)"]
+            )
+        }
+    }
+
+    /// A batch that was submitted before, also by another process or by `megaton submit --wait`.
+    public func batch(_ name: String) -> Batch { Batch(name: name, submitted: nil, client: self) }
+
+    /// The current state of the queue and its workers.
+    ///
+    /// - Throws: ``ClusterError``.
+    public func status() async throws -> ClusterStatus {
+        do {
+            // The status comes from the queue alone: no cache is asked.
+            return try await Inspector(queue: queue, cache: control).status()
+        } catch {
+            throw ClusterError(error)
+        }
+    }
+
+    /// Closes the connection. Iterations of outcomes and later calls throw.
+    public func close() { control.close() }
+
+    /// A connection for blocking commands, which its user closes.
+    func connection(role: String) -> RedisClient {
+        RedisClient(configuration, role: role, group: MultiThreadedEventLoopGroup.singleton, logger: logger)
+    }
+}

@@ -1,0 +1,60 @@
+internal import MegatonRedis
+
+/// An error of a cluster, not of a single job: a code to branch on, and a message for people.
+public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// The category of an error. A struct, so that adding one breaks no `switch`.
+    public struct Code: Sendable, Hashable, CustomStringConvertible {
+        public let description: String
+
+        private init(_ description: String) { self.description = description }
+
+        /// The URL or a name is invalid, or this Redis must not hold jobs, as it may evict them.
+        public static let invalidConfiguration = Code("invalid_configuration")
+        /// Redis is unreachable, busy or full for now; the same call may succeed later.
+        public static let redisUnavailable = Code("redis_unavailable")
+        /// Redis refuses the client, for example its password, or the client was closed.
+        public static let redis = Code("redis")
+        /// Another client has submitted a batch of this name.
+        public static let batchExists = Code("batch_exists")
+        /// There is no batch of this name, or no longer.
+        public static let unknownBatch = Code("unknown_batch")
+        /// The batch keeps no outcomes.
+        public static let noOutcomes = Code("no_outcomes")
+        /// Another iteration, or another process, has read outcomes that this one had not read yet.
+        public static let otherReader = Code("other_reader")
+        /// No worker is running.
+        public static let noWorker = Code("no_worker")
+        /// Redis has lost jobs that it had acknowledged, for example in a failover.
+        public static let jobsLost = Code("jobs_lost")
+        /// More outcomes came than Redis keeps without a reader.
+        public static let outcomesLost = Code("outcomes_lost")
+        /// An outcome of a later version.
+        public static let unreadableOutcome = Code("unreadable_outcome")
+    }
+
+    /// The category.
+    public let code: Code
+    /// What happened, and what to do.
+    public let message: String
+
+    public var description: String { "\(message) (\(code))" }
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    init(_ error: RedisError) {
+        let code: Code =
+            if error.message.contains("BATCHEXISTS") {
+                .batchExists
+            } else if error.message.contains("OTHERREADER") {
+                .otherReader
+            } else if error.code == .invalidConfiguration {
+                .invalidConfiguration
+            } else {
+                error.isTransient ? .redisUnavailable : .redis
+            }
+        self.init(code, error.message)
+    }
+}
