@@ -61,12 +61,13 @@ struct StatsCommand: AsyncParsableCommand {
 
     private static func counters(_ statistics: CacheStatistics) -> [(String, Int)] {
         [
-            ("hits", statistics.hits), ("misses", statistics.misses), ("leads", statistics.leads),
-            ("waits", statistics.waits), ("negatives", statistics.negatives), ("stale_hits", statistics.staleHits),
+            ("hits", statistics.hits), ("misses", statistics.misses), ("flight_leaders", statistics.flightLeaders),
+            ("flight_waiters", statistics.flightWaiters), ("negatives", statistics.negatives),
+            ("stale_hits", statistics.staleHits),
             ("revalidations", statistics.revalidations), ("throttled", statistics.throttled),
-            ("broken_off", statistics.brokenOff), ("renders", statistics.renders),
+            ("circuit_open", statistics.circuitOpen), ("renders", statistics.renders),
             ("renders_by_planes", statistics.rendersByPlanes),
-            ("renders_left_by_planes", statistics.rendersLeftByPlanes),
+            ("planar_fallbacks", statistics.planarFallbacks),
             ("origin_fetches", statistics.originFetches), ("bytes_in", statistics.bytesIn),
             ("bytes_out", statistics.bytesOut), ("evictions", statistics.evictions),
             ("fail_open", statistics.failOpen), ("stale_writes_refused", statistics.staleWritesRefused),

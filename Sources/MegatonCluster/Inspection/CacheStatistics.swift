@@ -15,10 +15,10 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
     public var hits: Int
     /// Lookups that found none.
     public var misses: Int
-    /// Flights that were led.
-    public var leads: Int
-    /// Lookups that found the flight of another leader.
-    public var waits: Int
+    /// Lookups whose caller became the leader of a flight.
+    public var flightLeaders: Int
+    /// Lookups whose caller waited for the flight of another leader.
+    public var flightWaiters: Int
     /// Lookups that found a remembered failure.
     public var negatives: Int
     /// Stale entries that were served, as their origin allows.
@@ -28,7 +28,7 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
     /// Requests that were delayed by host limits.
     public var throttled: Int
     /// Requests that were delayed because the circuit breaker of their host was open.
-    public var brokenOff: Int
+    public var circuitOpen: Int
     /// Bytes written to the cache.
     public var bytesIn: Int
     /// Bytes read from the cache.
@@ -43,7 +43,7 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
     /// Renders by the planes engine; libvips rendered the others.
     public var rendersByPlanes: Int
     /// Renders of damaged images that the planes engine left to libvips.
-    public var rendersLeftByPlanes: Int
+    public var planarFallbacks: Int
     /// Lookups that continued without a cache because Redis could not be reached.
     public var failOpen: Int
     /// Writes that were refused because another leader had taken their flight over.
@@ -61,22 +61,33 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
     /// False if the time was over before all keys were scanned: `kinds` is partial then.
     public var scanIsComplete = true
 
+    /// Names in the JSON of `megaton stats`. Some are older than their properties and stay, as scripts read them.
+    private enum CodingKeys: String, CodingKey {
+        case hits, misses, negatives, staleHits, revalidations, throttled, bytesIn, bytesOut, originFetches
+        case originFetchesByHost, distinctOriginals, renders, rendersByPlanes, failOpen, staleWritesRefused, damaged
+        case evictions, memoryUsed, memoryLimit, kinds, scanIsComplete
+        case flightLeaders = "leads"
+        case flightWaiters = "waits"
+        case circuitOpen = "brokenOff"
+        case planarFallbacks = "rendersLeftByPlanes"
+    }
+
     init(counters: [String: Int]) {
         hits = counters["hits"] ?? 0
         misses = counters["misses"] ?? 0
-        leads = counters["leads"] ?? 0
-        waits = counters["waits"] ?? 0
+        flightLeaders = counters["leads"] ?? 0
+        flightWaiters = counters["waits"] ?? 0
         negatives = counters["negatives"] ?? 0
         staleHits = counters["stale_hits"] ?? 0
         revalidations = counters["revalidations"] ?? 0
         throttled = counters["throttled"] ?? 0
-        brokenOff = counters["broken_off"] ?? 0
+        circuitOpen = counters["broken_off"] ?? 0
         bytesIn = counters["bytes_in"] ?? 0
         bytesOut = counters["bytes_out"] ?? 0
         originFetches = counters["origin_fetches"] ?? 0
         renders = counters["renders"] ?? 0
         rendersByPlanes = counters["renders_by_planes"] ?? 0
-        rendersLeftByPlanes = counters["renders_left_by_planes"] ?? 0
+        planarFallbacks = counters["renders_left_by_planes"] ?? 0
         failOpen = counters["fail_open"] ?? 0
         staleWritesRefused = counters["stale_writes_refused"] ?? 0
         damaged = counters["damaged"] ?? 0
