@@ -6,7 +6,7 @@ extension HTTPCacheCase {
 
     private static func vary(_ names: String) -> [(String, String)] { fresh + [("Vary", names)] }
 
-    /// RFC 9111 section 4.1, and H11: a field that the response does not name selects nothing.
+    /// RFC 9111 section 4.1: a field that the response does not name selects nothing.
     static let variants: [HTTPCacheCase] = [
         HTTPCacheCase(
             "fields that the response does not name",
@@ -177,7 +177,7 @@ extension HTTPCacheCase {
         )
     }
 
-    /// RFC 9111 sections 4 and 4.4, H9.
+    /// RFC 9111 sections 4 and 4.4.
     static let unsafeMethods: [HTTPCacheCase] =
         ["POST", "PUT", "DELETE", "PATCH", "M-SEARCH"].map { invalidated(by: $0) }
         + ["Location", "Content-Location"].map { invalidated(naming: $0) } + [
