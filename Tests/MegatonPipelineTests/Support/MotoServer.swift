@@ -5,9 +5,12 @@ import MegatonTestSupport
 ///
 /// It checks signatures as AWS does, after the few requests that create a user with a key and a bucket.
 final class MotoServer: Sendable {
-    static let program: String? = {
-        let paths = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
-        return paths.map { "\($0)/moto_server" }.first { FileManager.default.isExecutableFile(atPath: $0) }
+    /// `./scripts/test` installs it into the first of these directories.
+    private static let program: String = {
+        let path = ProcessInfo.processInfo.environment["PATH"] ?? ""
+        let directories = ["\(Repository.root)/.build/venv/bin"] + path.components(separatedBy: ":")
+        let programs = directories.map { "\($0)/moto_server" }
+        return programs.first { FileManager.default.isExecutableFile(atPath: $0) } ?? programs[0]
     }()
 
     let url: URL
@@ -24,7 +27,7 @@ final class MotoServer: Sendable {
     static func start() async throws -> MotoServer {
         let port = try FreePort.find()
         let process = try ProgramUnderTest(
-            program: program ?? "",
+            program: program,
             arguments: ["-H", "127.0.0.1", "-p", "\(port)"],
             environment: ["INITIAL_NO_AUTH_ACTION_COUNT": "4"]
         )

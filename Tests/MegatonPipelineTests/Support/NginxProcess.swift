@@ -3,9 +3,6 @@ import MegatonTestSupport
 
 /// A real nginx with TLS and HTTP/2 on its own loopback port. It ends with the object.
 final class NginxProcess: Sendable {
-    static let program = "/usr/sbin/nginx"
-    static var isThere: Bool { FileManager.default.isExecutableFile(atPath: program) }
-
     let port: Int
     /// The server's self-signed certificate, for the host name that the tests use.
     let certificate: String
@@ -38,7 +35,7 @@ final class NginxProcess: Sendable {
             ] + settings + ["} }"]
         let file = try directory.write(Data(lines.joined(separator: "\n").utf8), to: "nginx.conf")
         let process = try ProgramUnderTest(
-            program: program,
+            program: "/usr/sbin/nginx",
             arguments: ["-p", path, "-e", "\(path)/error.log", "-c", file]
         )
         // nginx writes this file once it listens.

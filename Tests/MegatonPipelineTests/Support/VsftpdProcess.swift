@@ -3,9 +3,6 @@ import MegatonTestSupport
 
 /// A real FTP server with anonymous access on its own loopback port. It ends with the object.
 final class VsftpdProcess: Sendable {
-    static let program = "/usr/sbin/vsftpd"
-    static var isThere: Bool { FileManager.default.isExecutableFile(atPath: program) }
-
     let port: Int
     private let directory: TestDirectory
     private let process: ProgramUnderTest
@@ -27,7 +24,7 @@ final class VsftpdProcess: Sendable {
             "xferlog_enable=NO",
         ]
         let file = try directory.write(Data((lines.joined(separator: "\n") + "\n").utf8), to: "vsftpd.conf")
-        let process = try ProgramUnderTest(program: program, arguments: [file])
+        let process = try ProgramUnderTest(program: "/usr/sbin/vsftpd", arguments: [file])
         // The server does not report when it listens.
         while !FreePort.isListening(port) {
             guard process.isRunning else { throw Ended(errors: process.errors + process.output) }

@@ -15,11 +15,15 @@ public final class ProgramUnderTest: Sendable {
     }
 
     /// The process could not be started.
-    public struct CannotStart: Error {
+    public struct CannotStart: Error, CustomStringConvertible {
         /// Path of the program.
         public let program: String
         /// Error code of posix_spawn.
         public let code: Int32
+
+        public var description: String {
+            "\(program) did not start: \(String(cString: strerror(code))); ./scripts/test installs the tests' tools"
+        }
     }
 
     /// Waits for the process' end and resumes the waiters.

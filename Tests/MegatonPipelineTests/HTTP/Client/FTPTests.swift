@@ -6,10 +6,7 @@ import Testing
 @testable import MegatonPipeline
 
 /// `ftp:`, once it is enabled, from a real server.
-@Suite(
-    .enabled(if: VsftpdProcess.isThere, "vsftpd is not there; apt-get install vsftpd"),
-    .timeLimit(.minutes(2))
-) struct FTPTests {
+@Suite(.timeLimit(.minutes(2))) struct FTPTests {
     private static let image = TestImage.quarters(width: 300, height: 200)
 
     private func pipeline(

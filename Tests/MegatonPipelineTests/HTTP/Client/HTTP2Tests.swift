@@ -6,11 +6,7 @@ import Testing
 
 @testable import MegatonPipeline
 
-@Suite(
-    .enabled(if: NginxProcess.isThere, "nginx is not there; apt-get install nginx-light"),
-    .timeLimit(.minutes(2))
-)
-struct HTTP2Tests {
+@Suite(.timeLimit(.minutes(2))) struct HTTP2Tests {
     private func withNginx(_ body: (NginxProcess) async throws -> Void) async throws {
         let picture = Data(count: 100_000)
         let nginx = try await NginxProcess.start(
