@@ -121,6 +121,7 @@ let package = Package(
                 "MegatonCluster", "MegatonCommandLine", "MegatonPipeline", "MegatonRedis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
             swiftSettings: settings
@@ -208,7 +209,7 @@ let package = Package(
         ),
         .testTarget(
             name: "MegatonClusterTests",
-            dependencies: ["MegatonCluster", "MegatonPipelineTesting", "MegatonTestSupport"],
+            dependencies: ["MegatonBenchmarks", "MegatonCluster", "MegatonPipelineTesting", "MegatonTestSupport"],
             swiftSettings: settings
         ),
         .testTarget(

@@ -1,5 +1,6 @@
-internal import Foundation
-internal import MegatonPipeline
+import Foundation
+import MegatonCluster
+import MegatonPipeline
 
 /// Sleeps for as long as the work would take, and holds a permit of the host rate limiter while it simulates a fetch.
 struct SimulatedRunner: JobRunning {

@@ -1,6 +1,7 @@
-internal import Foundation
+import Foundation
 package import Logging
-internal import MegatonPipeline
+package import MegatonCluster
+import MegatonPipeline
 package import MegatonRedis
 package import NIOCore
 
@@ -76,14 +77,14 @@ package struct SimulatedWorkers: Sendable {
         for queue in controls + [leases] { queue.close() }
     }
 
-    private func simulated(_ number: Int, _ queue: JobQueue, _ leases: JobQueue) -> SimulatedWorker {
+    private func simulated(_ number: Int, _ queue: JobQueue, _ leases: JobQueue) -> BareWorker {
         let limiter = HostRateLimiter(
             redis: queue.redis,
             keys: queue.keys,
             limits: configuration.hostLimits,
             logger: logger
         )
-        return SimulatedWorker(
+        return BareWorker(
             configuration,
             name: "\(name):\(number)",
             queue: queue,

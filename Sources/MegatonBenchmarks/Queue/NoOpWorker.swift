@@ -1,13 +1,13 @@
-public import Logging
-internal import MegatonPipeline
-public import MegatonRedis
-public import NIOCore
+import Logging
+import MegatonCluster
+import MegatonRedis
+import NIOCore
 
 /// Claims jobs and ends them at once without processing them, to measure the cost of the queue itself.
 ///
 /// It calls the same scripts with the same arguments as a worker. It renews no leases, as no job lasts. The jobs of one
 /// claim end together in one call, while a worker's jobs end a few at a time.
-public struct NoOpWorker: Sendable {
+struct NoOpWorker: Sendable {
     private let queue: JobQueue
     private let wake: RedisClient
     private let name: String
@@ -20,7 +20,7 @@ public struct NoOpWorker: Sendable {
     private static let lease: Duration = .seconds(60)
 
     /// - Parameter onClaim: receives the ids of each claim; must not block.
-    public init(
+    init(
         _ redis: RedisConfiguration,
         keys: QueueKeys,
         group: any EventLoopGroup,
@@ -35,18 +35,12 @@ public struct NoOpWorker: Sendable {
     }
 
     /// Claims and ends jobs until the signal.
-    public func run(until signal: ShutdownSignal) async throws {
+    func run(until signal: ShutdownSignal) async throws {
         defer {
             queue.close()
             wake.close()
         }
-        let info = WorkerInfo(
-            host: "",
-            pid: 0,
-            started: 0,
-            concurrency: Self.claimed * Self.lanes,
-            version: Megaton.version
-        )
+        let info = WorkerInfo(concurrency: Self.claimed * Self.lanes)
         _ = try await queue.renew([], worker: name, lease: Self.lease, info: info.json)
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<Self.lanes { group.addTask { try await work(until: signal) } }

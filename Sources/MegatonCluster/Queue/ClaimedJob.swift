@@ -1,10 +1,10 @@
 internal import Foundation
 
 /// A job that this worker has claimed, until its lease runs out.
-struct ClaimedJob: Sendable {
+package struct ClaimedJob: Sendable {
     let key: JobKey
     /// The id that its submitter gave, as in outcomes and logs. Scripts receive the key's text.
-    var id: String { key.id }
+    package var id: String { key.id }
     /// 1 for the first attempt, and one higher each time. Every write about the job carries it: it is the fencing
     /// token.
     let attempt: Int

@@ -1,9 +1,16 @@
 /// Completion of a claimed job, as it is reported to the queue.
-struct JobEnd: Sendable {
+package struct JobEnd: Sendable {
     let job: ClaimedJob
     var outcome: JobOutcome
     /// Dead letter of a failed job.
     var dead: DeadJob?
     /// Numbers to add to the counters of its batch.
     var counters: [String: Int] = [:]
+}
+
+extension JobEnd {
+    /// Completion of a job that is done, without a dead letter and counters.
+    package init(job: ClaimedJob, outcome: JobOutcome) {
+        self.init(job: job, outcome: outcome, dead: nil)
+    }
 }

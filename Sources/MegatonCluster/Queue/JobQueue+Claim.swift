@@ -1,6 +1,6 @@
 internal import Foundation
 internal import MegatonPipeline
-internal import MegatonRedis
+package import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
@@ -75,7 +75,7 @@ extension JobQueue {
     }
 
     /// Claims jobs for a worker that has `limit` places and holds no jobs.
-    func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ClaimedJob] {
+    package func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ClaimedJob] {
         try await take(
             limit,
             running: 0,

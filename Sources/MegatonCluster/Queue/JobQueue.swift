@@ -6,7 +6,7 @@ internal import NIOCore
 /// A queue in the control Redis. Each change is one script; reads are one or a few plain commands.
 public struct JobQueue: Sendable {
     public let keys: QueueKeys
-    let redis: RedisClient
+    package let redis: RedisClient
 
     public init(_ redis: RedisClient, keys: QueueKeys) {
         self.redis = redis
@@ -19,7 +19,7 @@ public struct JobQueue: Sendable {
     ///
     /// - Parameter ends: at most `maximumEnds` completions.
     /// - Returns: the verdict of Redis on each, in order.
-    func settle(_ ends: [JobEnd], worker: String) async throws(RedisError) -> [Verdict] {
+    package func settle(_ ends: [JobEnd], worker: String) async throws(RedisError) -> [Verdict] {
         try await settle(ends.map(EncodedEnd.init), worker: worker)
     }
 
@@ -44,7 +44,7 @@ public struct JobQueue: Sendable {
     }
 
     /// Maximum number of completions in one call.
-    static let maximumEnds = 128
+    package static let maximumEnds = 128
 
     /// Delays a job for another attempt; see the script `retry`.
     ///
@@ -72,7 +72,7 @@ public struct JobQueue: Sendable {
     ///
     /// - Parameter leaves: whether the worker also signs off.
     @discardableResult
-    func release(
+    package func release(
         _ jobs: [(id: String, attempt: Int)],
         worker: String,
         leaves: Bool
@@ -89,7 +89,7 @@ public struct JobQueue: Sendable {
     /// Renews leases; see the script `renew`.
     ///
     /// - Returns: ids that are lost, ids whose batch was cancelled, and ids whose source is quarantined.
-    func renew(
+    package func renew(
         _ jobs: [(id: String, attempt: Int)],
         worker: String,
         lease: Duration,

@@ -59,7 +59,7 @@ public struct QueueKeys: Sendable, Hashable {
     /// suspects, to its expiry in ms.
     var isolating: String { prefix + "isolating" }
     /// LIST of wake tokens: there are jobs to claim.
-    var wake: String { prefix + "wake" }
+    package var wake: String { prefix + "wake" }
     /// ZSET, id of a running job to the end of its lease, ms.
     var lease: String { prefix + "lease" }
     /// ZSET, id of a delayed job to the time at which it is due, ms.

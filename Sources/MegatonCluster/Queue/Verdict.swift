@@ -1,5 +1,5 @@
 /// Reply of Redis to a write about a claimed job.
-enum Verdict: String, Sendable {
+package enum Verdict: String, Sendable {
     case ok
     /// The job has already ended.
     case gone

@@ -1,7 +1,7 @@
 internal import Foundation
 
 /// A worker's description of itself, which the cluster reads.
-struct WorkerInfo: Sendable, Codable {
+package struct WorkerInfo: Sendable, Codable {
     var host: String
     var pid: Int
     /// Seconds since 1970, by the worker's clock; for display only.
@@ -14,10 +14,15 @@ struct WorkerInfo: Sendable, Codable {
     /// The space in which its process id is valid: see ``ProcessSpace``. Nil from an older version.
     var space: String?
 
-    var json: String { WireJSON.text(self) }
+    package var json: String { WireJSON.text(self) }
 }
 
 extension WorkerInfo {
+    /// Info of a worker that does not say where it runs, as those of benchmarks.
+    package init(concurrency: Int) {
+        self.init(host: "", pid: 0, started: 0, concurrency: concurrency, version: Megaton.version)
+    }
+
     /// Reads a value that `renew` stored: `<running> <JSON>`. Nil if it cannot be read, as another version wrote it.
     init?(stored text: String) {
         guard let space = text.firstIndex(of: " "),

@@ -1,9 +1,10 @@
-internal import Logging
+package import Logging
 internal import MegatonPipeline
-internal import MegatonRedis
+package import MegatonRedis
 
 /// A worker without a pipeline: claims, renews leases, sweeps, checks for a leader and settles jobs like a real one.
-struct SimulatedWorker: Sendable {
+/// Benchmarks use it to measure the load of a large fleet on its queue.
+package struct BareWorker: Sendable {
     private let name: String
     private let queue: JobQueue
     private let claims: ClaimLoop
@@ -21,14 +22,14 @@ struct SimulatedWorker: Sendable {
     ///   - leases: the same queue on another connection.
     ///   - wake: a connection that nothing else uses.
     ///   - limiter: the host limiter that the runner asks for permits.
-    init(
+    package init(
         _ configuration: Worker.Configuration,
         name: String,
         queue: JobQueue,
         leases: JobQueue,
         wake: RedisClient,
         limiter: HostRateLimiter,
-        runner: SimulatedRunner,
+        runner: any JobRunning,
         logger: Logger
     ) {
         self.configuration = configuration
@@ -71,7 +72,7 @@ struct SimulatedWorker: Sendable {
     }
 
     /// Works until the signal, and signs off.
-    func run(until signal: ShutdownSignal) async {
+    package func run(until signal: ShutdownSignal) async {
         await heartbeat.renew()
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await heartbeat.run() }

@@ -1,9 +1,9 @@
 internal import Foundation
 internal import FoundationNetworking
-internal import MegatonPipeline
+package import MegatonPipeline
 
 /// Runs a job: fetches its source, renders and delivers.
-struct JobRunner: JobRunning {
+package struct JobRunner: JobRunning {
     let pipeline: ImagePipeline
     /// Credentials of the pipeline's loader.
     let credentials: Credentials
@@ -15,12 +15,12 @@ struct JobRunner: JobRunning {
     var optionNames: [String: String] = [:]
 
     /// Result of an attempt.
-    enum Result: Sendable {
+    package enum Result: Sendable {
         case done([JobOutcome.Output])
         case failed(ImagePipeline.Error)
     }
 
-    func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> Result {
+    package func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> Result {
         do throws(ImagePipeline.Error) {
             guard let url = URL(string: job.source) else {
                 // Without the source, which may contain a secret: the outcome has it anyway.

@@ -1,7 +1,7 @@
-internal import MegatonPipeline
+package import MegatonPipeline
 
 /// Runs a job, without knowledge of leases and queues.
-protocol JobRunning: Sendable {
+package protocol JobRunning: Sendable {
     /// Runs one attempt.
     ///
     /// - Parameters:

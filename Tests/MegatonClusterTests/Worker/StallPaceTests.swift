@@ -1,5 +1,6 @@
 import Foundation
 import Logging
+import MegatonBenchmarks
 import MegatonPipeline
 import MegatonRedis
 import MegatonTestSupport
