@@ -10,9 +10,10 @@ struct BenchmarksCommand: AsyncParsableCommand {
         abstract: "Measures parts of Megaton on this machine.",
         version: Megaton.version,
         subcommands: [
-            BenchQueueCommand.self, BenchQueueWorkerCommand.self, BenchPipelineCommand.self, BenchLockCommand.self,
-            BenchLockWaitersCommand.self, BenchCacheCommand.self, BenchClusterCommand.self,
-            BenchClusterWorkersCommand.self,
+            QueueBenchmarkCommand.self, NoOpWorkerCommand.self, PipelineBenchmarkCommand.self,
+            LockBenchmarkCommand.self,
+            LockWaitersCommand.self, CacheBenchmarkCommand.self, ClusterBenchmarkCommand.self,
+            SimulatedWorkersCommand.self,
         ]
     )
 

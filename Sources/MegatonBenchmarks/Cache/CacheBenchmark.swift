@@ -79,7 +79,7 @@ struct CacheBenchmark: Sendable {
     ///
     /// - Parameter work: receives an increasing number, and returns whether it found its entry.
     private func again(_ work: @escaping @Sendable (Int) async -> Bool) async -> Done {
-        let next = Turn()
+        let numbers = SharedCounter()
         let start = ContinuousClock.now
         let end = start + time
         var all = await withTaskGroup(of: Done.self) { group in
@@ -88,7 +88,7 @@ struct CacheBenchmark: Sendable {
                     var done = Done()
                     repeat {
                         let begin = ContinuousClock.now
-                        let isFound = await work(next.take())
+                        let isFound = await work(numbers.next())
                         done.histogram.add(Int(begin.duration(to: .now).inSeconds * 1e6))
                         if !isFound { done.misses += 1 }
                     } while ContinuousClock.now < end

@@ -3,7 +3,7 @@ import Foundation
 import MegatonCommandLine
 
 /// `megaton-bench cache`
-struct BenchCacheCommand: AsyncParsableCommand {
+struct CacheBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cache",
         abstract: "What the caches can do by the size of their entries: Redis, disk and memory.",

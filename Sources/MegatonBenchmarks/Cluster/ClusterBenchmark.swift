@@ -40,7 +40,7 @@ struct ClusterBenchmark: Sendable {
                 "--hosts", String(hosts), "--render-ms", String(renderMilliseconds),
             ]
         }
-        let cluster = BenchCluster(address: address, workers: arguments)
+        let cluster = BenchmarkCluster(address: address, workers: arguments)
         let (measured, latencies) = try await cluster.run { try await measure() }
         return ClusterReport(self, measured, latencies)
     }
@@ -56,10 +56,10 @@ struct ClusterBenchmark: Sendable {
         let queue = JobQueue(redis, keys: QueueKeys())
         let pusher = JobPusher(redis: redis, keys: queue.keys, bytes: Self.jobBytes)
         try await wait(orElse: "the workers did not all sign on.") { try await queue.workerCount() >= workers }
-        let idle = try await spending(redis) { try await Task.sleep(for: Self.idleTime) }
+        let idle = try await usage(redis) { try await Task.sleep(for: Self.idleTime) }
         let admitted = try await admission(queue, pusher)
         let done = try await pusher.done()
-        let backlog = try await spending(redis, countedBy: pusher) {
+        let backlog = try await usage(redis, countedBy: pusher) {
             try await queue.set(.paused, false)
             _ = try await pusher.wait(until: done + jobs, atMost: .seconds(seconds))
         }
@@ -67,7 +67,7 @@ struct ClusterBenchmark: Sendable {
         try await redis.send(["UNLINK", .string(queue.keys.jobs)])
         try await wait(orElse: "the rest of the backlog did not end.") { try await queue.alive() == 0 }
         let steadyRate = rate ?? max(1, Int(backlog.jobsPerSecond / 2))
-        let steady = try await spending(redis, countedBy: pusher) {
+        let steady = try await usage(redis, countedBy: pusher) {
             try await pusher.pushSteadily(steadyRate, seconds: seconds)
         }
         return ClusterReport.Measured(
@@ -96,11 +96,11 @@ struct ClusterBenchmark: Sendable {
     }
 
     /// Load on Redis while the body runs.
-    private func spending(
+    private func usage(
         _ redis: RedisClient,
         countedBy pusher: JobPusher? = nil,
         _ body: () async throws -> Void
-    ) async throws -> RedisSpending {
+    ) async throws -> RedisUsage {
         let (before, done) = (try await RedisInfo.read(redis), try await pusher?.done())
         let (start, processors) = (ContinuousClock.now, ProcessorTimes.now())
         try await body()
@@ -108,7 +108,7 @@ struct ClusterBenchmark: Sendable {
         let load = processors.flatMap { earlier in ProcessorTimes.now()?.load(since: earlier) }
         let jobs = (try await pusher?.done() ?? 0) - (done ?? 0)
         let after = try await RedisInfo.read(redis)
-        return RedisSpending(from: before, to: after, jobs: jobs, in: time, machineLoad: load)
+        return RedisUsage(from: before, to: after, jobs: jobs, in: time, machineLoad: load)
     }
 
     private func wait(orElse complaint: String, until isTrue: () async throws -> Bool) async throws {

@@ -3,7 +3,7 @@ import Foundation
 import MegatonCommandLine
 
 /// `megaton-bench cluster`
-struct BenchClusterCommand: AsyncParsableCommand {
+struct ClusterBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster",
         abstract: "What a large fleet costs its queue: workers that only pretend to render, on a private Redis.",

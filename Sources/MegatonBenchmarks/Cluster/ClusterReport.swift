@@ -4,11 +4,11 @@ import Foundation
 struct ClusterReport: Encodable, Sendable {
     /// Load and throughput, measured before the start latencies are known.
     struct Measured: Sendable {
-        var idle: RedisSpending
+        var idle: RedisUsage
         var admittedPerSecond: Double?
-        var backlog: RedisSpending
+        var backlog: RedisUsage
         var steadyRate: Int
-        var steady: RedisSpending
+        var steady: RedisUsage
     }
 
     var simulatedWorkers: Int
@@ -18,13 +18,13 @@ struct ClusterReport: Encodable, Sendable {
     var hosts: Int
     var renderMilliseconds: Double
     /// Load without jobs.
-    var idle: RedisSpending
+    var idle: RedisUsage
     /// Rate of the coordinator while no worker claims; nil if one observation saw all of the admission.
     var admittedPerSecond: Double?
-    var backlog: RedisSpending
+    var backlog: RedisUsage
     /// Jobs per second.
     var steadyRate: Int
-    var steady: RedisSpending
+    var steady: RedisUsage
     /// Latency from push to start in the steady part.
     var pushToStart: Percentiles
     /// Jobs per second that would use one whole processor for Redis, computed from the cost of the backlog.
@@ -49,7 +49,7 @@ struct ClusterReport: Encodable, Sendable {
 
     var text: String {
         func number(_ value: Double, _ digits: Int = 0) -> String { String(format: "%.\(digits)f", value) }
-        func load(_ part: RedisSpending) -> String {
+        func load(_ part: RedisUsage) -> String {
             let machine = part.machineLoad.map { ", the machine \(number($0 * 100)) % busy" } ?? ""
             return "Redis \(number(part.redisLoad * 100)) % of a processor\(machine)"
         }

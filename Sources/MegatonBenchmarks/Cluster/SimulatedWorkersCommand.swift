@@ -6,7 +6,7 @@ import MegatonCommandLine
 import NIOPosix
 
 /// `megaton-bench cluster-workers`: a child process of `megaton-bench cluster`.
-struct BenchClusterWorkersCommand: AsyncParsableCommand {
+struct SimulatedWorkersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster-workers",
         abstract: "Pretend to be many workers until SIGTERM, and print how long jobs took from push to start.",

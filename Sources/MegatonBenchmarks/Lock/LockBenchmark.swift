@@ -28,7 +28,7 @@ struct LockBenchmark: Sendable {
             let share = waiters * (process + 1) / processes - waiters * process / processes
             return ["lock-waiters", "--name", name, "--process", String(process), "--waiters", String(share)]
         }
-        return try await BenchProcesses(arguments: arguments, environment: ["MEGATON_REDIS": url]).run {
+        return try await BenchmarkProcesses(arguments: arguments, environment: ["MEGATON_REDIS": url]).run {
             try await lead(name)
         }.0
     }
@@ -81,7 +81,7 @@ struct LockBenchmark: Sendable {
             data: Data(repeating: UInt8(truncatingIfNeeded: round), count: Self.entrySize),
             metadata: .init(lifetime: Self.lifetime)
         )
-        let start = BenchJob.now()
+        let start = NoOpJob.now()
         let stored = await lock.finish([(lead, entry)])
         let wakes = try await link.wakes(processes: processes)
         guard stored.contains(link.key(round)) else {

@@ -4,7 +4,7 @@ import MegatonCommandLine
 import MegatonRedis
 
 /// `megaton-bench lock`
-struct BenchLockCommand: AsyncParsableCommand {
+struct LockBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lock",
         abstract: "How soon those who wait for somebody else's work are woken by its end.",

@@ -11,7 +11,7 @@ struct LockRounds: Sendable {
     let redis: RedisClient
 
     /// Times at which the waiters of one process continued, and at which they had the entry; microseconds of
-    /// `BenchJob.now`.
+    /// `NoOpJob.now`.
     struct Wakes: Codable, Sendable {
         var woken: [Int]
         var served: [Int]

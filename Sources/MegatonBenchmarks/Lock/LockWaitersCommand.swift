@@ -8,7 +8,7 @@ import MegatonRedis
 import NIOPosix
 
 /// `megaton-bench lock-waiters`: a child process of `megaton-bench lock`, which also ends it.
-struct BenchLockWaitersCommand: AsyncParsableCommand {
+struct LockWaitersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lock-waiters",
         abstract: "Wait for the flights of a benchmark until SIGTERM.",
@@ -77,8 +77,8 @@ struct BenchLockWaitersCommand: AsyncParsableCommand {
     /// - Returns: the times at which the waiter was woken and at which it had the entry.
     private func wait(for flight: FlightWait, _ lock: InFlightLock) async -> (woken: Int, served: Int?) {
         await lock.wait(for: flight)
-        let woken = BenchJob.now()
+        let woken = NoOpJob.now()
         guard case .hit? = await lock.begin([flight.key], after: [flight]).first else { return (woken, nil) }
-        return (woken, BenchJob.now())
+        return (woken, NoOpJob.now())
     }
 }

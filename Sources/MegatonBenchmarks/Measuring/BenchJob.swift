@@ -1,7 +1,7 @@
 import Foundation
 
 /// A job that does nothing, with the time of its push in its id.
-enum BenchJob {
+enum NoOpJob {
     /// Microseconds of this machine's monotonic clock: pusher and workers are on one machine.
     static func now() -> Int {
         var time = timespec()

@@ -6,7 +6,7 @@ import MegatonRedis
 import NIOPosix
 
 /// A coordinator in this process and the worker processes of a benchmark, running as long as a body runs.
-struct BenchCluster: Sendable {
+struct BenchmarkCluster: Sendable {
     let address: RedisConfiguration
     /// Arguments of each worker process, after `megaton-bench`. Its last line of output is a histogram.
     let workers: [[String]]
@@ -23,7 +23,7 @@ struct BenchCluster: Sendable {
             logger: LogOptions.logger("megaton.coordinator", level: .error)
         )
         try await coordinator.start()
-        let processes = BenchProcesses(arguments: workers, environment: ["MEGATON_REDIS": address.description])
+        let processes = BenchmarkProcesses(arguments: workers, environment: ["MEGATON_REDIS": address.description])
         let (value, outputs) = try await withThrowingTaskGroup(of: (Value, [String])?.self) { group in
             group.addTask {
                 await coordinator.run()

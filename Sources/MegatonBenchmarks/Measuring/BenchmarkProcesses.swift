@@ -2,7 +2,7 @@ import Foundation
 import MegatonCommandLine
 
 /// Child processes of a benchmark, running as long as a body runs.
-struct BenchProcesses: Sendable {
+struct BenchmarkProcesses: Sendable {
     /// Arguments of each process, after `megaton-bench`.
     let arguments: [[String]]
     /// The URL of Redis, which may contain a password.

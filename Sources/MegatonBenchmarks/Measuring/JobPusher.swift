@@ -24,7 +24,7 @@ struct JobPusher: Sendable {
     }
 
     private func push(_ range: Range<Int>, _ isTimed: Bool = true) async throws {
-        let jobs = range.map { RedisArgument.string(BenchJob.json($0, bytes: bytes, isTimed: isTimed)) }
+        let jobs = range.map { RedisArgument.string(NoOpJob.json($0, bytes: bytes, isTimed: isTimed)) }
         try await redis.send(RedisCommand(["LPUSH", .string(keys.jobs)] + jobs))
     }
 

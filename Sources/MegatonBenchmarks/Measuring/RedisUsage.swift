@@ -1,7 +1,7 @@
 import MegatonPipeline
 
 /// Load on Redis in one part of a benchmark.
-struct RedisSpending: Encodable, Sendable {
+struct RedisUsage: Encodable, Sendable {
     var seconds: Double
     /// Processor time of all its threads.
     var redisCPUSeconds: Double

@@ -2,7 +2,7 @@ import Foundation
 import MegatonCommandLine
 
 /// The images that `megaton-bench pipeline` renders, as bytes in memory.
-struct BenchImages: Sendable {
+struct BenchmarkImages: Sendable {
     /// One image.
     struct Image: Sendable {
         let path: String

@@ -22,7 +22,7 @@ struct PipelineBenchmark: Sendable {
             onThreadExit: VipsRuntime.endThread
         )
         defer { pool.stop() }
-        let images = try await pool.run { [inputs] in try BenchImages(inputs) }
+        let images = try await pool.run { [inputs] in try BenchmarkImages(inputs) }
         if images.isCut { Terminal.error("megaton: the first \(images.images.count) pictures are taken.") }
         let sources = try await usable(images.images, pool)
         var report = PipelineReport(
@@ -49,7 +49,7 @@ struct PipelineBenchmark: Sendable {
     }
 
     /// Renders each image once, to find the usable ones and to do one-time work in advance.
-    private func usable(_ images: [BenchImages.Image], _ pool: ThreadPool) async throws -> [Data] {
+    private func usable(_ images: [BenchmarkImages.Image], _ pool: ThreadPool) async throws -> [Data] {
         let loops = try formats.map { try RenderLoop(rendition($0), engine: engine) }
         let isUsable = try await withThrowingTaskGroup(of: (Int, Bool).self) { group in
             for (index, image) in images.enumerated() {
@@ -118,14 +118,14 @@ struct PipelineBenchmark: Sendable {
         _ pool: ThreadPool,
         _ work: @escaping @Sendable (Data) throws -> Void
     ) async throws -> Duration {
-        let next = Turn()
+        let numbers = SharedCounter()
         let start = ContinuousClock.now
         let end = start + time
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<threads {
                 group.addTask {
                     try await pool.run {
-                        repeat { try work(sources[next.take() % sources.count]) } while ContinuousClock.now < end
+                        repeat { try work(sources[numbers.next() % sources.count]) } while ContinuousClock.now < end
                     }
                 }
             }

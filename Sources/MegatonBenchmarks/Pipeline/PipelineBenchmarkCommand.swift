@@ -4,7 +4,7 @@ import MegatonCommandLine
 import MegatonPipeline
 
 /// `megaton-bench pipeline`
-struct BenchPipelineCommand: AsyncParsableCommand {
+struct PipelineBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pipeline",
         abstract: "What the rendering alone can do: your own pictures, from memory to memory.",

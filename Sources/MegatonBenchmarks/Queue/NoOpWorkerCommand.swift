@@ -6,7 +6,7 @@ import MegatonCommandLine
 import NIOPosix
 
 /// `megaton-bench queue-worker`: a worker process of `megaton-bench queue`, which starts it.
-struct BenchQueueWorkerCommand: AsyncParsableCommand {
+struct NoOpWorkerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "queue-worker",
         abstract: "End no-op jobs until SIGTERM, and print how long they took from push to start.",

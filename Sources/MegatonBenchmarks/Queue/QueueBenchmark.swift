@@ -24,7 +24,7 @@ struct QueueBenchmark: Sendable {
         )
         defer { redis.close() }
         let pusher = JobPusher(redis: redis, keys: QueueKeys(), bytes: bytes)
-        let cluster = BenchCluster(address: address, workers: Array(repeating: ["queue-worker"], count: workers))
+        let cluster = BenchmarkCluster(address: address, workers: Array(repeating: ["queue-worker"], count: workers))
         let empty = try await RedisInfo.read(redis).usedMemory
         try await pusher.push(jobs, isTimed: false)
         let perJob = Double(try await RedisInfo.read(redis).usedMemory - empty) / Double(jobs)

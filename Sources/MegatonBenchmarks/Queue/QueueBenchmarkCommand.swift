@@ -6,7 +6,7 @@ import MegatonRedis
 import NIOPosix
 
 /// `megaton-bench queue`
-struct BenchQueueCommand: AsyncParsableCommand {
+struct QueueBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "queue",
         abstract: "What the queue itself can do: jobs that do nothing, on a private Redis.",
