@@ -31,3 +31,23 @@ struct SimulatedRunner: JobRunning {
         try? await Task.sleep(for: work())  // Cancelled: the result of a stopped job is not used.
     }
 }
+
+/// Durations of simulated renders, distributed like real ones: most are a little below the mean and a few far above
+/// (log-normal).
+struct SimulatedWork: Sendable {
+    /// Mean duration, milliseconds.
+    let mean: Double
+
+    /// The standard deviation of the logarithm: one in a hundred takes 2.8 times the mean or longer.
+    private static let spread = 0.5
+    /// Maximum duration as a multiple of the mean.
+    private static let most = 10.0
+
+    func next() -> Duration {
+        // Box and Muller, 1958. The first number is not zero, which has no logarithm.
+        let (first, second) = (Double.random(in: 1e-12...1), Double.random(in: 0...1))
+        let normal = (-2 * log(first)).squareRoot() * cos(2 * .pi * second)
+        let factor = exp(Self.spread * normal - Self.spread * Self.spread / 2)
+        return .seconds(mean / 1000 * min(factor, Self.most))
+    }
+}

@@ -19,3 +19,27 @@ final class LatencyTable: Sendable {
 
     subscript(name: String) -> LatencyHistogram { histograms.withLock { $0[name] ?? LatencyHistogram() } }
 }
+
+/// Latencies from push to start, measured by the workers of one process.
+final class StartLatencies: Sendable {
+    private let all = Mutex(LatencyHistogram())
+
+    /// Adds jobs that have just started; their ids contain the times of their pushes.
+    func add(_ ids: [String]) {
+        let now = NoOpJob.now()
+        all.withLock { histogram in
+            for id in ids {
+                if let pushed = NoOpJob.pushed(id) { histogram.add(now - pushed) }
+            }
+        }
+    }
+
+    var histogram: LatencyHistogram { all.withLock { $0 } }
+}
+
+/// Shared counter: returns 0, 1, 2 … to concurrent callers.
+final class SharedCounter: Sendable {
+    private let number = Atomic(0)
+
+    func next() -> Int { number.add(1, ordering: .relaxed).oldValue }
+}
