@@ -38,3 +38,56 @@ extension QueueAudit {
         }
     }
 }
+
+extension QueueAudit {
+    /// Kinds of faults, each with its repair.
+    public enum Kind: String, Sendable, Codable, CodingKeyRepresentable, CaseIterable {
+        /// Body and meta, but in none of ready, lease and delay: no worker would ever claim it. It becomes ready.
+        case orphan
+        /// In more than one of ready, lease and delay, or twice in ready. The lease takes precedence over delay, delay
+        /// over ready.
+        case twoStates = "two_states"
+        /// A body whose meta is missing or cannot be read. It becomes a dead letter with the code `orphan`: nothing is
+        /// lost.
+        case withoutMeta = "without_meta"
+        /// A meta without a body: no work is left to do. The job fails.
+        case withoutBody = "without_body"
+        /// In a list, with neither body nor meta. The entry is removed.
+        case withoutJob = "without_job"
+        /// Alive and dead at once. The dead entry is removed.
+        case undead
+        /// An earlier epoch in `stages` that has nothing staged. It is removed.
+        case emptyStage = "empty_stage"
+        /// A batch's intake that no coordinator would read. It is announced.
+        case lostIntake = "lost_intake"
+    }
+}
+
+extension QueueAudit {
+    /// A fault of one id, as the script saw it.
+    struct Fault: Equatable {
+        /// The text of the job's key; the epoch of a stage; the batch of an intake.
+        let id: String
+        let kind: Kind
+        /// The lists that contain it, such as `lease + ready`.
+        var places = ""
+        /// Empty if it has no batch or the batch is unknown.
+        var batch = ""
+
+        /// The text for operators.
+        var text: String { JobKey(id).batch.map { "\(sentence) (batch \($0))" } ?? sentence }
+
+        private var sentence: String {
+            switch kind {
+            case .orphan: "it has body and meta and is in no list"
+            case .twoStates: "it is in \(places)"
+            case .withoutMeta: "its body has no meta that can be read"
+            case .withoutBody: "its meta has no body"
+            case .withoutJob: "it is in \(places) and has neither body nor meta"
+            case .undead: "it is alive and dead at once"
+            case .emptyStage: "the epoch has nothing staged and is in stages"
+            case .lostIntake: "the batch's intake has jobs and is not in intakes"
+            }
+        }
+    }
+}

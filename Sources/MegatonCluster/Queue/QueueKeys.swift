@@ -15,9 +15,6 @@ public struct QueueKeys: Sendable, Hashable {
     /// Pattern of the keys of all queues, for SCAN; keys of the cache have no brace at this position.
     public static let patternOfAll = "megaton:{*"
 
-    /// Pattern of the remembered failures of a cache, for SCAN.
-    public static let patternOfFailures = CacheKeys.patternOfNegatives
-
     // MARK: Intake
 
     /// LIST, public: clients `LPUSH` a job's JSON; the coordinator takes from the right.

@@ -39,7 +39,7 @@ final class StatisticsRecorder: Sendable {
             if counts.hosts[host] != nil || counts.hosts.count < Self.limit {
                 counts.hosts[host, default: 0] += number
             }
-            if counts.originals.count < Self.limit { counts.originals.append(CacheEntry.sha256(Data(original.utf8))) }
+            if counts.originals.count < Self.limit { counts.originals.append(Checksum.sha256(Data(original.utf8))) }
         }
     }
 

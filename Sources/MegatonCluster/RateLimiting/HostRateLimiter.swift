@@ -316,13 +316,13 @@ public final class HostRateLimiter: FetchLimiting {
 
     /// Label of a URL in the history, host and hash: it distinguishes URLs, and reveals no signature in one.
     static func label(of url: URL) -> String {
-        "\(name(of: url))/\(CacheEntry.sha256(Data(url.absoluteString.utf8)).prefix(16))"
+        "\(name(of: url))/\(Checksum.sha256(Data(url.absoluteString.utf8)).prefix(16))"
     }
 
     /// The path and the query as a number from 1 to 2⁴⁸.
     private static func path(of url: URL) -> Int {
         let text = url.path(percentEncoded: true) + "?" + (url.query(percentEncoded: true) ?? "")
-        return Int(CacheEntry.sha256(Data(text.utf8)).prefix(12), radix: 16).map { $0 + 1 } ?? 1
+        return Int(Checksum.sha256(Data(text.utf8)).prefix(12), radix: 16).map { $0 + 1 } ?? 1
     }
 
     /// `host:port`, in lower case.
@@ -330,4 +330,22 @@ public final class HostRateLimiter: FetchLimiting {
         let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
         return "\(url.host()?.lowercased() ?? ""):\(port)"
     }
+}
+
+/// Limits of the requests that the whole cluster sends to one origin host.
+public struct HostLimits: Sendable, Equatable {
+    /// Maximum number of concurrent requests, 1 or more.
+    public var concurrency = 64
+    /// Maximum number of requests per second; nil sets no limit.
+    public var rate: Double?
+    /// Number of requests that may be sent at once after an idle time, if there is a rate; at most one second's worth.
+    public var burst = 8
+    /// Consecutive failures (no connection, no response in time, 5xx) that open the circuit breaker of the host.
+    public var failureThreshold = 10
+    /// Time for which the circuit stays open at first; doubled each time a probe fails.
+    public var openInterval: Duration = .seconds(5)
+    /// Maximum time between two probes.
+    public var maximumOpenInterval: Duration = .seconds(300)
+
+    public init() {}
 }

@@ -17,7 +17,7 @@ extension CacheEntry {
         init(length: Int, checksum: String, metadata: CachedData.Metadata) {
             self.length = length
             self.metadata = metadata
-            if checksum.utf8.count == CacheEntry.digitsOfSHA256 { sha256 = checksum } else { xxh3 = checksum }
+            if checksum.utf8.count == Checksum.sha256Digits { sha256 = checksum } else { xxh3 = checksum }
         }
 
         /// Nil if the JSON cannot be read.
@@ -76,7 +76,7 @@ extension CacheEntry.Header {
                 case "sha256", "xxh3":
                     guard checksum == nil, let text = reader.string() else { return false }
                     checksum = text
-                    return (text.utf8.count == CacheEntry.digitsOfSHA256) == (name == "sha256")
+                    return (text.utf8.count == Checksum.sha256Digits) == (name == "sha256")
                 case "metadata": metadata = CachedData.Metadata(&reader)
                 default: return false
                 }

@@ -230,7 +230,7 @@ public final class RedisDataCache: DataCaching {
     static func name(ofPartial original: CacheKey) -> String { name(CacheKey.partial(of: original).description) }
 
     private static func name(_ key: String) -> String {
-        CacheKeys.data(CacheEntry.sha256(Data(key.utf8)))
+        CacheKeys.data(Checksum.sha256(Data(key.utf8)))
     }
 
     private func missed(_ error: any Error) {

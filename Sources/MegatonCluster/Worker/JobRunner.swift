@@ -110,9 +110,19 @@ package struct JobRunner: JobRunning {
                 height: response.size.height,
                 format: response.rendition.format,
                 bytes: response.data.count,
-                sha256: response.checksum ?? CacheEntry.sha256(response.data),
+                sha256: response.checksum ?? Checksum.sha256(response.data),
                 from: response.source
             )
         }
     }
+}
+
+/// Runs a job, without knowledge of leases and queues.
+package protocol JobRunning: Sendable {
+    /// Runs one attempt.
+    ///
+    /// - Parameters:
+    ///   - maximumFailureAge: maximum age of a remembered failure that may answer the attempt; nil for any age.
+    ///   - metrics: records the cost of the attempt, also if it fails.
+    func run(_ job: Job, maximumFailureAge: Duration?, metrics: PipelineMetrics) async -> JobRunner.Result
 }

@@ -100,7 +100,7 @@ import Testing
             let found = try hit(await two.lock.begin([key]).first)
             #expect(found.data == entry(1000).data)
             #expect(found.metadata.width == 3 && found.metadata.etag == "\"e\"")
-            #expect(found.checksum == CacheEntry.sha256(found.data))
+            #expect(found.checksum == Checksum.sha256(found.data))
             running.cancel()
             await running.value
         }

@@ -65,14 +65,14 @@ import Testing
             let isWritten = await spool.append([chunk])
             #expect(isWritten)
         }
-        let header = CacheEntry.Header(length: data.count, checksum: CacheEntry.xxh3(data), metadata: metadata)
+        let header = CacheEntry.Header(length: data.count, checksum: Checksum.xxh3(data), metadata: metadata)
         let entry = try #require(try await spool.entry(header))
         #expect(entry.data == data && entry.checksum == header.checksum)
         #expect(SpoolFile.bytes(of: entry.data) == data.count)
-        let wrong = CacheEntry.Header(length: data.count, checksum: CacheEntry.xxh3(Data()), metadata: metadata)
+        let wrong = CacheEntry.Header(length: data.count, checksum: Checksum.xxh3(Data()), metadata: metadata)
         let other = try await spool.entry(wrong)
         #expect(other == nil)
-        let long = CacheEntry.Header(length: data.count + 1, checksum: CacheEntry.xxh3(data), metadata: metadata)
+        let long = CacheEntry.Header(length: data.count + 1, checksum: Checksum.xxh3(data), metadata: metadata)
         let short = try await spool.entry(long)
         #expect(short == nil)
     }
