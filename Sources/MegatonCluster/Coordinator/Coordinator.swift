@@ -37,6 +37,7 @@ public final class Coordinator: Sendable {
     private let leadership: Leadership
     private let listener: IntakeListener
     private let queue: JobQueue
+    private let sweeper: LeaseSweeper
     private let logger: Logger
     /// Time since which a fallback has seen no leader.
     private let leaderless = Mutex<ContinuousClock.Instant?>(nil)
@@ -72,6 +73,7 @@ public final class Coordinator: Sendable {
         let control = RedisClient(redis, role: "coordinator", group: group, logger: logger)
         listener = IntakeListener(redis, keys: configuration.keys, group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
+        sweeper = LeaseSweeper(queue: queue, role: .leader, logger: logger)
         let isFallback = configuration.takeoverDelay != nil
         leadership = Leadership(queue: queue, name: name, lease: configuration.leaderLease, isFallback: isFallback)
     }
@@ -119,7 +121,7 @@ public final class Coordinator: Sendable {
                         try await withThrowingTaskGroup(of: Void.self) { group in
                             // Concurrent with the rounds, as some of them wait: while it leads, no other process has to
                             // sweep.
-                            group.addTask { await self.sweep() }
+                            group.addTask { await self.sweeper.run() }
                             try await lead(epoch)
                             group.cancelAll()
                         }
@@ -142,20 +144,6 @@ public final class Coordinator: Sendable {
         // The task is cancelled by now, which does not affect the Redis client.
         await resign()
         if !isFallback { logger.info("coordinator stopped") }
-    }
-
-    private func sweep() async {
-        while !Task.isCancelled {
-            do {
-                let swept = try await queue.sweep(leads: true) ?? 0
-                if swept > 0 {
-                    logger.warning("leases ran out; the jobs are ready again", metadata: [LogKey.count: "\(swept)"])
-                }
-            } catch {
-                logger.debug("cannot sweep", metadata: [LogKey.error: "\(error)"])
-            }
-            try? await Task.sleep(for: JobQueue.leadersSweep)  // Cancelled: the loop's condition ends it.
-        }
     }
 
     /// Releases the leader's lease. If that fails, the lease runs out by itself.

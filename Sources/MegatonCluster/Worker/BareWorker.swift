@@ -9,9 +9,9 @@ package struct BareWorker: Sendable {
     private let queue: JobQueue
     private let claims: ClaimLoop
     private let heartbeat: LeaseHeartbeat
+    private let sweeper: LeaseSweeper
     private let fallback: Leadership
     private let limiter: HostRateLimiter
-    private let configuration: Worker.Configuration
     private let logger: Logger
 
     /// Interval at which a worker checks whether it must admit jobs by itself.
@@ -32,7 +32,6 @@ package struct BareWorker: Sendable {
         runner: any JobRunning,
         logger: Logger
     ) {
-        self.configuration = configuration
         self.name = name
         self.queue = queue
         self.limiter = limiter
@@ -68,6 +67,7 @@ package struct BareWorker: Sendable {
             statistics: statistics,
             logger: logger
         )
+        sweeper = LeaseSweeper(queue: queue, role: .worker(interval: configuration.sweepInterval), logger: logger)
         fallback = Leadership(queue: queue, name: name, lease: configuration.lease, isFallback: true)
     }
 
@@ -76,7 +76,7 @@ package struct BareWorker: Sendable {
         await heartbeat.renew()
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await heartbeat.run() }
-            group.addTask { await sweep() }
+            group.addTask { await sweeper.run() }
             group.addTask { await poll() }
             group.addTask { await limiter.run() }
             await claims.run(until: signal)
@@ -89,30 +89,15 @@ package struct BareWorker: Sendable {
         }
     }
 
-    private func sweep() async {
-        await regularly { () async throws(RedisError) -> Duration in
-            try await queue.sweepInTurn(every: configuration.sweepInterval).pause
-        }
-    }
-
     /// Checks for a leader, as a worker's fallback coordinator does while there is one.
     private func poll() async {
-        await regularly { () async throws(RedisError) -> Duration in
-            _ = try await fallback.hasLeader()
-            return Self.pollInterval
-        }
-    }
-
-    /// - Parameter step: returns the time to wait before the next step.
-    private func regularly(_ step: () async throws(RedisError) -> Duration) async {
         while !Task.isCancelled {
-            var pause = Self.pollInterval
-            do throws(RedisError) {
-                pause = try await step()
+            do {
+                _ = try await fallback.hasLeader()
             } catch {
-                logger.debug("Redis did not answer", metadata: [LogKey.error: "\(error)"])
+                logger.debug("cannot look for a leader", metadata: [LogKey.error: "\(error)"])
             }
-            try? await Task.sleep(for: pause)  // Cancelled: the loop's condition ends it.
+            try? await Task.sleep(for: Self.pollInterval)  // Cancelled: the loop's condition ends it.
         }
     }
 }

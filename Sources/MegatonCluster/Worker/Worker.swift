@@ -25,10 +25,11 @@ public final class Worker: Sendable {
     /// Fallback coordinator, which leads if no coordinator does.
     private let fallback: Coordinator?
     private let heartbeat: LeaseHeartbeat
+    private let sweeper: LeaseSweeper
+    private let watchdog: RenderWatchdog
     private let running = RunningJobs()
     private let statistics = StatisticsRecorder()
     private let logger: Logger
-    private let onHungRender: @Sendable () -> Void
 
     private static let fileThreads = 2
     private static let statisticsInterval: Duration = .seconds(5)
@@ -50,7 +51,6 @@ public final class Worker: Sendable {
         self.configuration = configuration
         self.name = name
         self.logger = logger
-        self.onHungRender = onHungRender
         let control = RedisClient(configuration.control, role: "control", group: group, logger: logger)
         leases = RedisClient(configuration.control, role: "lease", group: leaseGroup, logger: logger)
         wake = RedisClient(configuration.control, role: "wake", group: group, logger: logger)
@@ -74,6 +74,13 @@ public final class Worker: Sendable {
             statistics: statistics,
             logger: logger
         )
+        watchdog = RenderWatchdog(
+            pipeline: pipeline,
+            timeLimit: configuration.renderLimits.time,
+            logger: logger,
+            onHungRender: onHungRender
+        )
+        sweeper = LeaseSweeper(queue: queue, role: .worker(interval: configuration.sweepInterval), logger: logger)
         files = ThreadPool(name: "megaton-output", count: Self.fileThreads)
         let handler = JobHandler(
             queue: queue,
@@ -144,7 +151,8 @@ public final class Worker: Sendable {
         await heartbeat.renew()
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.heartbeat.run() }
-            group.addTask { await self.sweep() }
+            group.addTask { await self.sweeper.run() }
+            group.addTask { await self.watchdog.run() }
             group.addTask { await self.flushStatistics() }
             if let lock { group.addTask { await lock.run() } }
             group.addTask { await self.limiter.run() }
@@ -185,26 +193,6 @@ public final class Worker: Sendable {
         } catch {
             // Their leases run out by themselves.
             logger.debug("predecessors were not reported", metadata: [LogKey.error: "\(error)"])
-        }
-    }
-
-    private func sweep() async {
-        while !Task.isCancelled {
-            var pause = configuration.sweepInterval
-            do {
-                let (swept, next) = try await queue.sweepInTurn(every: configuration.sweepInterval)
-                pause = next
-                if swept > 0 {
-                    logger.warning("leases ran out; the jobs are ready again", metadata: [LogKey.count: "\(swept)"])
-                }
-            } catch {
-                logger.debug("cannot sweep", metadata: [LogKey.error: "\(error)"])
-            }
-            if let longest = pipeline.longestRunningRender, longest > configuration.renderLimits.time * 3 {
-                logger.critical("a render hangs in its codec; the process ends, and its jobs go to others")
-                onHungRender()
-            }
-            try? await Task.sleep(for: pause)  // Cancelled: the loop's condition ends it.
         }
     }
 

@@ -1,0 +1,48 @@
+internal import Logging
+internal import MegatonRedis
+
+/// Sweeps expired leases, so that the jobs of dead workers become ready again, until its task is cancelled.
+///
+/// The leader sweeps often. A worker only checks whether the leader or another worker has swept a moment ago, and sweeps
+/// if neither has.
+struct LeaseSweeper: Sendable {
+    /// The process that sweeps.
+    enum Role: Sendable {
+        case leader
+        /// - Parameter interval: time between two sweeps if this worker is the only one.
+        case worker(interval: Duration)
+    }
+
+    let queue: JobQueue
+    let role: Role
+    let logger: Logger
+
+    /// Sweeps until the task is cancelled.
+    func run() async {
+        while !Task.isCancelled {
+            try? await Task.sleep(for: await sweep())  // Cancelled: the loop's condition ends it.
+        }
+    }
+
+    /// - Returns: the pause before the next sweep.
+    private func sweep() async -> Duration {
+        do throws(RedisError) {
+            let swept: Int
+            let pause: Duration
+            switch role {
+            case .leader: (swept, pause) = (try await queue.sweep(leads: true) ?? 0, JobQueue.leadersSweep)
+            case .worker(let interval): (swept, pause) = try await queue.sweepInTurn(every: interval)
+            }
+            if swept > 0 {
+                logger.warning("leases ran out; the jobs are ready again", metadata: [LogKey.count: "\(swept)"])
+            }
+            return pause
+        } catch {
+            logger.debug("cannot sweep", metadata: [LogKey.error: "\(error)"])
+            return switch role {
+            case .leader: JobQueue.leadersSweep
+            case .worker(let interval): interval
+            }
+        }
+    }
+}
