@@ -3,8 +3,8 @@ internal import MegatonRedis
 
 /// Sweeps expired leases, so that the jobs of dead workers become ready again, until its task is cancelled.
 ///
-/// The leader sweeps often. A worker only checks whether the leader or another worker has swept a moment ago, and sweeps
-/// if neither has.
+/// The leader sweeps often. A worker only checks whether the leader or another worker has swept a moment ago, and
+/// sweeps if neither has.
 struct LeaseSweeper: Sendable {
     /// The process that sweeps.
     enum Role: Sendable {

@@ -5,8 +5,8 @@ import Synchronization
 ///
 /// At most one call is in flight. Completions that arrive meanwhile, or within `batchingWindow` of the last call, go
 /// with the next one: at a low rate each is sent at once, at a high rate one script and one round trip serve many. Each
-/// caller suspends until Redis has acknowledged its own completion. The number of waiting callers is bounded by the jobs
-/// that the worker holds.
+/// caller suspends until Redis has acknowledged its own completion. The number of waiting callers is bounded by the
+/// jobs that the worker holds.
 final class CompletionBatcher: Sendable {
     private let queue: JobQueue
     private let worker: String
