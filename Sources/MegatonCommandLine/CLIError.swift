@@ -5,7 +5,7 @@ import MegatonPipeline
 package import MegatonRedis
 
 /// An error that ends the program: a message for users, and an exit code of sysexits.h for scripts.
-package struct Failure: Error, CustomStringConvertible {
+package struct CLIError: Error, CustomStringConvertible {
     package let code: Int32
     package let message: String
 
@@ -15,17 +15,17 @@ package struct Failure: Error, CustomStringConvertible {
     }
 
     /// The command line is invalid.
-    package static func usage(_ message: String) -> Failure { Failure(code: 64, message: message) }
+    package static func usage(_ message: String) -> CLIError { CLIError(code: 64, message: message) }
     /// Redis is unreachable.
-    package static func unavailable(_ message: String) -> Failure { Failure(code: 69, message: message) }
+    package static func unavailable(_ message: String) -> CLIError { CLIError(code: 69, message: message) }
     /// A part of this program or its installation does not work.
-    package static func broken(_ message: String) -> Failure { Failure(code: 70, message: message) }
+    package static func broken(_ message: String) -> CLIError { CLIError(code: 70, message: message) }
     /// The system refuses a resource, such as a port.
-    package static func system(_ message: String) -> Failure { Failure(code: 71, message: message) }
+    package static func system(_ message: String) -> CLIError { CLIError(code: 71, message: message) }
     /// The named object does not exist.
-    package static func notFound(_ message: String) -> Failure { Failure(code: 1, message: message) }
+    package static func notFound(_ message: String) -> CLIError { CLIError(code: 1, message: message) }
     /// A file cannot be written.
-    package static func output(_ message: String) -> Failure { Failure(code: 74, message: message) }
+    package static func output(_ message: String) -> CLIError { CLIError(code: 74, message: message) }
 
     package var description: String { message }
 
@@ -58,7 +58,7 @@ extension RedisError {
 package func reportingFailures(_ body: () async throws -> Void) async throws {
     do {
         try await body()
-    } catch let failure as Failure {
+    } catch let failure as CLIError {
         Terminal.error("megaton: \(failure.message)")
         throw ExitCode(failure.code)
     } catch let error as HistoryFile.CannotOpen {

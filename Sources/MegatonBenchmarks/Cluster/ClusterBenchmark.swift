@@ -114,7 +114,7 @@ struct ClusterBenchmark: Sendable {
     private func wait(orElse complaint: String, until isTrue: () async throws -> Bool) async throws {
         let deadline = ContinuousClock.now + Self.patience
         while try await !isTrue() {
-            if ContinuousClock.now > deadline { throw Failure.broken(complaint) }
+            if ContinuousClock.now > deadline { throw CLIError.broken(complaint) }
             try await Task.sleep(for: .milliseconds(20))
         }
     }

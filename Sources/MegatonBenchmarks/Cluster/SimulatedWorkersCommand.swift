@@ -39,7 +39,7 @@ struct SimulatedWorkersCommand: AsyncParsableCommand {
                 redis: try redis.control(),
                 keys: redis.keys,
                 group: MultiThreadedEventLoopGroup(numberOfThreads: 1),
-                name: Identity.process(),
+                name: ProcessIdentity.process(),
                 logger: LogOptions.logger("megaton.bench", level: .error),
                 work: { work.next() },
                 onStart: { latencies.add([$0]) }

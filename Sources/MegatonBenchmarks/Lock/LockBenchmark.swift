@@ -23,7 +23,7 @@ struct LockBenchmark: Sendable {
     private static let lifetime: Double = 60
 
     func run() async throws -> LockReport {
-        let name = Identity.batch("bench")
+        let name = ProcessIdentity.batch("bench")
         let arguments = (0..<processes).map { process in
             let share = waiters * (process + 1) / processes - waiters * process / processes
             return ["lock-waiters", "--name", name, "--process", String(process), "--waiters", String(share)]
@@ -45,7 +45,7 @@ struct LockBenchmark: Sendable {
         }
         let lock = InFlightLock(
             cache: RedisDataCache(redis: cache, logger: logger),
-            owner: Identity.process(),
+            owner: ProcessIdentity.process(),
             group: group,
             logger: logger
         )
@@ -57,7 +57,7 @@ struct LockBenchmark: Sendable {
             round += 1
             guard round > Self.uncounted else { continue }
             if let spoilt = spoilt(wakes, start) {
-                if round - counted > Self.uncounted + rounds { throw Failure.broken(spoilt) }
+                if round - counted > Self.uncounted + rounds { throw CLIError.broken(spoilt) }
                 continue
             }
             report.add(wakes, since: start)
@@ -74,7 +74,7 @@ struct LockBenchmark: Sendable {
         _ link: LockRounds
     ) async throws -> (start: Int, LockRounds.Wakes) {
         guard case .lead(let lead)? = await lock.begin([link.key(round)]).first, lead.token != nil else {
-            throw Failure.unavailable("the cache Redis did not give the lead of a new flight.")
+            throw CLIError.unavailable("the cache Redis did not give the lead of a new flight.")
         }
         try await link.begin(round, processes: processes)
         let entry = CachedData(
@@ -85,7 +85,7 @@ struct LockBenchmark: Sendable {
         let stored = await lock.finish([(lead, entry)])
         let wakes = try await link.wakes(processes: processes)
         guard stored.contains(link.key(round)) else {
-            throw Failure.unavailable("the cache Redis did not keep the flight's entry.")
+            throw CLIError.unavailable("the cache Redis did not keep the flight's entry.")
         }
         return (start, wakes)
     }

@@ -68,7 +68,7 @@ struct LockRounds: Sendable {
             timeout: .seconds(Self.patience + 2)
         )
         guard let text = reply.array?.last?.string else {
-            throw Failure.broken("the benchmark's processes did not hear from each other for \(Self.patience) s.")
+            throw CLIError.broken("the benchmark's processes did not hear from each other for \(Self.patience) s.")
         }
         return text
     }

@@ -37,7 +37,7 @@ struct LockWaitersCommand: AsyncParsableCommand {
                     redis: RedisClient(address, role: "cache", group: group, logger: logger),
                     logger: logger
                 ),
-                owner: Identity.process(),
+                owner: ProcessIdentity.process(),
                 group: group,
                 logger: logger
             )

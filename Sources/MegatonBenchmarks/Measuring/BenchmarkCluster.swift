@@ -19,7 +19,7 @@ struct BenchmarkCluster: Sendable {
             .init(),
             redis: address,
             group: MultiThreadedEventLoopGroup.singleton,
-            name: Identity.process(),
+            name: ProcessIdentity.process(),
             logger: LogOptions.logger("megaton.coordinator", level: .error)
         )
         try await coordinator.start()

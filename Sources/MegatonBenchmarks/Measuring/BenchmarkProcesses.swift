@@ -9,10 +9,10 @@ struct BenchmarkProcesses: Sendable {
     let environment: [String: String]
 
     /// - Returns: the result of the body, and the output of each process.
-    /// - Throws: `Failure` also if a process ends before the body.
+    /// - Throws: `CLIError` also if a process ends before the body.
     func run<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> (Value, [String]) {
         guard let program = CommandLineProgram.path else {
-            throw Failure.broken("the program's own path is not known: /proc is not mounted?")
+            throw CLIError.broken("the program's own path is not known: /proc is not mounted?")
         }
         let logs = try TemporaryDirectory()
         defer { logs.remove() }
@@ -30,7 +30,7 @@ struct BenchmarkProcesses: Sendable {
                     // Without its output the message has only the way it ended.
                     let words = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
                     // 69 stands for Redis alone.
-                    throw Failure(
+                    throw CLIError(
                         code: ending == .exited(69) ? 69 : 70,
                         message: "a process of the benchmark ended (\(ending)). \(words.suffix(400))"
                     )

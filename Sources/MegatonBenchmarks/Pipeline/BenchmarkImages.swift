@@ -21,7 +21,7 @@ struct BenchmarkImages: Sendable {
     /// Reads the images; blocks.
     ///
     /// - Parameter arguments: files, directories and lists of them, as for `megaton run`.
-    /// - Throws: `Failure` if an input cannot be read, or is not a local file.
+    /// - Throws: `CLIError` if an input cannot be read, or is not a local file.
     init(_ arguments: [String]) throws {
         var reader = try InputReader(InputSelection(arguments: arguments))
         var size = 0
@@ -40,14 +40,14 @@ struct BenchmarkImages: Sendable {
 
     private static func image(_ input: Input) throws -> Image {
         guard case .source(let text, _) = input, let url = URL(string: text), url.isFileURL else {
-            throw Failure.usage(
+            throw CLIError.usage(
                 "megaton-bench pipeline reads local files only: nothing is to be measured but the pipeline."
             )
         }
         do {
             return Image(path: url.path, data: try Data(contentsOf: url))
         } catch {
-            throw Failure.usage("\(url.path) cannot be read: \(Failure.reason(error)).")
+            throw CLIError.usage("\(url.path) cannot be read: \(CLIError.reason(error)).")
         }
     }
 }

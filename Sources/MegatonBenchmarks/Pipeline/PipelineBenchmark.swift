@@ -66,7 +66,7 @@ struct PipelineBenchmark: Sendable {
             return try await group.reduce(into: [Int: Bool]()) { $0[$1.0] = $1.1 }
         }
         let sources = images.indices.filter { isUsable[$0] == true }.map { images[$0].data }
-        if sources.isEmpty { throw Failure.usage("none of what was named is a picture that can be rendered.") }
+        if sources.isEmpty { throw CLIError.usage("none of what was named is a picture that can be rendered.") }
         return sources
     }
 

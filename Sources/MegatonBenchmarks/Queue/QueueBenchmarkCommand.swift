@@ -78,7 +78,7 @@ struct NoOpWorkerCommand: AsyncParsableCommand {
                 try redis.control(),
                 keys: redis.keys,
                 group: MultiThreadedEventLoopGroup(numberOfThreads: 1),
-                name: Identity.process(),
+                name: ProcessIdentity.process(),
                 logger: LogOptions.logger("megaton.bench", level: .error),
                 onClaim: { latencies.add($0) }
             )

@@ -45,7 +45,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
                 configuration,
                 redis: try redis.control(),
                 group: MultiThreadedEventLoopGroup.singleton,
-                name: Identity.process(),
+                name: ProcessIdentity.process(),
                 logger: log.logger("megaton.coordinator")
             )
             try await ProcessSignals.forwarded(to: shutdown) {
@@ -70,7 +70,7 @@ struct CoordinatorCommand: AsyncParsableCommand {
                 from: Data(contentsOf: URL(fileURLWithPath: presets))
             )
         } catch {
-            throw Failure.usage("--presets \(presets) cannot be read: \(Failure.reason(error)).")
+            throw CLIError.usage("--presets \(presets) cannot be read: \(CLIError.reason(error)).")
         }
     }
 }

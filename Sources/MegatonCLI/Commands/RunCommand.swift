@@ -128,19 +128,19 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     /// Runs on a thread of its own, as a ledger may be long.
-    private func preparedPlaces() async throws -> RunPlaces {
+    private func preparedPlaces() async throws -> RunPaths {
         let thread = ThreadPool(name: "megaton-places", count: 1)
         defer { thread.stop() }
-        return try await thread.run { try RunPlaces(batch, output: output) }
+        return try await thread.run { try RunPaths(batch, output: output) }
     }
 
     private func dryRun() async throws {
-        let output = try output.map { try RunPlaces.checked($0, inputs: batch.inputs) }
+        let output = try output.map { try RunPaths.checked($0, inputs: batch.inputs) }
         let retried = batch.retryFailed.map { RetryLedger(path: $0).directory }
         try await DryRun(
             batch,
             output: output,
-            endings: worker.endings,
+            fileExtensions: worker.fileExtensions,
             roots: outputRoots([output, retried].compactMap { $0 }),
             files: worker.credentials.map { [$0] } ?? []
         ).run()
@@ -156,7 +156,7 @@ struct RunCommand: AsyncParsableCommand {
 
     /// Runs the batch on a cluster, with its workers and, if requested, with local ones too.
     private func onCluster(
-        _ places: RunPlaces,
+        _ places: RunPaths,
         _ ledger: Ledger,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
@@ -191,13 +191,13 @@ struct RunCommand: AsyncParsableCommand {
 
     private func batchRun(
         _ control: RedisConfiguration,
-        _ places: RunPlaces,
+        _ places: RunPaths,
         _ ledger: Ledger,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) throws -> BatchRun {
-        let name = Identity.batch("run")
-        let selection = batch.selection(output: places.output, endings: worker.endings)
+        let name = ProcessIdentity.batch("run")
+        let selection = batch.selection(output: places.output, fileExtensions: worker.fileExtensions)
         return BatchRun(
             batch,
             batch: name,
@@ -221,7 +221,7 @@ struct RunCommand: AsyncParsableCommand {
     private func withHelpers<Value: Sendable>(
         _ control: RedisConfiguration,
         _ cache: RedisConfiguration,
-        _ places: RunPlaces,
+        _ places: RunPaths,
         _ count: Int,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?,
@@ -235,7 +235,7 @@ struct RunCommand: AsyncParsableCommand {
             configuration,
             redis: control,
             group: MultiThreadedEventLoopGroup.singleton,
-            name: Identity.process(),
+            name: ProcessIdentity.process(),
             logger: LogOptions.logger("megaton.coordinator", level: shownLevel ?? .error)
         )
         try await coordinator.start()
@@ -265,7 +265,7 @@ struct RunCommand: AsyncParsableCommand {
             while let value = try await group.next() {
                 if let value { return value }
             }
-            throw Failure.broken("the workers ended before the batch did.")
+            throw CLIError.broken("the workers ended before the batch did.")
         }
     }
 
@@ -287,7 +287,7 @@ struct RunCommand: AsyncParsableCommand {
     private func fleet(
         _ control: RedisConfiguration,
         _ cache: RedisConfiguration,
-        _ places: RunPlaces,
+        _ places: RunPaths,
         _ count: Int,
         _ queue: JobQueue
     ) throws -> WorkerFleet {

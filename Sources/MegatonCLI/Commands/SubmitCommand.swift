@@ -49,10 +49,10 @@ struct SubmitCommand: AsyncParsableCommand {
         try await reportingFailures {
             try options.check()
             Terminal.isQuiet = options.quiet
-            let place = output.map(RunPlaces.absolute)
+            let place = output.map(RunPaths.absolute)
             if options.dryRun { return try await DryRun(options, output: place).run() }
             let shutdown = ShutdownSignal()
-            let name = batch ?? Identity.batch("submit")
+            let name = batch ?? ProcessIdentity.batch("submit")
             let control = try redis.control()
             try await InspectorSession.connected(redis) { control, cache in
                 try await EvictionPolicyCheck.run(control)

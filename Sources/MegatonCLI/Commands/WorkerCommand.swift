@@ -118,7 +118,7 @@ struct WorkerCommand: AsyncParsableCommand {
                 let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
                 let worker = try Worker(
                     configuration,
-                    name: Identity.process(),
+                    name: ProcessIdentity.process(),
                     group: MultiThreadedEventLoopGroup.singleton,
                     leaseGroup: leaseGroup,
                     logger: logger,
@@ -142,7 +142,7 @@ struct WorkerCommand: AsyncParsableCommand {
         let arguments = Array(CommandLine.arguments.dropFirst())
         return {
             guard let program = CommandLineProgram.path else {
-                throw Failure.broken("the program's own path is not known: /proc is not mounted?")
+                throw CLIError.broken("the program's own path is not known: /proc is not mounted?")
             }
             let pid = Mutex<Int32>(0)
             let child = ChildProcess(

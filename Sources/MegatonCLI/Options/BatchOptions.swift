@@ -156,19 +156,19 @@ struct BatchOptions: ParsableArguments {
 
     /// Checks inputs and ledgers before any work begins.
     ///
-    /// - Throws: `Failure` for the first one that is missing or cannot be used.
+    /// - Throws: `CLIError` for the first one that is missing or cannot be used.
     func check() throws {
         try InputReader.check(inputs + jobsFrom + (retryFailed.map { [$0] } ?? []))
         if let retryFailed { try RetryLedger(path: retryFailed).check() }
         if let ledger { try checkLedger(ledger) }
     }
 
-    /// - Throws: `Failure` if the ledger would overwrite an input.
+    /// - Throws: `CLIError` if the ledger would overwrite an input.
     func checkLedger(_ path: String) throws {
         guard Ledger.descriptor(of: path) == nil else { return }
         let files = inputs.map(FileNames.localPath) + jobsFrom + (retryFailed.map { [$0] } ?? [])
         for input in files where input != "-" && RetryLedger.isSame(input, path) {
-            throw Failure.usage("the ledger would overwrite the input \(input). Name another file with --ledger.")
+            throw CLIError.usage("the ledger would overwrite the input \(input). Name another file with --ledger.")
         }
     }
 
@@ -188,14 +188,14 @@ struct BatchOptions: ParsableArguments {
     ///
     /// - Parameters:
     ///   - output: the output directory, absolute.
-    ///   - endings: file extensions that are selected in directories.
-    func selection(output: String?, endings: Set<String> = InputReader.usualEndings) -> InputSelection {
+    ///   - fileExtensions: file extensions that are selected in directories.
+    func selection(output: String?, fileExtensions: Set<String> = InputReader.defaultFileExtensions) -> InputSelection {
         InputSelection(
             arguments: inputs,
             jobLists: jobsFrom,
             ledger: retryFailed,
             output: output,
-            endings: endings,
+            fileExtensions: fileExtensions,
             exclusions: Exclusions(exclude)
         )
     }
@@ -210,8 +210,8 @@ struct BatchOptions: ParsableArguments {
         _ selection: InputSelection,
         roots: [String]?,
         files: [String]
-    ) throws -> JobMaker {
-        let settings = JobMaker.Settings(
+    ) throws -> JobBuilder {
+        let settings = JobBuilder.Settings(
             batch: batch,
             renditions: try renditions.renditions(),
             output: selection.output,
@@ -220,6 +220,6 @@ struct BatchOptions: ParsableArguments {
             credential: credential,
             reloads: force
         )
-        return JobMaker(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
+        return JobBuilder(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
     }
 }

@@ -13,20 +13,20 @@ struct CredentialsFile {
 
     /// Checks that the file can be read more than once.
     ///
-    /// - Throws: `Failure` for a pipe and the like.
+    /// - Throws: `CLIError` for a pipe and the like.
     static func requireRegular(_ path: String) throws {
         var info = stat()
         guard stat(path, &info) == 0, info.st_mode & S_IFMT != S_IFREG else { return }
-        throw Failure.usage("--credentials \(path) is no regular file, and each worker of the run has to read it.")
+        throw CLIError.usage("--credentials \(path) is no regular file, and each worker of the run has to read it.")
     }
 
     /// Reads the file only once, as it may be a pipe.
     ///
-    /// - Throws: `Failure` if the file cannot be read or is invalid; never with a secret in it.
+    /// - Throws: `CLIError` if the file cannot be read or is invalid; never with a secret in it.
     init(_ path: String) throws {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else {
-            throw Failure.usage("--credentials \(path) cannot be read: \(String(cString: strerror(errno))).")
+            throw CLIError.usage("--credentials \(path) cannot be read: \(String(cString: strerror(errno))).")
         }
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         var info = stat()
@@ -35,15 +35,15 @@ struct CredentialsFile {
         do {
             data = try file.read(upToCount: Self.maximumSize + 1) ?? Data()
         } catch {
-            throw Failure.usage("--credentials \(path) cannot be read: \(Failure.reason(error)).")
+            throw CLIError.usage("--credentials \(path) cannot be read: \(CLIError.reason(error)).")
         }
         guard data.count <= Self.maximumSize else {
-            throw Failure.usage("--credentials \(path) is larger than \(Self.maximumSize) bytes.")
+            throw CLIError.usage("--credentials \(path) is larger than \(Self.maximumSize) bytes.")
         }
         do {
             credentials = try Credentials(json: data)
         } catch {
-            throw Failure.usage("--credentials \(path): \(error.message)")
+            throw CLIError.usage("--credentials \(path): \(error.message)")
         }
     }
 }

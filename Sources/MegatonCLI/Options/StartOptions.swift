@@ -34,7 +34,7 @@ struct StartOptions: ParsableArguments {
     ///   - shutdown: ends the wait for Redis; the body does not begin then.
     ///   - isReady: called for each request of `/ready`, on an event loop: must not block.
     ///   - connect: receives the time limit for Redis.
-    /// - Throws: `Failure` if the process cannot listen on the address, and the errors of `connect` and `body`.
+    /// - Throws: `CLIError` if the process cannot listen on the address, and the errors of `connect` and `body`.
     func run(
         until shutdown: ShutdownSignal,
         isReady: @escaping @Sendable () -> Bool,

@@ -3,7 +3,7 @@ import Foundation
 import MegatonCommandLine
 
 /// Time limit of a command that waits for a condition.
-struct Patience: ParsableArguments {
+struct TimeoutOptions: ParsableArguments {
     @Option(name: .long, help: ArgumentHelp("How long to wait; for ever unless given.", valueName: "seconds"))
     var timeout: Double?
 
@@ -16,13 +16,13 @@ struct Patience: ParsableArguments {
 
     /// Polls until there is a value.
     ///
-    /// - Throws: `Failure` 75 that names the missing condition after the time limit.
+    /// - Throws: `CLIError` 75 that names the missing condition after the time limit.
     func wait<Value>(orElse missing: () -> String, for look: () async throws -> Value?) async throws -> Value {
         let deadline = timeout.map { ContinuousClock.now + .seconds($0) }
         while true {
             if let value = try await look() { return value }
             if let deadline, ContinuousClock.now >= deadline {
-                throw Failure(code: 75, message: "\(missing()) after \((timeout ?? 0).formatted()) s.")
+                throw CLIError(code: 75, message: "\(missing()) after \((timeout ?? 0).formatted()) s.")
             }
             try await Task.sleep(for: Self.interval)
         }

@@ -213,7 +213,7 @@ struct WorkerOptions: ParsableArguments {
         AddressPolicy(allowsPrivate: allowPrivate, ports: Set(allowPort).union([80, 443]))
     }
 
-    private static let switches: [String: (type: AssetType, endings: Set<String>)] = [
+    private static let switches: [String: (type: AssetType, fileExtensions: Set<String>)] = [
         "tiff": (.tiff, ["tiff", "tif"]), "svg": (.svg, ["svg"]), "jxl": (.jxl, ["jxl"]),
     ]
 
@@ -221,8 +221,8 @@ struct WorkerOptions: ParsableArguments {
     var additionalTypes: Set<AssetType> { Set(allowType.compactMap { Self.switches[$0]?.type }) }
 
     /// File extensions that are selected in directories.
-    var endings: Set<String> {
-        allowType.reduce(InputReader.usualEndings) { $0.union(Self.switches[$1]?.endings ?? []) }
+    var fileExtensions: Set<String> {
+        allowType.reduce(InputReader.defaultFileExtensions) { $0.union(Self.switches[$1]?.fileExtensions ?? []) }
     }
 
     /// - Throws: `.invalidURL` for a text that is not a rule.
@@ -234,16 +234,16 @@ struct WorkerOptions: ParsableArguments {
 
     /// The credentials; nil if the option is missing.
     ///
-    /// - Throws: `Failure` if the file cannot be read.
+    /// - Throws: `CLIError` if the file cannot be read.
     func credentialsFile() throws -> CredentialsFile? { try credentials.map { try CredentialsFile($0) } }
 
     /// Applies the options to a worker's configuration. Image types are enabled for the whole process, and logged here.
     /// The worker's pipeline logs other settings that are less strict than the defaults.
     ///
-    /// - Throws: `Failure` for the credentials; `ImagePipeline.Error` if libvips has no codec for a type.
+    /// - Throws: `CLIError` for the credentials; `ImagePipeline.Error` if libvips has no codec for a type.
     func apply(to configuration: inout Worker.Configuration, logger: Logger) throws {
         configuration.roots = roots
-        configuration.readRoots = allowRead.map(RunPlaces.absolute)
+        configuration.readRoots = allowRead.map(RunPaths.absolute)
         configuration.optionNames = [
             // For a source, the option that allows reading only.
             "the roots of Configuration.fileAccess": "--allow-read",
@@ -292,7 +292,7 @@ struct WorkerOptions: ParsableArguments {
 
     var policy: ImagePipeline.DataCachePolicy { ImagePipeline.DataCachePolicy(rawValue: cachePolicy) ?? .storeAll }
 
-    var roots: [String] { allowRoot.map(RunPlaces.absolute) }
+    var roots: [String] { allowRoot.map(RunPaths.absolute) }
 
     /// Names of the given options that affect only workers.
     var namesForWorkersOnly: [String] {

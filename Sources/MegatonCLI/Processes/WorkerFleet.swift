@@ -31,13 +31,13 @@ struct WorkerFleet: Sendable {
 
     /// Keeps the workers running until the task is canceled, and then stops them.
     ///
-    /// - Throws: `Failure` when the last of them was given up: 69 if they did not find Redis, otherwise 70.
+    /// - Throws: `CLIError` when the last of them was given up: 69 if they did not find Redis, otherwise 70.
     func run() async throws {
         let logs = keepsLogs ? try TemporaryDirectory() : nil
         defer { logs?.remove() }
-        let failure = try await withThrowingTaskGroup(of: Failure?.self) { group in
+        let failure = try await withThrowingTaskGroup(of: CLIError?.self) { group in
             for number in 1...count { group.addTask { try await keepRunning(number, logs) } }
-            var (last, left): (Failure?, Int) = (nil, count)
+            var (last, left): (CLIError?, Int) = (nil, count)
             for try await failure in group {
                 left -= 1
                 guard let failure else { continue }
@@ -53,9 +53,9 @@ struct WorkerFleet: Sendable {
     }
 
     /// - Returns: the reason why the worker was given up; nil if the task was canceled.
-    private func keepRunning(_ number: Int, _ logs: TemporaryDirectory?) async throws -> Failure? {
+    private func keepRunning(_ number: Int, _ logs: TemporaryDirectory?) async throws -> CLIError? {
         guard let program = CommandLineProgram.path else {
-            throw Failure.broken("the program's own path is not known: /proc is not mounted?")
+            throw CLIError.broken("the program's own path is not known: /proc is not mounted?")
         }
         let log = logs.map { "\($0.path)/worker-\(number).log" }
         let child = ChildProcess(
@@ -79,10 +79,10 @@ struct WorkerFleet: Sendable {
                 let message =
                     "worker \(number) cannot start: \(deaths.failedStarts) times it ended (\(ending)) before it worked."
                     + words
-                return Failure(code: ending == .exited(Self.redisIsAway) ? 69 : 70, message: message)
+                return CLIError(code: ending == .exited(Self.redisIsAway) ? 69 : 70, message: message)
             }
             if deaths.inVain >= Self.vainDeathLimit {
-                return Failure.broken(
+                return CLIError.broken(
                     "worker \(number) died \(deaths.inVain) times while no job ended, last with \(ending), and is not started "
                         + "again.\(words)"
                 )

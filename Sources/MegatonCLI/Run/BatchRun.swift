@@ -28,7 +28,7 @@ final class BatchRun: Sendable {
     private let options: BatchOptions
     private let batch: String
     private let selection: InputSelection
-    private let maker: JobMaker
+    private let maker: JobBuilder
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
     private let queue: JobQueue
@@ -76,7 +76,7 @@ final class BatchRun: Sendable {
         _ options: BatchOptions,
         batch: String,
         selection: InputSelection,
-        maker: JobMaker,
+        maker: JobBuilder,
         showsLogs: Bool = false,
         control: RedisConfiguration,
         keys: QueueKeys,
@@ -152,20 +152,20 @@ final class BatchRun: Sendable {
         )
     }
 
-    private func stoppedWaiting() -> Failure {
+    private func stoppedWaiting() -> CLIError {
         let now = progress.withLock { $0 }
         let seconds = (options.timeout ?? 0).formatted()
         let count =
             "\(now.ended) of \(Counted.jobs(now.submitted)) \(now.submitted == 1 ? "has" : "have") ended after \(seconds) s"
         guard now.isComplete else {
-            return Failure(
+            return CLIError(
                 code: 75,
                 message:
                     "\(count), and not all were submitted; those that were go on. megaton batch cancel \(batch) ends "
                     + "them, and the same command again submits all."
             )
         }
-        return Failure(
+        return CLIError(
             code: 75,
             message: "\(count); the others go on. megaton batch wait \(batch) waits for them, megaton batch cancel "
                 + "\(batch) ends them."
@@ -237,7 +237,7 @@ final class BatchRun: Sendable {
     /// The submitted jobs are then canceled, as a batch that stays open never ends.
     ///
     /// - Returns: the number of jobs.
-    /// - Throws: `Failure` 130 after a signal.
+    /// - Throws: `CLIError` 130 after a signal.
     func submitOnly() async throws -> Int {
         defer { queue.close() }
         defer { waiting.close() }
@@ -261,7 +261,7 @@ final class BatchRun: Sendable {
         let rest =
             isCancelled
             ? "what was submitted is cancelled." : "megaton batch cancel \(batch) ends the jobs that were submitted."
-        throw Failure(
+        throw CLIError(
             code: 130,
             message: "interrupted before all jobs of the batch \(batch) were submitted; \(rest) The same command again "
                 + "submits all."
@@ -428,7 +428,7 @@ final class BatchRun: Sendable {
         }
     }
 
-    /// - Throws: `Failure` 69 if Redis has lost jobs that it had acknowledged, so that the batch would never end.
+    /// - Throws: `CLIError` 69 if Redis has lost jobs that it had acknowledged, so that the batch would never end.
     private func isFinished(_ progress: Progress) async throws -> Bool {
         let counters: BatchCounters
         do {
@@ -440,7 +440,7 @@ final class BatchRun: Sendable {
         }
         let isWhole = counters["closed"] == 1 && counters["submitted"] >= progress.submitted
         if progress.isComplete && !isWhole && !counters.isFinished {
-            throw Failure(
+            throw CLIError(
                 code: 69,
                 message: "Redis has lost jobs: of \(progress.submitted) that it had acknowledged, batch \(batch) has "
                     + "\(counters["submitted"]). Its disk was slow when it died, or a replica took over that had not got them "

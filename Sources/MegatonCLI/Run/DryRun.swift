@@ -30,23 +30,23 @@ struct DryRun: Sendable {
     ///
     /// - Parameters:
     ///   - output: the output directory, absolute.
-    ///   - endings: file extensions that are selected in directories.
+    ///   - fileExtensions: file extensions that are selected in directories.
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
     init(
         _ options: BatchOptions,
         output: String?,
-        endings: Set<String> = InputReader.usualEndings,
+        fileExtensions: Set<String> = InputReader.defaultFileExtensions,
         roots: [String]? = nil,
         files: [String] = []
     ) {
         self.options = options
-        selection = options.selection(output: output, endings: endings)
+        selection = options.selection(output: output, fileExtensions: fileExtensions)
         self.roots = roots
         self.files = files
     }
 
-    /// - Throws: `Failure` if an input cannot be read; `ExitCode` 2 if a line is not a job, a name is not UTF-8, or a
+    /// - Throws: `CLIError` if an input cannot be read; `ExitCode` 2 if a line is not a job, a name is not UTF-8, or a
     ///   job of the ledger is left out.
     func run() async throws {
         let maker = try options.jobMaker(batch: "dry-run", selection, roots: roots, files: files)
@@ -76,7 +76,7 @@ struct DryRun: Sendable {
     }
 
     /// - Returns: false if standard output has no reader any more.
-    private func report(_ made: JobMaker.Made, _ summary: inout Summary) throws -> Bool {
+    private func report(_ made: JobBuilder.Made, _ summary: inout Summary) throws -> Bool {
         guard let job = made.job, job.refused == nil else {
             summary.invalid += 1
             return true
@@ -110,7 +110,7 @@ struct DryRun: Sendable {
         }
         let template: OutputTemplate
         do throws(JobError) { template = try OutputTemplate(output) } catch {
-            throw Failure.usage("\(output): \(error.message).")
+            throw CLIError.usage("\(output): \(error.message).")
         }
         // Neither the outputs of the coordinator's preset nor the size of the result are known here.
         if job.preset != nil { return [output] }

@@ -4,7 +4,7 @@ import MegatonCommandLine
 import MegatonPipeline
 
 /// Creates the jobs of one batch from inputs, numbered in their order.
-struct JobMaker: Sendable {
+struct JobBuilder: Sendable {
     /// An input's job, or the reason why it has none.
     enum Made: Sendable {
         /// - Parameter hasUniqueID: whether its id was generated here, so that no other job of the batch has it.
@@ -50,7 +50,7 @@ struct JobMaker: Sendable {
     private var namer = OutputNamer()
     private var count = 0
     /// Reports lines that are not jobs.
-    var complaints = LineComplaints()
+    var complaints = InvalidLineReporter()
 
     init(_ settings: Settings, _ guardian: OutputGuard) {
         self.settings = settings
@@ -82,7 +82,7 @@ struct JobMaker: Sendable {
         }
     }
 
-    private mutating func make(_ line: Data, _ place: LinePlace) -> Made {
+    private mutating func make(_ line: Data, _ place: LineLocation) -> Made {
         var job: Job
         do throws(JobError) {
             job = try Job(json: line)
@@ -126,12 +126,12 @@ struct JobMaker: Sendable {
     }
 
     private static func place(of source: String) -> String {
-        guard let url = URL(string: source) else { return OutputPlace.hash(source) }
+        guard let url = URL(string: source) else { return OutputPath.hash(source) }
         switch url.scheme?.lowercased() {
-        case "http", "https", "s3": return OutputPlace.of(url)
-        case "data": return "data-\(OutputPlace.hash(source))"
+        case "http", "https", "s3": return OutputPath.of(url)
+        case "data": return "data-\(OutputPath.hash(source))"
         default:
-            return OutputPlace.of(FileNames.components(of: url))
+            return OutputPath.of(FileNames.components(of: url))
         }
     }
 }

@@ -28,7 +28,7 @@ final class Ledger: Sendable {
     /// The absolute path, or ``standardOutput`` for any of its names.
     static func path(_ text: String) -> String {
         if ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].contains(text) { return standardOutput }
-        return RunPlaces.absolute(text)
+        return RunPaths.absolute(text)
     }
 
     /// The open descriptor that a path stands for, if any. To open a file by such a name would write from its start.
@@ -46,7 +46,7 @@ final class Ledger: Sendable {
     /// - Parameters:
     ///   - path: nil for none.
     ///   - isAborted: whether to stop waiting for a reader that does not read.
-    /// - Throws: `Failure` if the file cannot be created, another run writes it, or the pipe has no reader.
+    /// - Throws: `CLIError` if the file cannot be created, another run writes it, or the pipe has no reader.
     static func open(_ path: String?, isAborted: @escaping @Sendable () -> Bool) async throws -> Ledger {
         guard let path else { return Ledger(nil, -1, isFile: false, isAborted) }
         if let descriptor = descriptor(of: path) {
@@ -63,7 +63,7 @@ final class Ledger: Sendable {
             if descriptor >= 0 { return Ledger(path, descriptor, isFile: false, isAborted) }
             guard errno == ENXIO else { return Ledger(path, try check(descriptor, path), isFile: false, isAborted) }
             guard ContinuousClock.now < deadline, !isAborted() else {
-                throw Failure.output("the ledger \(path) is a pipe that no process reads.")
+                throw CLIError.output("the ledger \(path) is a pipe that no process reads.")
             }
             try await Task.sleep(for: .milliseconds(50))
         }
@@ -78,7 +78,7 @@ final class Ledger: Sendable {
 
     private static func check(_ descriptor: Int32, _ path: String) throws -> Int32 {
         guard descriptor >= 0 else {
-            throw Failure.output("the ledger \(path) cannot be written: \(String(cString: strerror(errno))).")
+            throw CLIError.output("the ledger \(path) cannot be written: \(String(cString: strerror(errno))).")
         }
         return descriptor
     }
@@ -88,23 +88,23 @@ final class Ledger: Sendable {
         do {
             try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         } catch {
-            throw Failure.output("the directory \(directory) cannot be made: \(Failure.reason(error)).")
+            throw CLIError.output("the directory \(directory) cannot be made: \(CLIError.reason(error)).")
         }
         // A mistyped option must not destroy an image: the file may be replaced only if it is a ledger, empty, or
         // missing.
         let old = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard old >= 0 || errno == ENOENT else {
-            throw Failure.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
+            throw CLIError.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
         }
         if old >= 0 {
             defer { Foundation.close(old) }
             var first: UInt8 = 0
             let count = read(old, &first, 1)
             guard count >= 0 else {
-                throw Failure.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
+                throw CLIError.output("the ledger \(path) cannot be read: \(String(cString: strerror(errno))).")
             }
             if count > 0, first != UInt8(ascii: "{") {
-                throw Failure.usage(
+                throw CLIError.usage(
                     "\(path) is there and no ledger; it is not overwritten. Name another file with --ledger."
                 )
             }
@@ -113,7 +113,7 @@ final class Ledger: Sendable {
         // Some network file systems have no locks, and there a second run is not kept out.
         if flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK {
             Foundation.close(descriptor)
-            throw Failure.output(
+            throw CLIError.output(
                 "another run writes the ledger \(path). Wait for its end, or name another file with --ledger."
             )
         }
@@ -122,16 +122,16 @@ final class Ledger: Sendable {
 
     /// Removes the lines of an earlier run.
     ///
-    /// - Throws: `Failure` if that fails.
+    /// - Throws: `CLIError` if that fails.
     func begin() async throws {
         guard let path, isFile else { return }
         let code = try await thread.run { [descriptor] in ftruncate(descriptor, 0) == 0 ? 0 : errno }
         guard code == 0 else {
-            throw Failure.output("the ledger \(path) cannot be written: \(String(cString: strerror(code))).")
+            throw CLIError.output("the ledger \(path) cannot be written: \(String(cString: strerror(code))).")
         }
     }
 
-    /// - Throws: `Failure` if the lines cannot be written, e.g. to a full disk. The file then ends with its last whole
+    /// - Throws: `CLIError` if the lines cannot be written, e.g. to a full disk. The file then ends with its last whole
     ///   line.
     func append(_ lines: [Data]) async throws {
         guard let path else { return }
@@ -143,7 +143,7 @@ final class Ledger: Sendable {
         do {
             try await thread.run { [self, block] in try write(block) }
         } catch let error as WriteFailure {
-            throw Failure.output("the ledger \(path) cannot be written: \(error)")
+            throw CLIError.output("the ledger \(path) cannot be written: \(error)")
         }
     }
 

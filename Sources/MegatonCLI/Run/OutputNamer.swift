@@ -22,7 +22,7 @@ struct OutputNamer {
         return place
     }
 
-    private func hashed(_ place: String, _ source: String) -> String { "\(place)-\(OutputPlace.hash(source))" }
+    private func hashed(_ place: String, _ source: String) -> String { "\(place)-\(OutputPath.hash(source))" }
 
     /// FNV-1a: stable between runs, which Swift's own hashes are not.
     private static func fingerprint(_ text: String) -> UInt64 {

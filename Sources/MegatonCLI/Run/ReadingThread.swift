@@ -5,15 +5,15 @@ import Synchronization
 
 /// Reads inputs and creates jobs from them on a thread of its own, as both ask file systems and block.
 final class ReadingThread: Sendable {
-    private let state: Mutex<(reader: InputReader, maker: JobMaker)>
+    private let state: Mutex<(reader: InputReader, maker: JobBuilder)>
     private let thread = ThreadPool(name: "megaton-input", count: 1)
 
-    init(_ selection: InputSelection, _ maker: JobMaker) throws {
+    init(_ selection: InputSelection, _ maker: JobBuilder) throws {
         state = Mutex((try InputReader(selection), maker))
     }
 
     /// The next jobs, perhaps none; nil at the end.
-    func next(_ limit: Int) async throws -> [JobMaker.Made]? {
+    func next(_ limit: Int) async throws -> [JobBuilder.Made]? {
         try await thread.run {
             try self.state.withLock { state in
                 let inputs = try state.reader.next(limit)

@@ -2,7 +2,7 @@ import Foundation
 import MegatonCommandLine
 
 /// Paths that a run reads and writes.
-struct RunPlaces: Sendable {
+struct RunPaths: Sendable {
     /// The output directory, absolute; nil if a ledger is retried, whose jobs have their own outputs.
     let output: String?
     /// Path of the ledger to write.
@@ -17,7 +17,7 @@ struct RunPlaces: Sendable {
     /// Creates the output directory. Reads the whole ledger of `--retry-failed` and blocks: call this on a thread of
     /// its own.
     ///
-    /// - Throws: `Failure` if the directory cannot be created, or is an input too.
+    /// - Throws: `CLIError` if the directory cannot be created, or is an input too.
     init(_ options: BatchOptions, output: String?) throws {
         self.output = try output.map { try Self.prepare($0, inputs: options.inputs) }
         let retried = options.retryFailed.map(RetryLedger.init)
@@ -35,12 +35,12 @@ struct RunPlaces: Sendable {
 
     /// The absolute path of an output directory.
     ///
-    /// - Throws: `Failure` if it is an input too.
+    /// - Throws: `CLIError` if it is an input too.
     static func checked(_ output: String, inputs: [String]) throws -> String {
         let path = absolute(output)
         // Links are resolved, so that two names of one directory are equal.
         for input in inputs.map(FileNames.localPath) where real(absolute(input)) == real(path) {
-            throw Failure.usage(
+            throw CLIError.usage(
                 "--output \(output) is an input too: the next run would take what this one made. Name another directory."
             )
         }
@@ -52,7 +52,7 @@ struct RunPlaces: Sendable {
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {
-            throw Failure.output("--output \(output) cannot be made: \(Failure.reason(error)).")
+            throw CLIError.output("--output \(output) cannot be made: \(CLIError.reason(error)).")
         }
         return path
     }

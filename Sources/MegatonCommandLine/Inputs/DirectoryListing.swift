@@ -14,7 +14,7 @@ struct DirectoryListing {
     let components: [String]
     var names: ArraySlice<[UInt8]>
 
-    /// - Throws: `Failure` if the directory cannot be read.
+    /// - Throws: `CLIError` if the directory cannot be read.
     init(_ path: String, components: [String]) throws {
         self.path = path
         self.components = components
@@ -33,8 +33,8 @@ struct DirectoryListing {
         self.names = names.sorted { $0.lexicographicallyPrecedes($1) }[...]
     }
 
-    private static func failure(_ path: String) -> Failure {
-        Failure.usage("the directory \(path) cannot be read: \(String(cString: strerror(errno))).")
+    private static func failure(_ path: String) -> CLIError {
+        CLIError.usage("the directory \(path) cannot be read: \(String(cString: strerror(errno))).")
     }
 
     /// The type of an entry. A dangling link, a pipe or a socket counts as a file: a worker reports its fault, so that

@@ -5,13 +5,13 @@ package enum Input: Sendable, Equatable {
     /// A source, and the path of its outputs in the output directory, without the rendition's name and the extension.
     case source(url: String, place: String)
     /// A line of a `.jsonl`: a job of its own, and its location.
-    case job(line: Data, place: LinePlace)
+    case job(line: Data, place: LineLocation)
     /// A line that is not accepted, and the reason for the user.
-    case refused(line: String, reason: String, place: LinePlace)
+    case refused(line: String, reason: String, place: LineLocation)
 }
 
 /// Path of an input in the output tree.
-package enum OutputPlace {
+package enum OutputPath {
     /// - Parameter components: path of the input in its tree; the last component is the file's name.
     package static func of(_ components: [String]) -> String {
         var parts = components.map(shortened)

@@ -34,15 +34,15 @@ package struct InputReader {
     /// Jobs of the ledger that are not repeated.
     package private(set) var unrepeated = RetryLedger.LeftOut()
     /// Reports lines of the ledger that are left out.
-    package var complaints = LineComplaints()
+    package var complaints = InvalidLineReporter()
 
     /// File extensions that are selected in directories; a file that is named explicitly needs none of them.
-    package static let usualEndings: Set<String> = [
+    package static let defaultFileExtensions: Set<String> = [
         "jpg", "jpeg", "jpe", "jfif", "png", "gif", "webp", "avif", "heic", "heif",
     ]
 
     /// - Parameter isReporting: whether inputs that are left out are reported on standard error.
-    /// - Throws: `Failure` if a list of jobs or the ledger cannot be read.
+    /// - Throws: `CLIError` if a list of jobs or the ledger cannot be read.
     package init(_ selection: InputSelection, isReporting: Bool = true) throws {
         stack = [.arguments(selection.arguments[...])]
         for path in selection.jobLists.reversed() {
@@ -61,7 +61,7 @@ package struct InputReader {
     /// Returns the next inputs, at most `limit`; fewer if no more arrive within a moment. An empty result is not the
     ///      end.
     ///
-    /// - Throws: `Failure` if an argument or a list cannot be read.
+    /// - Throws: `CLIError` if an argument or a list cannot be read.
     package mutating func next(_ limit: Int) throws -> [Input] {
         var inputs: [Input] = []
         while inputs.count < limit, let source = stack.popLast() {
@@ -142,12 +142,12 @@ package struct InputReader {
         return true
     }
 
-    /// - Throws: `Failure` if the file cannot be opened.
+    /// - Throws: `CLIError` if the file cannot be opened.
     package static func lines(of path: String) throws -> LineReader {
         // Opened without blocking: a pipe without a writer is polled like a slow one, so that a signal is noticed.
         let descriptor = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else {
-            throw Failure.usage("\(path) cannot be read: \(String(cString: strerror(errno))).")
+            throw CLIError.usage("\(path) cannot be read: \(String(cString: strerror(errno))).")
         }
         return LineReader(descriptor, name: path)
     }
@@ -170,11 +170,11 @@ package struct InputReader {
         case .directory:
             do {
                 stack.append(.directory(try DirectoryListing(path, components: components)))
-            } catch let failure as Failure {
+            } catch let failure as CLIError {
                 // One unreadable directory, such as lost+found, is no reason to skip the others.
                 if isReporting { Terminal.error("megaton: left out: \(failure.message)") }
             }
-        case .file where selection.endings.contains((name as NSString).pathExtension.lowercased()):
+        case .file where selection.fileExtensions.contains((name as NSString).pathExtension.lowercased()):
             inputs.append(Self.file(path, components: components))
         case .file: skipped += 1
         case .linkedDirectory: break
@@ -197,25 +197,25 @@ package struct InputReader {
         let encoded = FileNames.encoded(name)
         let kind = listing.kind(name)
         if kind == .linkedDirectory { return }
-        if kind == .file && !selection.endings.contains((encoded as NSString).pathExtension.lowercased()) {
+        if kind == .file && !selection.fileExtensions.contains((encoded as NSString).pathExtension.lowercased()) {
             skipped += 1
             return
         }
-        let place = OutputPlace.of(listing.components + [encoded])
+        let place = OutputPath.of(listing.components + [encoded])
         inputs.append(.source(url: FileNames.fileURL(listing.path) + "/" + encoded, place: place))
     }
 
     /// Checks that all local inputs exist before any work begins.
     ///
-    /// - Throws: `Failure` for the first one that is missing.
+    /// - Throws: `CLIError` for the first one that is missing.
     package static func check(_ arguments: [String]) throws {
         for argument in arguments where argument != "-" && !isURL(FileNames.localPath(argument)) {
             if !FileManager.default.fileExists(atPath: FileNames.localPath(argument)) { throw missing(argument) }
         }
     }
 
-    private static func missing(_ argument: String) -> Failure {
-        Failure.usage(
+    private static func missing(_ argument: String) -> CLIError {
+        CLIError.usage(
             "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, a .jsonl or -."
         )
     }
@@ -226,7 +226,7 @@ package struct InputReader {
     // MARK: - Lines
 
     /// Nil for a blank line or a comment.
-    private mutating func input(_ line: String, _ kind: Lines, _ place: LinePlace) throws -> Input? {
+    private mutating func input(_ line: String, _ kind: Lines, _ place: LineLocation) throws -> Input? {
         let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
         if text.isEmpty { return nil }
         switch kind {
@@ -237,7 +237,7 @@ package struct InputReader {
     }
 
     /// Nil for a line whose job is not repeated.
-    private mutating func repeated(_ line: String, _ place: LinePlace) -> Input? {
+    private mutating func repeated(_ line: String, _ place: LineLocation) -> Input? {
         switch RetryLedger.entry(line) {
         case .job(let job): return .job(line: job.json(), place: place)
         case .ended: break
@@ -250,12 +250,12 @@ package struct InputReader {
         return nil
     }
 
-    private mutating func leaveOut(_ place: LinePlace, _ reason: String) {
+    private mutating func leaveOut(_ place: LineLocation, _ reason: String) {
         if isReporting { complaints.add(place, "is left out, as \(reason)") }
     }
 
     /// A line of a list can only name a source: jobs also name their outputs, and a list may come from a stranger.
-    private mutating func source(_ text: String, _ place: LinePlace) throws -> Input? {
+    private mutating func source(_ text: String, _ place: LineLocation) throws -> Input? {
         // Compared by bytes: a combining mark after the brace would make it another character.
         switch text.utf8.first {
         case UInt8(ascii: "#"): return nil
@@ -287,17 +287,17 @@ package struct InputReader {
     private static func url(_ text: String) throws -> Input {
         guard let url = URL(string: text) else {
             // The worker reports its fault in the line of the ledger.
-            return .source(url: text, place: OutputPlace.hash(text))
+            return .source(url: text, place: OutputPath.hash(text))
         }
         switch url.scheme?.lowercased() {
         case "file":
-            return .source(url: text, place: OutputPlace.of(FileNames.components(of: url)))
-        case "data": return .source(url: text, place: "data-\(OutputPlace.hash(text))")
-        default: return .source(url: text, place: OutputPlace.of(url))
+            return .source(url: text, place: OutputPath.of(FileNames.components(of: url)))
+        case "data": return .source(url: text, place: "data-\(OutputPath.hash(text))")
+        default: return .source(url: text, place: OutputPath.of(url))
         }
     }
 
     private static func file(_ path: String, components: [String]) -> Input {
-        .source(url: FileNames.fileURL(path), place: OutputPlace.of(components))
+        .source(url: FileNames.fileURL(path), place: OutputPath.of(components))
     }
 }

@@ -11,7 +11,7 @@ package struct InputSelection: Sendable {
     /// The output directory, absolute: images from an earlier run are not inputs.
     package var output: String?
     /// File extensions that are selected in directories.
-    package var endings: Set<String>
+    package var fileExtensions: Set<String>
     package var exclusions: Exclusions
 
     package init(
@@ -19,14 +19,14 @@ package struct InputSelection: Sendable {
         jobLists: [String] = [],
         ledger: String? = nil,
         output: String? = nil,
-        endings: Set<String> = InputReader.usualEndings,
+        fileExtensions: Set<String> = InputReader.defaultFileExtensions,
         exclusions: Exclusions = Exclusions([])
     ) {
         self.arguments = arguments
         self.jobLists = jobLists
         self.ledger = ledger
         self.output = output
-        self.endings = endings
+        self.fileExtensions = fileExtensions
         self.exclusions = exclusions
     }
 

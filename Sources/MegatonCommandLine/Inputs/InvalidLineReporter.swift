@@ -2,17 +2,17 @@ package import MegatonCluster
 
 /// Reports lines of lists that are not jobs: the first ones each, the others by their number, as a list may have
 /// millions.
-package struct LineComplaints {
+package struct InvalidLineReporter {
     private var count = 0
 
     private static let shown = 20
 
     package init() {}
 
-    package mutating func add(_ place: LinePlace, _ error: JobError) { add(place, "is no job: \(error.message)") }
+    package mutating func add(_ place: LineLocation, _ error: JobError) { add(place, "is no job: \(error.message)") }
 
     /// - Parameter reason: the verb and the rest of the sentence.
-    package mutating func add(_ place: LinePlace, _ reason: String) {
+    package mutating func add(_ place: LineLocation, _ reason: String) {
         count += 1
         if count <= Self.shown { Terminal.error("megaton: \(place) \(reason)") }
     }

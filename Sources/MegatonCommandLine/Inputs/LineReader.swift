@@ -35,12 +35,12 @@ package struct LineReader {
     }
 
     /// Location of the last line.
-    package var place: LinePlace { LinePlace(list: name, number: number) }
+    package var place: LineLocation { LineLocation(list: name, number: number) }
 
     /// Reads the next line.
     ///
     /// - Parameter milliseconds: how long to wait for bytes; negative waits without limit.
-    /// - Throws: `Failure` if the file cannot be read.
+    /// - Throws: `CLIError` if the file cannot be read.
     package mutating func next(waiting milliseconds: Int32) throws -> Look {
         while true {
             if let end = buffer.firstIndex(of: 10) {
@@ -66,7 +66,7 @@ package struct LineReader {
 
     /// Waits for the next line; nil at the end. Lines above the limit are skipped.
     ///
-    /// - Throws: `Failure` if the file cannot be read.
+    /// - Throws: `CLIError` if the file cannot be read.
     package mutating func nextLine() throws -> String? {
         while true {
             switch try next(waiting: -1) {
@@ -113,7 +113,7 @@ package struct LineReader {
         buffer = Data(buffer) + block.prefix(count)
     }
 
-    private func readFailure() -> Failure {
-        Failure.usage("\(name) cannot be read: \(String(cString: strerror(errno))).")
+    private func readFailure() -> CLIError {
+        CLIError.usage("\(name) cannot be read: \(String(cString: strerror(errno))).")
     }
 }

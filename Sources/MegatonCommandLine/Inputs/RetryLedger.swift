@@ -16,12 +16,12 @@ package struct RetryLedger {
     /// Number of lines that decide whether a file is a ledger.
     private static let knownBy = 20
 
-    /// - Throws: `Failure` if it is not a regular file, cannot be read, or none of its first lines is a ledger's.
+    /// - Throws: `CLIError` if it is not a regular file, cannot be read, or none of its first lines is a ledger's.
     package func check() throws {
         var info = stat()
         // It is read more than once: a pipe would lose the lines of the first read, or never end.
         if stat(path, &info) == 0, info.st_mode & S_IFMT != S_IFREG {
-            throw Failure.usage(
+            throw CLIError.usage(
                 "--retry-failed: \(path) is no regular file, and a ledger is read more than once. Write it to a file, and "
                     + "name that."
             )
@@ -33,7 +33,9 @@ package struct RetryLedger {
             lines += 1
         }
         if lines > 0 {
-            throw Failure.usage("--retry-failed: \(path) is no ledger: no line at its beginning is one of a job's end.")
+            throw CLIError.usage(
+                "--retry-failed: \(path) is no ledger: no line at its beginning is one of a job's end."
+            )
         }
     }
 
@@ -126,7 +128,7 @@ package struct RetryLedger {
     /// invalid, and it never allows a parent of a source's directory: a ledger repeats lines of lists that may come
     /// from strangers. A source that was not found had been looked for beneath a root.
     ///
-    /// - Throws: `Failure` if the ledger cannot be read, or names too many directories.
+    /// - Throws: `CLIError` if the ledger cannot be read, or names too many directories.
     package func readRoots() throws -> [String] {
         let own = directory
         var directories: Set<String> = [own]
@@ -140,7 +142,7 @@ package struct RetryLedger {
             if !Self.isBeneath(place, own) && Self.isDirectory(place) { directories.insert(place) }
         }
         guard directories.count <= Self.rootLimit else {
-            throw Failure.usage(
+            throw CLIError.usage(
                 "--retry-failed: its files lie in \(directories.count) directories; allow their places by --allow-read."
             )
         }

@@ -52,10 +52,10 @@ package struct RedisOptions: ParsableArguments {
         }
     }
 
-    /// - Throws: `Failure` if no URL is given.
+    /// - Throws: `CLIError` if no URL is given.
     package func control() throws -> RedisConfiguration {
         guard let url = controlURL else {
-            throw Failure.usage("which Redis? Give --redis URL or set MEGATON_REDIS.")
+            throw CLIError.usage("which Redis? Give --redis URL or set MEGATON_REDIS.")
         }
         return try RedisConfiguration(url: url)
     }

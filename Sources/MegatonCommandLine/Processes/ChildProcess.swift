@@ -47,7 +47,7 @@ package struct ChildProcess: Sendable {
     /// Runs until the process ends. Canceling the task ends it: SIGTERM, and SIGKILL after `patience`.
     ///
     /// - Parameter onStart: called with the process id.
-    /// - Throws: `Failure` if the process cannot be started.
+    /// - Throws: `CLIError` if the process cannot be started.
     package func run(onStart: @Sendable (Int32) -> Void = { _ in }) async throws -> Ending {
         var options = PlatformOptions()
         options.processGroupID = 0
@@ -79,7 +79,7 @@ package struct ChildProcess: Sendable {
                 ) { onStart($0.processIdentifier.value) }.terminationStatus
             }
         } catch let error as SubprocessError {
-            throw Failure.broken("\(command.first ?? "") cannot be started: \(error)")
+            throw CLIError.broken("\(command.first ?? "") cannot be started: \(error)")
         }
         return switch status {
         case .exited(let code): .exited(code)
@@ -96,7 +96,7 @@ package struct ChildProcess: Sendable {
                 permissions: .ownerReadWrite
             )
         } catch {
-            throw Failure.output("\(log) cannot be written: \(error).")
+            throw CLIError.output("\(log) cannot be written: \(error).")
         }
     }
 }

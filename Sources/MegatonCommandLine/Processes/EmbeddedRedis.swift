@@ -47,7 +47,7 @@ package struct EmbeddedRedis: Sendable {
         -> Value
     {
         guard let server = Self.find("redis-server") else {
-            throw Failure.unavailable(
+            throw CLIError.unavailable(
                 "redis-server is not installed. apt-get install redis-server, or name a Redis with --redis URL."
             )
         }
@@ -94,7 +94,7 @@ package struct EmbeddedRedis: Sendable {
                 if Task.isCancelled { return nil }
                 // Without a log the message has no details.
                 let log = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
-                throw Failure.unavailable("the embedded redis-server ended (\(ending)). \(log.suffix(400))")
+                throw CLIError.unavailable("the embedded redis-server ended (\(ending)). \(log.suffix(400))")
             }
             group.addTask {
                 try await waitUntilReady(address)
@@ -102,7 +102,7 @@ package struct EmbeddedRedis: Sendable {
                 return try await body(address)
             }
             guard let value = try await group.next() ?? nil else {
-                throw Failure.unavailable("the embedded redis-server ended early.")
+                throw CLIError.unavailable("the embedded redis-server ended early.")
             }
             // Stops the server: SIGTERM makes it save.
             group.cancelAll()
@@ -145,15 +145,15 @@ package struct EmbeddedRedis: Sendable {
 
     /// Waits until Redis has loaded its saved data and answers.
     ///
-    /// - Throws: `Failure` 130 after a signal, and 75 after `--timeout`: a large cache takes long to load.
+    /// - Throws: `CLIError` 130 after a signal, and 75 after `--timeout`: a large cache takes long to load.
     private func waitUntilReady(_ address: RedisConfiguration) async throws {
         let limit = ContinuousClock.now + Self.startTimeout
         while true {
             if shutdown.level > .none {
-                throw Failure(code: 130, message: "interrupted while the private Redis started; nothing was begun.")
+                throw CLIError(code: 130, message: "interrupted while the private Redis started; nothing was begun.")
             }
             if let deadline, ContinuousClock.now >= deadline {
-                throw Failure(
+                throw CLIError(
                     code: 75,
                     message: "the time of --timeout was up while the private Redis started; nothing was begun. Give it "
                         + "more time: Redis loads the cache of earlier runs first."
@@ -217,7 +217,7 @@ package struct EmbeddedRedis: Sendable {
                 attributes: [.posixPermissions: 0o700]
             )
         } catch {
-            throw Failure.output("the cache directory \(path) cannot be made: \(Failure.reason(error)).")
+            throw CLIError.output("the cache directory \(path) cannot be made: \(CLIError.reason(error)).")
         }
         return path
     }
@@ -226,7 +226,7 @@ package struct EmbeddedRedis: Sendable {
         do {
             try text.write(toFile: path, atomically: false, encoding: .utf8)
         } catch {
-            throw Failure.output("\(path) cannot be written: \(Failure.reason(error)).")
+            throw CLIError.output("\(path) cannot be written: \(CLIError.reason(error)).")
         }
     }
 }

@@ -1,7 +1,7 @@
 import Foundation
 
 /// Unique names of processes and batches.
-package enum Identity {
+package enum ProcessIdentity {
     /// `host:pid:random`
     package static func process() -> String {
         let info = ProcessInfo.processInfo

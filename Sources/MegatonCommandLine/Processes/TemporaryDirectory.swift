@@ -8,12 +8,12 @@ package struct TemporaryDirectory: Sendable {
     /// Leaves room for "/megaton-XXXXXX/redis.sock".
     private static let longestParent = 80
 
-    /// - Throws: `Failure` if the directory cannot be created.
+    /// - Throws: `CLIError` if the directory cannot be created.
     package init() throws {
         let parent = Self.parent(ProcessInfo.processInfo.environment["TMPDIR"])
         var template = Array("\(parent)/megaton-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
-            throw Failure.output("a directory in \(parent) cannot be made: \(String(cString: strerror(errno))).")
+            throw CLIError.output("a directory in \(parent) cannot be made: \(String(cString: strerror(errno))).")
         }
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }

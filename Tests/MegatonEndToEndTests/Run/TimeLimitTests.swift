@@ -29,9 +29,9 @@ import Testing
         let shutdown = ShutdownSignal()
         shutdown.raise(to: .drain)
         let interrupted = EmbeddedRedis(size: 64 << 20, isTemporary: true, shutdown: shutdown)
-        await #expect { try await interrupted.run { _ in () } } throws: { ($0 as? Failure)?.code == 130 }
+        await #expect { try await interrupted.run { _ in () } } throws: { ($0 as? CLIError)?.code == 130 }
         let late = EmbeddedRedis(size: 64 << 20, isTemporary: true, deadline: .now)
-        await #expect { try await late.run { _ in () } } throws: { ($0 as? Failure)?.code == 75 }
+        await #expect { try await late.run { _ in () } } throws: { ($0 as? CLIError)?.code == 75 }
     }
 
     /// Fault: the time of `--timeout` started only when the workers were ready.

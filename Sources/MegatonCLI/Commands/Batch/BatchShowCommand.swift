@@ -21,10 +21,10 @@ struct BatchShowCommand: AsyncParsableCommand {
 }
 
 extension BatchReport {
-    /// - Throws: `Failure` if there is no batch of this name.
+    /// - Throws: `CLIError` if there is no batch of this name.
     static func of(_ name: String, _ queue: JobQueue) async throws -> BatchReport {
         let counters = try await BatchMonitor(queue: queue, batch: name).counters()
-        guard counters.isKnown else { throw Failure.notFound("there is no batch \"\(name)\".") }
+        guard counters.isKnown else { throw CLIError.notFound("there is no batch \"\(name)\".") }
         return BatchReport(BatchSummary(name: name, counters: counters))
     }
 }

@@ -16,7 +16,7 @@ struct BatchWaitCommand: AsyncParsableCommand {
     @Argument(help: "The batch's name.")
     var name: String
 
-    @OptionGroup var patience: Patience
+    @OptionGroup var patience: TimeoutOptions
 
     func run() async throws {
         try await reportingFailures {

@@ -32,10 +32,10 @@ struct DeadDropCommand: AsyncParsableCommand {
         if count == 0 { return }
         let question = "\(Counted.of(count, "dead job"))\(selection.scope) in the queue \"\(redis.queue)\""
         guard Terminal.canAsk else {
-            throw Failure.usage("--all forgets \(question) for good; add --yes to do that.")
+            throw CLIError.usage("--all forgets \(question) for good; add --yes to do that.")
         }
         guard Terminal.confirms("megaton: forget \(question) for good?") else {
-            throw Failure.notFound("nothing was dropped.")
+            throw CLIError.notFound("nothing was dropped.")
         }
     }
 }

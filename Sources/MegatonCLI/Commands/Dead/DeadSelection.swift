@@ -79,34 +79,34 @@ struct DeadSelection: ParsableArguments {
 
     /// Reports a selection that names missing jobs.
     ///
-    /// - Throws: `Failure` 1 with the jobs that were not found.
+    /// - Throws: `CLIError` 1 with the jobs that were not found.
     func check(found: Int, missing: [String]) throws {
         if !missing.isEmpty {
             let place = batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
             let names = missing.prefix(Self.shownIDs).joined(separator: ", ")
             let more = missing.count > Self.shownIDs ? " and \(missing.count - Self.shownIDs) more" : ""
-            throw Failure.notFound(
+            throw CLIError.notFound(
                 "no dead job\(place) has the \(missing.count == 1 ? "id" : "ids") \(names)\(more); megaton dead list shows "
                     + "those that there are."
             )
         }
         guard ids.isEmpty, found == 0, batch != nil || error != nil else { return }
         let filters = [batch.map { "batch \"\($0)\"" }, error.map { "error \"\($0)\"" }].compactMap { $0 }
-        throw Failure.notFound(
+        throw CLIError.notFound(
             "no dead job has the \(filters.joined(separator: " and the ")); megaton dead list shows those that there are."
         )
     }
 
     /// The dead letters of an id: usually one; more if jobs of the batch were refused because they had the same id.
     ///
-    /// - Throws: `Failure` if jobs of several batches have the id.
+    /// - Throws: `CLIError` if jobs of several batches have the id.
     static func letters(of id: String, batch: String?, in queue: JobQueue) async throws -> [DeadLetter] {
         let letters = try await queue.deadLetters(id: id, batch: batch)
         let batches = Set(letters.map { $0.batch ?? "" }).sorted()
         guard batches.count > 1 else { return letters }
         let names = batches.prefix(shownBatches).map { $0.isEmpty ? "no batch (\"\")" : $0 }.joined(separator: ", ")
         let more = batches.count > shownBatches ? " and \(batches.count - shownBatches) more" : ""
-        throw Failure.usage(
+        throw CLIError.usage(
             "\(batches.count) batches have a dead job with the id \"\(id)\": \(names)\(more). Name one of them with --batch."
         )
     }

@@ -27,7 +27,7 @@ struct DeadShowCommand: AsyncParsableCommand {
                 let letters = try await DeadSelection.letters(of: id, batch: batch, in: queue)
                 if letters.isEmpty {
                     let place = batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
-                    throw Failure.notFound("no dead job\(place) has the id \"\(id)\".")
+                    throw CLIError.notFound("no dead job\(place) has the id \"\(id)\".")
                 }
                 for letter in letters { Terminal.output(try Self.text(letter)) }
             }

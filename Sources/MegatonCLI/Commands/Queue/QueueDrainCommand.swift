@@ -15,7 +15,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
     @Flag(name: .long, help: "Wait until nothing is ready, running or delayed.")
     var wait = false
 
-    @OptionGroup var patience: Patience
+    @OptionGroup var patience: TimeoutOptions
 
     func run() async throws {
         try await reportingFailures {
