@@ -43,9 +43,9 @@ package struct CLIError: Error, CustomStringConvertible {
                 context
             @unknown default: nil
             }
-        let place = context?.codingPath.map { $0.intValue.map { "[\($0)]" } ?? $0.stringValue }.joined(separator: ".")
+        let path = context?.codingPath.map { $0.intValue.map { "[\($0)]" } ?? $0.stringValue }.joined(separator: ".")
         let text = context?.debugDescription ?? "\(error)"
-        return place.map { $0.isEmpty ? text : "\($0): \(text)" } ?? text
+        return path.map { $0.isEmpty ? text : "\($0): \(text)" } ?? text
     }
 }
 

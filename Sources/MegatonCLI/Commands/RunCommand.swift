@@ -107,19 +107,19 @@ struct RunCommand: AsyncParsableCommand {
             _ = try worker.credentialsFile()
             let shutdown = ShutdownSignal()
             let result = try await ProcessSignals.forwarded(to: shutdown) {
-                let places = try await preparedPlaces()
-                let ledger = try await Ledger.open(places.ledger) { shutdown.level == .abort }
+                let paths = try await preparedPaths()
+                let ledger = try await Ledger.open(paths.ledger) { shutdown.level == .abort }
                 defer { ledger.close() }
                 if redis.controlURL != nil {
-                    return try await onCluster(places, ledger, shutdown, deadline)
+                    return try await onCluster(paths, ledger, shutdown, deadline)
                 }
                 return try await EmbeddedRedis(
                     size: cacheSize * 1024 * 1024,
                     shutdown: shutdown,
                     deadline: deadline
                 ).run { address in
-                    try await withHelpers(address, address, places, defaultWorkers, shutdown, deadline) {
-                        try await batchRun(address, places, ledger, shutdown, deadline).run()
+                    try await withHelpers(address, address, paths, defaultWorkers, shutdown, deadline) {
+                        try await batchRun(address, paths, ledger, shutdown, deadline).run()
                     }
                 }
             }
@@ -128,8 +128,8 @@ struct RunCommand: AsyncParsableCommand {
     }
 
     /// Runs on a thread of its own, as a ledger may be long.
-    private func preparedPlaces() async throws -> RunPaths {
-        let thread = ThreadPool(name: "megaton-places", count: 1)
+    private func preparedPaths() async throws -> RunPaths {
+        let thread = ThreadPool(name: "megaton-paths", count: 1)
         defer { thread.stop() }
         return try await thread.run { try RunPaths(batch, output: output) }
     }
@@ -156,7 +156,7 @@ struct RunCommand: AsyncParsableCommand {
 
     /// Runs the batch on a cluster, with its workers and, if requested, with local ones too.
     private func onCluster(
-        _ places: RunPaths,
+        _ paths: RunPaths,
         _ ledger: Ledger,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
@@ -180,10 +180,10 @@ struct RunCommand: AsyncParsableCommand {
                         + "options. Give --workers N for workers of this run, or start the cluster's with them."
                 )
             }
-            return try await batchRun(control, places, ledger, shutdown, deadline).run()
+            return try await batchRun(control, paths, ledger, shutdown, deadline).run()
         }
-        return try await withHelpers(control, cache, places, workers, shutdown, deadline) {
-            try await batchRun(control, places, ledger, shutdown, deadline).run()
+        return try await withHelpers(control, cache, paths, workers, shutdown, deadline) {
+            try await batchRun(control, paths, ledger, shutdown, deadline).run()
         }
     }
 
@@ -191,22 +191,22 @@ struct RunCommand: AsyncParsableCommand {
 
     private func batchRun(
         _ control: RedisConfiguration,
-        _ places: RunPaths,
+        _ paths: RunPaths,
         _ ledger: Ledger,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?
     ) throws -> BatchRun {
         let name = ProcessIdentity.batch("run")
-        let selection = batch.selection(output: places.output, fileExtensions: worker.fileExtensions)
+        let selection = batch.selection(output: paths.output, fileExtensions: worker.fileExtensions)
         return BatchRun(
             batch,
             batch: name,
             selection: selection,
-            maker: try batch.jobMaker(
+            builder: try batch.jobBuilder(
                 batch: name,
                 selection,
-                roots: outputRoots(places.outputRoots),
-                files: [places.ledger] + (worker.credentials.map { [$0] } ?? [])
+                roots: outputRoots(paths.outputRoots),
+                files: [paths.ledger] + (worker.credentials.map { [$0] } ?? [])
             ),
             showsLogs: shownLevel != nil,
             control: control,
@@ -221,7 +221,7 @@ struct RunCommand: AsyncParsableCommand {
     private func withHelpers<Value: Sendable>(
         _ control: RedisConfiguration,
         _ cache: RedisConfiguration,
-        _ places: RunPaths,
+        _ paths: RunPaths,
         _ count: Int,
         _ shutdown: ShutdownSignal,
         _ deadline: ContinuousClock.Instant?,
@@ -247,7 +247,7 @@ struct RunCommand: AsyncParsableCommand {
         )
         let queue = JobQueue(client, keys: redis.keys)
         defer { queue.close() }
-        let fleet = try fleet(control, cache, places, count, queue)
+        let fleet = try fleet(control, cache, paths, count, queue)
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
                 await coordinator.run()
@@ -287,12 +287,12 @@ struct RunCommand: AsyncParsableCommand {
     private func fleet(
         _ control: RedisConfiguration,
         _ cache: RedisConfiguration,
-        _ places: RunPaths,
+        _ paths: RunPaths,
         _ count: Int,
         _ queue: JobQueue
     ) throws -> WorkerFleet {
         let roots =
-            places.outputRoots.flatMap { ["--allow-root", $0] } + places.readRoots.flatMap { ["--allow-read", $0] }
+            paths.outputRoots.flatMap { ["--allow-root", $0] } + paths.readRoots.flatMap { ["--allow-read", $0] }
         // The processes share the processors equally.
         let threads = max(1, ProcessInfo.processInfo.activeProcessorCount / count)
         return WorkerFleet(
@@ -338,7 +338,7 @@ struct RunCommand: AsyncParsableCommand {
                 Terminal.note("megaton: the ledger is \(ledger)")
             }
         }
-        if summary.jobs == 0 && !result.wasInterrupted && result.unrepeated.isEmpty {
+        if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty {
             let reasons: [String] =
                 (batch.hasInputs ? ["no image was found in what was named"] : [])
                 + (batch.retryFailed == nil ? [] : ["the ledger names no failed job"])
@@ -350,11 +350,11 @@ struct RunCommand: AsyncParsableCommand {
                     + "cancelled. The same command again makes what is missing."
             )
         }
-        result.unrepeated.report()
+        result.notRetried.report()
         let code = summary.exitCode(
             interrupted: result.wasInterrupted,
             ranOutOfTime: result.ranOutOfTime,
-            leavesOut: !result.unrepeated.isEmpty
+            leavesOut: !result.notRetried.isEmpty
         )
         if code != 0 { throw ExitCode(code) }
     }

@@ -49,8 +49,8 @@ struct SubmitCommand: AsyncParsableCommand {
         try await reportingFailures {
             try options.check()
             Terminal.isQuiet = options.quiet
-            let place = output.map(RunPaths.absolute)
-            if options.dryRun { return try await DryRun(options, output: place).run() }
+            let directory = output.map(RunPaths.absolute)
+            if options.dryRun { return try await DryRun(options, output: directory).run() }
             let shutdown = ShutdownSignal()
             let name = batch ?? ProcessIdentity.batch("submit")
             let control = try redis.control()
@@ -72,12 +72,12 @@ struct SubmitCommand: AsyncParsableCommand {
             }
             let path = options.ledger.map(Ledger.path)
             let ledger = wait ? try await Ledger.open(path) { shutdown.level == .abort } : nil
-            let selection = options.selection(output: place)
+            let selection = options.selection(output: directory)
             let run = BatchRun(
                 options,
                 batch: name,
                 selection: selection,
-                maker: try options.jobMaker(batch: name, selection, roots: nil, files: path.map { [$0] } ?? []),
+                builder: try options.jobBuilder(batch: name, selection, roots: nil, files: path.map { [$0] } ?? []),
                 control: control,
                 keys: redis.keys,
                 ledger: ledger,
@@ -91,8 +91,8 @@ struct SubmitCommand: AsyncParsableCommand {
                     let json = "{\"batch\":\"\(name)\",\"jobs\":\(count)}"
                     Terminal.output(options.json ? json : "\(Counted.jobs(count)), batch \(name)")
                 }
-                run.unrepeated.report()
-                if !run.unrepeated.isEmpty { throw ExitCode(2) }
+                run.notRetried.report()
+                if !run.notRetried.isEmpty { throw ExitCode(2) }
                 return
             }
             let result = try await ProcessSignals.forwarded(to: shutdown) { try await run.run() }
@@ -103,11 +103,11 @@ struct SubmitCommand: AsyncParsableCommand {
             } else {
                 Terminal.note("megaton: \(summary.line)")
             }
-            result.unrepeated.report()
+            result.notRetried.report()
             let code = summary.exitCode(
                 interrupted: result.wasInterrupted,
                 ranOutOfTime: result.ranOutOfTime,
-                leavesOut: !result.unrepeated.isEmpty
+                leavesOut: !result.notRetried.isEmpty
             )
             if code != 0 { throw ExitCode(code) }
         }

@@ -147,10 +147,10 @@ struct WorkerCommand: AsyncParsableCommand {
             let pid = Mutex<Int32>(0)
             let child = ChildProcess(
                 command: [program] + arguments + ["--only-suspects", "--drain-timeout", "0", "--wait-for-redis", "0"],
-                patience: .seconds(5)
+                gracePeriod: .seconds(5)
             )
-            let ending = try await child.run { id in pid.withLock { $0 = id } }
-            return Worker.IsolatedProcess(pid: pid.withLock { $0 }, isSuccess: ending == .exited(0))
+            let termination = try await child.run { id in pid.withLock { $0 = id } }
+            return Worker.IsolatedProcess(pid: pid.withLock { $0 }, isSuccess: termination == .exited(0))
         }
     }
 }

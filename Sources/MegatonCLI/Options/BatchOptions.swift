@@ -205,7 +205,7 @@ struct BatchOptions: ParsableArguments {
     /// - Parameters:
     ///   - roots: directories that outputs may go to; nil leaves that to the workers.
     ///   - files: files beside the inputs that no output may replace.
-    func jobMaker(
+    func jobBuilder(
         batch: String,
         _ selection: InputSelection,
         roots: [String]?,

@@ -17,10 +17,10 @@ struct TimeoutOptions: ParsableArguments {
     /// Polls until there is a value.
     ///
     /// - Throws: `CLIError` 75 that names the missing condition after the time limit.
-    func wait<Value>(orElse missing: () -> String, for look: () async throws -> Value?) async throws -> Value {
+    func wait<Value>(orElse missing: () -> String, for poll: () async throws -> Value?) async throws -> Value {
         let deadline = timeout.map { ContinuousClock.now + .seconds($0) }
         while true {
-            if let value = try await look() { return value }
+            if let value = try await poll() { return value }
             if let deadline, ContinuousClock.now >= deadline {
                 throw CLIError(code: 75, message: "\(missing()) after \((timeout ?? 0).formatted()) s.")
             }

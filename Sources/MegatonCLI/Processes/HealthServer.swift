@@ -51,7 +51,7 @@ final class HealthServer: Sendable {
         typealias OutboundOut = HTTPServerResponsePart
 
         /// Time limit from connection to response: a silent or slow client holds its descriptor no longer.
-        private static let patience = TimeAmount.seconds(5)
+        private static let timeout = TimeAmount.seconds(5)
 
         private let isReady: @Sendable () -> Bool
         private var path = ""
@@ -61,7 +61,7 @@ final class HealthServer: Sendable {
 
         func handlerAdded(context: ChannelHandlerContext) {
             let channel = context.channel
-            end = channel.eventLoop.scheduleTask(in: Self.patience) { channel.close(promise: nil) }
+            end = channel.eventLoop.scheduleTask(in: Self.timeout) { channel.close(promise: nil) }
         }
 
         func handlerRemoved(context: ChannelHandlerContext) { end?.cancel() }

@@ -22,12 +22,12 @@ struct WorkerFleet: Sendable {
     /// Number of consecutive starts without a registration after which a worker is given up.
     private static let failedStartLimit = 5
     /// Number of consecutive deaths after which a worker is given up, if no job of the queue has ended meanwhile.
-    private static let vainDeathLimit = 20
+    private static let deathsWithoutProgressLimit = 20
     /// Lifetime after which a death counts as unrelated to earlier ones.
     private static let longLife: Duration = .seconds(60)
     private static let restartDelay: Duration = .milliseconds(200)
     /// Exit code of a worker that cannot reach Redis.
-    private static let redisIsAway: Int32 = 69
+    private static let redisUnavailableCode: Int32 = 69
 
     /// Keeps the workers running until the task is canceled, and then stops them.
     ///
@@ -62,33 +62,33 @@ struct WorkerFleet: Sendable {
             command: [program, "worker"] + arguments,
             environment: environment,
             log: log,
-            patience: .seconds(10)
+            gracePeriod: .seconds(10)
         )
         var deaths = Deaths()
         while true {
             let birth = ContinuousClock.now
             let pid = Mutex<Int32>(0)
-            let ending = try await child.run { id in pid.withLock { $0 = id } }
+            let termination = try await child.run { id in pid.withLock { $0 = id } }
             if Task.isCancelled { return nil }
             deaths.add(
                 await report(pid.withLock { $0 }),
                 isQuick: birth.duration(to: .now) < Self.longLife
             )
-            let words = Self.lastWords(log)
+            let tail = Self.logTail(log)
             if deaths.failedStarts >= Self.failedStartLimit {
                 let message =
-                    "worker \(number) cannot start: \(deaths.failedStarts) times it ended (\(ending)) before it worked."
-                    + words
-                return CLIError(code: ending == .exited(Self.redisIsAway) ? 69 : 70, message: message)
+                    "worker \(number) cannot start: \(deaths.failedStarts) times it ended (\(termination)) before it worked."
+                    + tail
+                return CLIError(code: termination == .exited(Self.redisUnavailableCode) ? 69 : 70, message: message)
             }
-            if deaths.inVain >= Self.vainDeathLimit {
+            if deaths.withoutProgress >= Self.deathsWithoutProgressLimit {
                 return CLIError.broken(
-                    "worker \(number) died \(deaths.inVain) times while no job ended, last with \(ending), and is not started "
-                        + "again.\(words)"
+                    "worker \(number) died \(deaths.withoutProgress) times while no job ended, last with \(termination), and is not started "
+                        + "again.\(tail)"
                 )
             }
             Terminal.error(
-                "megaton: worker \(number) ended (\(ending)) and is started again; its jobs go to others.\(words)"
+                "megaton: worker \(number) ended (\(termination)) and is started again; its jobs go to others.\(tail)"
             )
             try? await Task.sleep(for: Self.restartDelay)  // Canceled: the next start ends at once.
         }
@@ -97,27 +97,27 @@ struct WorkerFleet: Sendable {
     /// Consecutive deaths of one worker.
     private struct Deaths {
         private(set) var failedStarts = 0
-        private(set) var inVain = 0
+        private(set) var withoutProgress = 0
         private var ended: Int?
 
         /// - Parameter isQuick: whether the process lived only for a short time.
         mutating func add(_ obituary: JobQueue.Obituary?, isQuick: Bool) {
             failedStarts = isQuick && obituary?.hadRegistered != true ? failedStarts + 1 : 0
-            let isInVain = isQuick && obituary?.ended == ended
-            inVain = isInVain ? inVain + 1 : 1
+            let hadNoProgress = isQuick && obituary?.ended == ended
+            withoutProgress = hadNoProgress ? withoutProgress + 1 : 1
             ended = obituary?.ended
         }
     }
 
-    private static func lastWords(_ log: String?) -> String {
+    private static func logTail(_ log: String?) -> String {
         // Reads only the end, as a log may be long. Without a log the death is reported without it.
         guard let log, let file = FileHandle(forReadingAtPath: log) else { return "" }
         let end = (try? file.seekToEnd()) ?? 0
-        try? file.seek(toOffset: end > lastBytes ? end - lastBytes : 0)
-        let text = String(decoding: (try? file.read(upToCount: Int(lastBytes))) ?? Data(), as: UTF8.self)
+        try? file.seek(toOffset: end > tailSize ? end - tailSize : 0)
+        let text = String(decoding: (try? file.read(upToCount: Int(tailSize))) ?? Data(), as: UTF8.self)
         return text.isEmpty ? "" : " Its last words: " + text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
     /// Bytes of a worker's log that are shown when it dies.
-    private static let lastBytes: UInt64 = 400
+    private static let tailSize: UInt64 = 400
 }

@@ -16,7 +16,7 @@ final class BatchRun: Sendable {
         let skipped: Int
         let excluded: Int
         /// Jobs that a retry left out of its ledger.
-        let unrepeated: RetryLedger.LeftOut
+        let notRetried: RetryLedger.NotRetried
         let wasInterrupted: Bool
         /// Whether `--timeout` caused the interruption.
         let ranOutOfTime: Bool
@@ -28,7 +28,7 @@ final class BatchRun: Sendable {
     private let options: BatchOptions
     private let batch: String
     private let selection: InputSelection
-    private let maker: JobBuilder
+    private let builder: JobBuilder
     /// Whether workers also write to this process' standard error.
     private let showsLogs: Bool
     private let queue: JobQueue
@@ -57,7 +57,7 @@ final class BatchRun: Sendable {
         var ranOutOfTime = false
         var skipped = 0
         var excluded = 0
-        var unrepeated = RetryLedger.LeftOut()
+        var notRetried = RetryLedger.NotRetried()
     }
 
     /// Maximum number of jobs that are submitted and have not ended: how far reading runs ahead of the workers.
@@ -65,18 +65,18 @@ final class BatchRun: Sendable {
     private static let readAtOnce = 500
     /// Number of outcomes from which a read of the ledger is worthwhile. Fewer outcomes are left to accumulate while
     /// more than this are awaited: a read for each would cost as much as the rest of the queue.
-    private static let many = 100
-    private static let gathering: Duration = .milliseconds(50)
+    private static let readThreshold = 100
+    private static let batchingWindow: Duration = .milliseconds(50)
     /// Time limit for the rest of an interrupted batch to end.
-    private static let cancelPatience: Duration = .seconds(10)
+    private static let cancelTimeout: Duration = .seconds(10)
     /// Time limit for retries of the last read of the counters.
-    private static let finalPatience: Duration = .seconds(60)
+    private static let finalReadTimeout: Duration = .seconds(60)
 
     init(
         _ options: BatchOptions,
         batch: String,
         selection: InputSelection,
-        maker: JobBuilder,
+        builder: JobBuilder,
         showsLogs: Bool = false,
         control: RedisConfiguration,
         keys: QueueKeys,
@@ -90,7 +90,7 @@ final class BatchRun: Sendable {
         self.cancelsAtTimeout = cancelsAtTimeout
         self.batch = batch
         self.selection = selection
-        self.maker = maker
+        self.builder = builder
         self.showsLogs = showsLogs
         self.ledger = ledger
         self.shutdown = shutdown
@@ -146,7 +146,7 @@ final class BatchRun: Sendable {
             errors: tally.table,
             skipped: progress.skipped,
             excluded: progress.excluded,
-            unrepeated: progress.unrepeated,
+            notRetried: progress.notRetried,
             wasInterrupted: shutdown.level > .none && !isWhole,
             ranOutOfTime: progress.ranOutOfTime && !isWhole
         )
@@ -173,7 +173,7 @@ final class BatchRun: Sendable {
     }
 
     /// Jobs that a retry left out of its ledger; known when all jobs were submitted.
-    var unrepeated: RetryLedger.LeftOut { progress.withLock { $0.unrepeated } }
+    var notRetried: RetryLedger.NotRetried { progress.withLock { $0.notRetried } }
 
     private var hasBegun: Bool { progress.withLock { $0.hasBegun } }
 
@@ -277,7 +277,7 @@ final class BatchRun: Sendable {
             policy: options.policy(keepsLedger: ledger != nil),
             onDelay: { Terminal.error("megaton: a push waits for Redis, a minute at the most: \($0.message)") }
         )
-        let reader = try ReadingThread(selection, maker)
+        let reader = try ReadingThread(selection, builder)
         defer { reader.stop() }
         while shutdown.level == .none, let jobs = try await reader.next(Self.readAtOnce) {
             if !jobs.isEmpty { progress.withLock { $0.wasTried = true } }
@@ -297,7 +297,7 @@ final class BatchRun: Sendable {
             progress.hasBegun = true
             progress.isComplete = true
             (progress.skipped, progress.excluded) = reader.leftOut
-            progress.unrepeated = reader.unrepeated
+            progress.notRetried = reader.notRetried
         }
     }
 
@@ -363,7 +363,7 @@ final class BatchRun: Sendable {
             let now = progress.withLock { $0 }
             var shown = BatchProgress(ended: now.ended, submitted: now.submitted, failed: tally.failed)
             shown.isComplete = now.isComplete
-            if lines.isEmpty { await retries.look(in: queue, for: batch) }
+            if lines.isEmpty { await retries.poll(in: queue, for: batch) }
             (shown.waiting, shown.onlyWaits) = retries.text(of: now.submitted - now.ended)
             reporter.show(shown)
             if lines.isEmpty {
@@ -380,7 +380,7 @@ final class BatchRun: Sendable {
                 }
             }
             if shutdown.level > .none {
-                deadline = deadline ?? .now + Self.cancelPatience
+                deadline = deadline ?? .now + Self.cancelTimeout
                 if shutdown.level == .abort || ContinuousClock.now > deadline ?? .now { return tally }
                 if lines.isEmpty && isAbandoned {
                     Terminal.error(
@@ -396,8 +396,8 @@ final class BatchRun: Sendable {
             }
             if lines.isEmpty { try await waitForOutcomes() }
             // The last outcomes are reported as they arrive.
-            if lines.count < Self.many && now.submitted - now.ended > Self.many {
-                try await Task.sleep(for: Self.gathering)
+            if lines.count < Self.readThreshold && now.submitted - now.ended > Self.readThreshold {
+                try await Task.sleep(for: Self.batchingWindow)
             }
         }
     }
@@ -416,7 +416,7 @@ final class BatchRun: Sendable {
 
     /// All jobs have ended by now, so that a Redis that is unreachable for a moment must not make the run fail.
     private func finalCounters() async throws -> BatchCounters {
-        let deadline = ContinuousClock.now + Self.finalPatience
+        let deadline = ContinuousClock.now + Self.finalReadTimeout
         var backoff = Backoff()
         while true {
             do {

@@ -15,7 +15,7 @@ struct BatchTally {
     mutating func add(_ line: Data) {
         ended += 1
         // Counted, and reported at the end.
-        guard let outcome = try? JSONDecoder().decode(Glance.self, from: line) else {
+        guard let outcome = try? JSONDecoder().decode(OutcomeFields.self, from: line) else {
             unreadable += 1
             return
         }
@@ -28,7 +28,7 @@ struct BatchTally {
     }
 
     /// The fields that count; the line itself goes to the ledger unchanged.
-    private struct Glance: Decodable {
+    private struct OutcomeFields: Decodable {
         let status: JobOutcome.Status
         let source: String?
         let worker: String?

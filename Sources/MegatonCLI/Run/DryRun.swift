@@ -49,20 +49,20 @@ struct DryRun: Sendable {
     /// - Throws: `CLIError` if an input cannot be read; `ExitCode` 2 if a line is not a job, a name is not UTF-8, or a
     ///   job of the ledger is left out.
     func run() async throws {
-        let maker = try options.jobMaker(batch: "dry-run", selection, roots: roots, files: files)
+        let builder = try options.jobBuilder(batch: "dry-run", selection, roots: roots, files: files)
         let thread = ThreadPool(name: "megaton-input", count: 1)
         defer { thread.stop() }
-        let (summary, leftOut, unrepeated) = try await thread.run {
-            var (summary, maker) = (Summary(), maker)
+        let (summary, leftOut, notRetried) = try await thread.run {
+            var (summary, builder) = (Summary(), builder)
             var reader = try InputReader(selection)
             while !reader.isAtEnd {
-                for made in maker.make(try reader.next(Self.readAtOnce)) {
-                    guard try report(made, &summary) else { return (summary, reader.excluded, reader.unrepeated) }
+                for built in builder.build(try reader.next(Self.readAtOnce)) {
+                    guard try report(built, &summary) else { return (summary, reader.excluded, reader.notRetried) }
                 }
             }
-            reader.complaints.end()
-            maker.complaints.end()
-            return (summary, reader.excluded, reader.unrepeated)
+            reader.invalidLines.end()
+            builder.invalidLines.end()
+            return (summary, reader.excluded, reader.notRetried)
         }
         if options.json { Terminal.output(try JSONText.pretty(summary)) }
         if leftOut > 0 { Terminal.note("megaton: \(Counted.of(leftOut, "input")) left out by --exclude.") }
@@ -71,13 +71,13 @@ struct DryRun: Sendable {
             "megaton: \(count) of \(Counted.jobs(summary.jobs)) would be made, "
                 + "\(summary.existing) of them in the place of a file that is there; nothing was fetched or written."
         )
-        unrepeated.report()
-        if summary.invalid > 0 || !unrepeated.isEmpty { throw ExitCode(2) }
+        notRetried.report()
+        if summary.invalid > 0 || !notRetried.isEmpty { throw ExitCode(2) }
     }
 
     /// - Returns: false if standard output has no reader any more.
-    private func report(_ made: JobBuilder.Made, _ summary: inout Summary) throws -> Bool {
-        guard let job = made.job, job.refused == nil else {
+    private func report(_ built: JobBuilder.BuiltJob, _ summary: inout Summary) throws -> Bool {
+        guard let job = built.job, job.refused == nil else {
             summary.invalid += 1
             return true
         }

@@ -6,7 +6,7 @@ import MegatonPipeline
 /// Creates the jobs of one batch from inputs, numbered in their order.
 struct JobBuilder: Sendable {
     /// An input's job, or the reason why it has none.
-    enum Made: Sendable {
+    enum BuiltJob: Sendable {
         /// - Parameter hasUniqueID: whether its id was generated here, so that no other job of the batch has it.
         case job(Job, hasUniqueID: Bool)
         /// A line that is not a job. It is pushed unchanged: the coordinator reports its fault, so that the ledger has
@@ -50,7 +50,7 @@ struct JobBuilder: Sendable {
     private var namer = OutputNamer()
     private var count = 0
     /// Reports lines that are not jobs.
-    var complaints = InvalidLineReporter()
+    var invalidLines = InvalidLineReporter()
 
     init(_ settings: Settings, _ guardian: OutputGuard) {
         self.settings = settings
@@ -58,36 +58,36 @@ struct JobBuilder: Sendable {
     }
 
     /// Creates the jobs of inputs that were read together.
-    mutating func make(_ inputs: [Input]) -> [Made] {
+    mutating func build(_ inputs: [Input]) -> [BuiltJob] {
         guardian.note(inputs.lazy.compactMap(OutputGuard.source))
-        return inputs.map { make($0) }
+        return inputs.map { build($0) }
     }
 
-    private mutating func make(_ input: Input) -> Made {
+    private mutating func build(_ input: Input) -> BuiltJob {
         count += 1
         switch input {
-        case .source(let url, let place):
+        case .source(let url, let path):
             var job = job(url)
             job.renditions = settings.renditions
-            job.output = template(place, url)
+            job.output = template(path, url)
             job.credential = Self.isRemote(url) ? settings.credential : nil
             guardian.admit(&job, isOwn: false)
             return .job(job, hasUniqueID: true)
-        case .job(let line, let place): return make(line, place)
-        case .refused(let line, let reason, let place):
-            complaints.add(place, "is refused: \(reason)")
+        case .job(let line, let location): return build(line, location)
+        case .refused(let line, let reason, let location):
+            invalidLines.add(location, "is refused: \(reason)")
             var job = job(String(line.prefix(JobOutcome.maximumSource)))
-            job.refused = "\(place): \(reason)"
+            job.refused = "\(location): \(reason)"
             return .job(job, hasUniqueID: true)
         }
     }
 
-    private mutating func make(_ line: Data, _ place: LineLocation) -> Made {
+    private mutating func build(_ line: Data, _ location: LineLocation) -> BuiltJob {
         var job: Job
         do throws(JobError) {
             job = try Job(json: line)
         } catch {
-            complaints.add(place, error)
+            invalidLines.add(location, error)
             return .line(line)
         }
         job.batch = settings.batch
@@ -97,10 +97,10 @@ struct JobBuilder: Sendable {
         let isOwn = job.output != nil
         if job.kind == .process {
             if job.renditions == nil && job.preset == nil { job.renditions = settings.renditions }
-            if !isOwn { job.output = template(Self.place(of: job.source), job.source) }
+            if !isOwn { job.output = template(Self.path(of: job.source), job.source) }
         }
         guardian.admit(&job, isOwn: isOwn)
-        if let reason = job.refused { complaints.add(place, "is refused: \(reason)") }
+        if let reason = job.refused { invalidLines.add(location, "is refused: \(reason)") }
         return .job(job, hasUniqueID: hasUniqueID)
     }
 
@@ -120,12 +120,12 @@ struct JobBuilder: Sendable {
         ["http", "https", "s3"].contains(source.prefix { $0 != ":" }.lowercased())
     }
 
-    private mutating func template(_ place: String, _ source: String) -> String? {
+    private mutating func template(_ path: String, _ source: String) -> String? {
         guard let output = settings.output else { return nil }
-        return FileNames.fileURL("\(output)/\(namer.place(place, for: source))") + "-{name}.{ext}"
+        return FileNames.fileURL("\(output)/\(namer.path(path, for: source))") + "-{name}.{ext}"
     }
 
-    private static func place(of source: String) -> String {
+    private static func path(of source: String) -> String {
         guard let url = URL(string: source) else { return OutputPath.hash(source) }
         switch url.scheme?.lowercased() {
         case "http", "https", "s3": return OutputPath.of(url)

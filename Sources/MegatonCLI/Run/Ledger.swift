@@ -21,7 +21,7 @@ final class Ledger: Sendable {
     static let standardOutput = "-"
 
     /// Time limit for a pipe without a reader to get one at the start.
-    private static let readerPatience: Duration = .seconds(5)
+    private static let readerTimeout: Duration = .seconds(5)
     /// Bytes that a pipe takes at once without blocking as soon as it takes any (PIPE_BUF of pipe(7)).
     private static let pipeBlock = 4096
 
@@ -56,7 +56,7 @@ final class Ledger: Sendable {
         guard stat(path, &info) == 0, ![S_IFREG, S_IFDIR].contains(info.st_mode & S_IFMT) else {
             return Ledger(path, try file(path), isFile: true, isAborted)
         }
-        let deadline = ContinuousClock.now + readerPatience
+        let deadline = ContinuousClock.now + readerTimeout
         while true {
             // Without O_NONBLOCK, the open of a pipe would wait for a reader without limit.
             let descriptor = Foundation.open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC)
@@ -181,8 +181,8 @@ final class Ledger: Sendable {
 
     /// Waits a moment for the reader. Sets `errno` if the result is false.
     private var isWritable: Bool {
-        var look = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
-        let count = poll(&look, 1, 200)
+        var request = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        let count = poll(&request, 1, 200)
         if count == 0 { errno = EAGAIN }
         return count > 0
     }

@@ -5,20 +5,20 @@ import Synchronization
 
 /// Reads inputs and creates jobs from them on a thread of its own, as both ask file systems and block.
 final class ReadingThread: Sendable {
-    private let state: Mutex<(reader: InputReader, maker: JobBuilder)>
+    private let state: Mutex<(reader: InputReader, builder: JobBuilder)>
     private let thread = ThreadPool(name: "megaton-input", count: 1)
 
-    init(_ selection: InputSelection, _ maker: JobBuilder) throws {
-        state = Mutex((try InputReader(selection), maker))
+    init(_ selection: InputSelection, _ builder: JobBuilder) throws {
+        state = Mutex((try InputReader(selection), builder))
     }
 
     /// The next jobs, perhaps none; nil at the end.
-    func next(_ limit: Int) async throws -> [JobBuilder.Made]? {
+    func next(_ limit: Int) async throws -> [JobBuilder.BuiltJob]? {
         try await thread.run {
             try self.state.withLock { state in
                 let inputs = try state.reader.next(limit)
                 if inputs.isEmpty && state.reader.isAtEnd { return nil }
-                return state.maker.make(inputs)
+                return state.builder.build(inputs)
             }
         }
     }
@@ -27,13 +27,13 @@ final class ReadingThread: Sendable {
     var leftOut: (skipped: Int, excluded: Int) { state.withLock { ($0.reader.skipped, $0.reader.excluded) } }
 
     /// Jobs of a retried ledger that were left out so far.
-    var unrepeated: RetryLedger.LeftOut { state.withLock { $0.reader.unrepeated } }
+    var notRetried: RetryLedger.NotRetried { state.withLock { $0.reader.notRetried } }
 
     func stop() {
         thread.stop()
         state.withLock { state in
-            state.reader.complaints.end()
-            state.maker.complaints.end()
+            state.reader.invalidLines.end()
+            state.builder.invalidLines.end()
         }
     }
 }

@@ -24,7 +24,7 @@ struct RunPaths: Sendable {
         if let ledger = options.ledger {
             self.ledger = Ledger.path(ledger)
         } else if let retried {
-            self.ledger = retried.successor
+            self.ledger = retried.nextPath
         } else {
             self.ledger = "\(self.output ?? ".")/megaton-ledger.jsonl"
         }
@@ -65,7 +65,8 @@ struct RunPaths: Sendable {
         var roots: [String] = []
         let inputs = options.inputs.map(FileNames.localPath) + options.jobsFrom
         // A list usually names files below the working directory.
-        let hasList = !options.jobsFrom.isEmpty || inputs.contains { $0 == "-" || InputReader.kind(of: $0) != nil }
+        let hasList =
+            !options.jobsFrom.isEmpty || inputs.contains { $0 == "-" || InputReader.listFormat(of: $0) != nil }
         if hasList { roots.append(FileManager.default.currentDirectoryPath) }
         for input in inputs where input != "-" && !InputReader.isURL(input) {
             let path = absolute(input)

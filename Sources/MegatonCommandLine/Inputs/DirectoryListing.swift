@@ -4,8 +4,8 @@ import Foundation
 ///
 /// Names are bytes, as they are for the kernel, so that a name that is not UTF-8 is reported and not lost.
 struct DirectoryListing {
-    /// File type behind a name.
-    enum Kind {
+    /// Type of a directory entry.
+    enum EntryType {
         case file, directory, linkedDirectory
     }
 
@@ -39,13 +39,13 @@ struct DirectoryListing {
 
     /// The type of an entry. A dangling link, a pipe or a socket counts as a file: a worker reports its fault, so that
     /// the ledger has a line for it.
-    func kind(_ name: [UInt8]) -> Kind {
-        let place = (Array(path.utf8) + [UInt8(ascii: "/")] + name + [0]).map(CChar.init(bitPattern:))
+    func entryType(of name: [UInt8]) -> EntryType {
+        let file = (Array(path.utf8) + [UInt8(ascii: "/")] + name + [0]).map(CChar.init(bitPattern:))
         var info = stat()
-        guard lstat(place, &info) == 0 else { return .file }
+        guard lstat(file, &info) == 0 else { return .file }
         switch info.st_mode & S_IFMT {
         case S_IFDIR: return .directory
-        case S_IFLNK: return stat(place, &info) == 0 && info.st_mode & S_IFMT == S_IFDIR ? .linkedDirectory : .file
+        case S_IFLNK: return stat(file, &info) == 0 && info.st_mode & S_IFMT == S_IFDIR ? .linkedDirectory : .file
         default: return .file
         }
     }

@@ -3,11 +3,11 @@ package import Foundation
 /// One input of a run or a submission.
 package enum Input: Sendable, Equatable {
     /// A source, and the path of its outputs in the output directory, without the rendition's name and the extension.
-    case source(url: String, place: String)
+    case source(url: String, path: String)
     /// A line of a `.jsonl`: a job of its own, and its location.
-    case job(line: Data, place: LineLocation)
+    case job(line: Data, location: LineLocation)
     /// A line that is not accepted, and the reason for the user.
-    case refused(line: String, reason: String, place: LineLocation)
+    case refused(line: String, reason: String, location: LineLocation)
 }
 
 /// Path of an input in the output tree.
@@ -25,8 +25,8 @@ package enum OutputPath {
     package static func of(_ url: URL) -> String {
         let path = FileNames.components(of: url)
         let port = url.port.map { "_\($0)" } ?? ""
-        let place = of([(url.host(percentEncoded: false) ?? "_") + port] + (path.isEmpty ? ["index"] : path))
-        return url.query() == nil ? place : "\(place)-\(hash(url.absoluteString))"
+        let result = of([(url.host(percentEncoded: false) ?? "_") + port] + (path.isEmpty ? ["index"] : path))
+        return url.query() == nil ? result : "\(result)-\(hash(url.absoluteString))"
     }
 
     /// 8 hex digits: short, and enough to distinguish a few inputs of the same name.

@@ -10,11 +10,11 @@ package struct InputReader {
         case arguments(ArraySlice<String>)
         /// Subdirectories are read before the rest of their parent.
         case directory(DirectoryListing)
-        case list(LineReader, Lines)
+        case list(LineReader, ListFormat)
     }
 
-    /// The kind of lines in a list.
-    package enum Lines {
+    /// Content of each line of a list.
+    package enum ListFormat {
         /// URLs and paths.
         case sources
         /// One job each.
@@ -32,9 +32,9 @@ package struct InputReader {
     /// Inputs that match a pattern of `--exclude`; a directory counts once.
     package private(set) var excluded = 0
     /// Jobs of the ledger that are not repeated.
-    package private(set) var unrepeated = RetryLedger.LeftOut()
+    package private(set) var notRetried = RetryLedger.NotRetried()
     /// Reports lines of the ledger that are left out.
-    package var complaints = InvalidLineReporter()
+    package var invalidLines = InvalidLineReporter()
 
     /// File extensions that are selected in directories; a file that is named explicitly needs none of them.
     package static let defaultFileExtensions: Set<String> = [
@@ -72,27 +72,29 @@ package struct InputReader {
                 try open(argument, &inputs)
             case .directory(var listing):
                 try take(&listing, &inputs)
-            case .list(var reader, let kind):
+            case .list(var reader, let format):
                 // Inputs that are available are returned before the call waits for more.
-                switch try reader.next(waiting: inputs.isEmpty ? Self.patience : 0) {
+                switch try reader.next(waiting: inputs.isEmpty ? Self.waitLimit : 0) {
                 case .end: continue
                 case .nothingYet:
-                    stack.append(.list(reader, kind))
+                    stack.append(.list(reader, format))
                     return inputs
                 case .line(let line):
-                    stack.append(.list(reader, kind))
-                    guard let found = try input(line, kind, reader.place) else { continue }
+                    stack.append(.list(reader, format))
+                    guard let found = try input(line, format, reader.location) else { continue }
                     // The replaced text would name another file, or none.
-                    let isReadable = kind != .sources || reader.isUTF8
-                    inputs.append(isReadable ? found : .refused(line: line, reason: Self.noUTF8, place: reader.place))
+                    let isReadable = format != .sources || reader.isUTF8
+                    inputs.append(
+                        isReadable ? found : .refused(line: line, reason: Self.noUTF8, location: reader.location)
+                    )
                 case .tooLong(let beginning):
-                    stack.append(.list(reader, kind))
-                    switch kind {
+                    stack.append(.list(reader, format))
+                    switch format {
                     // The beginning is reported as an incomplete line of a ledger.
-                    case .ledger: _ = try input(beginning, kind, reader.place)
+                    case .ledger: _ = try input(beginning, format, reader.location)
                     case .sources where beginning.utf8.first == UInt8(ascii: "#"): break
                     case .sources, .jobs:
-                        inputs.append(.refused(line: beginning, reason: Self.tooLong, place: reader.place))
+                        inputs.append(.refused(line: beginning, reason: Self.tooLong, location: reader.location))
                     }
                 }
             }
@@ -120,15 +122,15 @@ package struct InputReader {
             stack.append(.directory(try DirectoryListing(path, components: [])))
             return
         }
-        if let kind = Self.kind(of: path) {
-            stack.append(.list(try Self.lines(of: path), kind))
+        if let format = Self.listFormat(of: path) {
+            stack.append(.list(try Self.lines(of: path), format))
         } else if !isExcluded(path) {
             inputs.append(Self.file(path, components: [(path as NSString).lastPathComponent]))
         }
     }
 
-    /// The kind of lines in a list, by its file extension; nil for a file that is not a list.
-    package static func kind(of path: String) -> Lines? {
+    /// The format of a list, by its file extension; nil for a file that is not a list.
+    package static func listFormat(of path: String) -> ListFormat? {
         switch (path as NSString).pathExtension.lowercased() {
         case "txt": .sources
         case "jsonl": .jobs
@@ -165,7 +167,7 @@ package struct InputReader {
         if name.hasPrefix(".") || path == selection.output { return }
         if isExcluded(components.joined(separator: "/"), path) { return }
         // Links to directories are not followed: they may lead in a circle.
-        switch listing.kind(bytes) {
+        switch listing.entryType(of: bytes) {
         case .directory where isOutput(path): break
         case .directory:
             do {
@@ -195,14 +197,14 @@ package struct InputReader {
     private mutating func takeUnreadable(_ name: [UInt8], _ listing: DirectoryListing, _ inputs: inout [Input]) {
         if name.first == UInt8(ascii: ".") { return }
         let encoded = FileNames.encoded(name)
-        let kind = listing.kind(name)
-        if kind == .linkedDirectory { return }
-        if kind == .file && !selection.fileExtensions.contains((encoded as NSString).pathExtension.lowercased()) {
+        let type = listing.entryType(of: name)
+        if type == .linkedDirectory { return }
+        if type == .file && !selection.fileExtensions.contains((encoded as NSString).pathExtension.lowercased()) {
             skipped += 1
             return
         }
-        let place = OutputPath.of(listing.components + [encoded])
-        inputs.append(.source(url: FileNames.fileURL(listing.path) + "/" + encoded, place: place))
+        let path = OutputPath.of(listing.components + [encoded])
+        inputs.append(.source(url: FileNames.fileURL(listing.path) + "/" + encoded, path: path))
     }
 
     /// Checks that all local inputs exist before any work begins.
@@ -221,45 +223,45 @@ package struct InputReader {
     }
 
     /// Time for which one call waits for a slow list, ms; a stop is noticed only after it.
-    private static let patience: Int32 = 100
+    private static let waitLimit: Int32 = 100
 
     // MARK: - Lines
 
     /// Nil for a blank line or a comment.
-    private mutating func input(_ line: String, _ kind: Lines, _ place: LineLocation) throws -> Input? {
+    private mutating func input(_ line: String, _ format: ListFormat, _ location: LineLocation) throws -> Input? {
         let text = line.trimmingCharacters(in: .whitespacesAndNewlines)
         if text.isEmpty { return nil }
-        switch kind {
-        case .ledger: return repeated(text, place)
-        case .jobs: return .job(line: Data(text.utf8), place: place)
-        case .sources: return try source(text, place)
+        switch format {
+        case .ledger: return repeated(text, location)
+        case .jobs: return .job(line: Data(text.utf8), location: location)
+        case .sources: return try source(text, location)
         }
     }
 
     /// Nil for a line whose job is not repeated.
-    private mutating func repeated(_ line: String, _ place: LineLocation) -> Input? {
+    private mutating func repeated(_ line: String, _ location: LineLocation) -> Input? {
         switch RetryLedger.entry(line) {
-        case .job(let job): return .job(line: job.json(), place: place)
+        case .job(let job): return .job(line: job.json(), location: location)
         case .ended: break
-        case .cancelled: unrepeated.cancelled += 1
+        case .cancelled: notRetried.cancelled += 1
         case .unknown(let error):
-            unrepeated.failed += 1
-            leaveOut(place, "the ledger does not hold its job, which failed \(error)")
-        case .broken: leaveOut(place, "it is no whole line of a ledger: \(line.prefix(80))")
+            notRetried.failed += 1
+            leaveOut(location, "the ledger does not hold its job, which failed \(error)")
+        case .broken: leaveOut(location, "it is no whole line of a ledger: \(line.prefix(80))")
         }
         return nil
     }
 
-    private mutating func leaveOut(_ place: LineLocation, _ reason: String) {
-        if isReporting { complaints.add(place, "is left out, as \(reason)") }
+    private mutating func leaveOut(_ location: LineLocation, _ reason: String) {
+        if isReporting { invalidLines.add(location, "is left out, as \(reason)") }
     }
 
     /// A line of a list can only name a source: jobs also name their outputs, and a list may come from a stranger.
-    private mutating func source(_ text: String, _ place: LineLocation) throws -> Input? {
+    private mutating func source(_ text: String, _ location: LineLocation) throws -> Input? {
         // Compared by bytes: a combining mark after the brace would make it another character.
         switch text.utf8.first {
         case UInt8(ascii: "#"): return nil
-        case UInt8(ascii: "{"): return .refused(line: text, reason: Self.jobInList, place: place)
+        case UInt8(ascii: "{"): return .refused(line: text, reason: Self.jobInList, location: location)
         default: break
         }
         if isExcluded(text) { return nil }
@@ -287,17 +289,17 @@ package struct InputReader {
     private static func url(_ text: String) throws -> Input {
         guard let url = URL(string: text) else {
             // The worker reports its fault in the line of the ledger.
-            return .source(url: text, place: OutputPath.hash(text))
+            return .source(url: text, path: OutputPath.hash(text))
         }
         switch url.scheme?.lowercased() {
         case "file":
-            return .source(url: text, place: OutputPath.of(FileNames.components(of: url)))
-        case "data": return .source(url: text, place: "data-\(OutputPath.hash(text))")
-        default: return .source(url: text, place: OutputPath.of(url))
+            return .source(url: text, path: OutputPath.of(FileNames.components(of: url)))
+        case "data": return .source(url: text, path: "data-\(OutputPath.hash(text))")
+        default: return .source(url: text, path: OutputPath.of(url))
         }
     }
 
     private static func file(_ path: String, components: [String]) -> Input {
-        .source(url: FileNames.fileURL(path), place: OutputPath.of(components))
+        .source(url: FileNames.fileURL(path), path: OutputPath.of(components))
     }
 }

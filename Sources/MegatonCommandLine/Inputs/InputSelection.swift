@@ -50,7 +50,9 @@ package struct InputSelection: Sendable {
 
     /// Paths of the lists: no output may replace one of these files.
     package var lists: [String] {
-        (arguments.map(FileNames.localPath).filter { InputReader.kind(of: $0) != nil } + jobLists).filter { $0 != "-" }
+        (arguments.map(FileNames.localPath).filter { InputReader.listFormat(of: $0) != nil } + jobLists).filter {
+            $0 != "-"
+        }
             + (ledger.map { [$0] } ?? [])
     }
 }

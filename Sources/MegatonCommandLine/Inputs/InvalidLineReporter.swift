@@ -9,12 +9,14 @@ package struct InvalidLineReporter {
 
     package init() {}
 
-    package mutating func add(_ place: LineLocation, _ error: JobError) { add(place, "is no job: \(error.message)") }
+    package mutating func add(_ location: LineLocation, _ error: JobError) {
+        add(location, "is no job: \(error.message)")
+    }
 
     /// - Parameter reason: the verb and the rest of the sentence.
-    package mutating func add(_ place: LineLocation, _ reason: String) {
+    package mutating func add(_ location: LineLocation, _ reason: String) {
         count += 1
-        if count <= Self.shown { Terminal.error("megaton: \(place) \(reason)") }
+        if count <= Self.shown { Terminal.error("megaton: \(location) \(reason)") }
     }
 
     /// Reports the number of the others. Called when all lines were read.

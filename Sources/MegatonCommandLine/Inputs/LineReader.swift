@@ -3,7 +3,7 @@ import Foundation
 /// Reads lines as they arrive, without waiting for a full block.
 package struct LineReader {
     /// Result of one read.
-    package enum Look: Equatable {
+    package enum ReadResult: Equatable {
         case line(String)
         /// A line above the limit, with its beginning; the rest is skipped.
         case tooLong(String)
@@ -35,23 +35,23 @@ package struct LineReader {
     }
 
     /// Location of the last line.
-    package var place: LineLocation { LineLocation(list: name, number: number) }
+    package var location: LineLocation { LineLocation(list: name, number: number) }
 
     /// Reads the next line.
     ///
     /// - Parameter milliseconds: how long to wait for bytes; negative waits without limit.
     /// - Throws: `CLIError` if the file cannot be read.
-    package mutating func next(waiting milliseconds: Int32) throws -> Look {
+    package mutating func next(waiting milliseconds: Int32) throws -> ReadResult {
         while true {
             if let end = buffer.firstIndex(of: 10) {
                 let line = buffer[buffer.startIndex..<end]
                 buffer = buffer[(end + 1)...]
-                return look(line)
+                return result(line)
             }
             if isAtEnd {
                 guard !buffer.isEmpty || beginning != nil else { return .end }
                 defer { buffer = Data() }
-                return look(buffer)
+                return result(buffer)
             }
             if buffer.count > Self.lineLimit {
                 beginning = beginning ?? Data(buffer.prefix(Self.beginningSize))
@@ -77,7 +77,7 @@ package struct LineReader {
         }
     }
 
-    private mutating func look(_ line: Data) -> Look {
+    private mutating func result(_ line: Data) -> ReadResult {
         let long = beginning ?? (line.count > Self.lineLimit ? Data(line.prefix(Self.beginningSize)) : nil)
         guard let long else { return .line(text(line)) }
         beginning = nil
@@ -95,8 +95,8 @@ package struct LineReader {
     }
 
     private func isReadable(_ milliseconds: Int32) throws -> Bool {
-        var look = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        let count = poll(&look, 1, milliseconds)
+        var request = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        let count = poll(&request, 1, milliseconds)
         if count < 0 && errno != EINTR { throw readFailure() }
         return count > 0
     }

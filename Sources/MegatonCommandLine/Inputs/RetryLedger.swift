@@ -8,13 +8,13 @@ package struct RetryLedger {
     package init(path: String) { self.path = path }
 
     /// Codes of failures that do not show whether the source's directory was allowed.
-    private static let closed: Set<String> = ["forbidden", "invalid_url", "invalid_job", "id_conflict"]
+    private static let inconclusiveCodes: Set<String> = ["forbidden", "invalid_url", "invalid_job", "id_conflict"]
 
     /// Maximum number of directories that workers may read without an explicit option.
     private static let rootLimit = 64
 
     /// Number of lines that decide whether a file is a ledger.
-    private static let knownBy = 20
+    private static let checkedLines = 20
 
     /// - Throws: `CLIError` if it is not a regular file, cannot be read, or none of its first lines is a ledger's.
     package func check() throws {
@@ -28,7 +28,7 @@ package struct RetryLedger {
         }
         var reader = try InputReader.lines(of: path)
         var lines = 0
-        while lines < Self.knownBy, let line = try reader.nextLine() {
+        while lines < Self.checkedLines, let line = try reader.nextLine() {
             if Self.outcome(line) != nil { return }
             lines += 1
         }
@@ -53,7 +53,7 @@ package struct RetryLedger {
     }
 
     /// Jobs of the ledger that a retry leaves undone.
-    package struct LeftOut: Sendable, Equatable {
+    package struct NotRetried: Sendable, Equatable {
         /// Failed jobs that the ledger does not contain.
         package var failed = 0
         package var cancelled = 0
@@ -106,7 +106,7 @@ package struct RetryLedger {
     }
 
     /// Default path of the new ledger: beside the old one, and beside those of earlier retries.
-    package var successor: String {
+    package var nextPath: String {
         let base = URL(fileURLWithPath: path).standardizedFileURL.deletingPathExtension().path
         let names = (1...999).lazy.map { $0 == 1 ? "\(base).retry.jsonl" : "\(base).retry-\($0).jsonl" }
         return names.first { !FileManager.default.fileExists(atPath: $0) } ?? "\(base).retry.jsonl"
@@ -135,11 +135,11 @@ package struct RetryLedger {
         var reader = try InputReader.lines(of: path)
         while let line = try reader.nextLine() {
             guard let outcome = Self.outcome(line), outcome.status == .failed, let job = outcome.job,
-                !Self.closed.contains(outcome.error?.code ?? "")
+                !Self.inconclusiveCodes.contains(outcome.error?.code ?? "")
             else { continue }
             guard let source = URL(string: job.source), source.isFileURL else { continue }
-            let place = source.deletingLastPathComponent().standardizedFileURL.path
-            if !Self.isBeneath(place, own) && Self.isDirectory(place) { directories.insert(place) }
+            let parent = source.deletingLastPathComponent().standardizedFileURL.path
+            if !Self.isBeneath(parent, own) && Self.isDirectory(parent) { directories.insert(parent) }
         }
         guard directories.count <= Self.rootLimit else {
             throw CLIError.usage(

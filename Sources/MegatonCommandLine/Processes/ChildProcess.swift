@@ -17,41 +17,41 @@ package struct ChildProcess: Sendable {
     /// discarded.
     package var log: String?
     /// Time limit between SIGTERM and SIGKILL.
-    package var patience: Duration
+    package var gracePeriod: Duration
 
     package init(
         command: [String],
         environment: [String: String] = [:],
         log: String? = nil,
-        patience: Duration = .seconds(30)
+        gracePeriod: Duration = .seconds(30)
     ) {
         self.command = command
         self.environment = environment
         self.log = log
-        self.patience = patience
+        self.gracePeriod = gracePeriod
     }
 
-    /// Exit of the process.
-    package enum Ending: Sendable, Equatable, CustomStringConvertible {
+    /// How the process ended.
+    package enum Termination: Sendable, Equatable, CustomStringConvertible {
         case exited(Int32)
-        case signalled(Int32)
+        case signaled(Int32)
 
         package var description: String {
             switch self {
             case .exited(let code): "exit code \(code)"
-            case .signalled(let signal): "signal \(signal)"
+            case .signaled(let signal): "signal \(signal)"
             }
         }
     }
 
-    /// Runs until the process ends. Canceling the task ends it: SIGTERM, and SIGKILL after `patience`.
+    /// Runs until the process ends. Canceling the task ends it: SIGTERM, and SIGKILL after `gracePeriod`.
     ///
     /// - Parameter onStart: called with the process id.
     /// - Throws: `CLIError` if the process cannot be started.
-    package func run(onStart: @Sendable (Int32) -> Void = { _ in }) async throws -> Ending {
+    package func run(onStart: @Sendable (Int32) -> Void = { _ in }) async throws -> Termination {
         var options = PlatformOptions()
         options.processGroupID = 0
-        options.teardownSequence = [.send(signal: .terminate, allowedDurationToNextStep: patience)]
+        options.teardownSequence = [.send(signal: .terminate, allowedDurationToNextStep: gracePeriod)]
         var variables: [Environment.Key: String] = [:]
         for (name, value) in environment { variables[Environment.Key(stringLiteral: name)] = value }
         let configuration = Configuration(
@@ -83,7 +83,7 @@ package struct ChildProcess: Sendable {
         }
         return switch status {
         case .exited(let code): .exited(code)
-        case .signaled(let signal): .signalled(signal)
+        case .signaled(let signal): .signaled(signal)
         }
     }
 

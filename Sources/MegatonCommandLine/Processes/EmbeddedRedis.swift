@@ -31,8 +31,8 @@ package struct EmbeddedRedis: Sendable {
     }
 
     /// The data directory in use.
-    private struct Place {
-        let data: String
+    private struct DataDirectory {
+        let path: String
         let isTemporary: Bool
     }
 
@@ -54,16 +54,16 @@ package struct EmbeddedRedis: Sendable {
         let directory = try TemporaryDirectory()
         defer { directory.remove() }
         let runtime = directory.path
-        let passing = Place(data: runtime, isTemporary: true)
-        if isTemporary { return try await start(server, runtime, passing, body) }
-        let lasting = Place(data: try Self.dataDirectory(), isTemporary: false)
+        let temporary = DataDirectory(path: runtime, isTemporary: true)
+        if isTemporary { return try await start(server, runtime, temporary, body) }
+        let persistent = DataDirectory(path: try Self.persistentPath(), isTemporary: false)
         do {
-            return try await start(server, runtime, lasting, body)
+            return try await start(server, runtime, persistent, body)
         } catch is Locked {
             Terminal.error(
-                "megaton: another run uses \(lasting.data); this one has a cache of its own, which does not last."
+                "megaton: another run uses \(persistent.path); this one has a cache of its own, which does not last."
             )
-            return try await start(server, runtime, passing, body)
+            return try await start(server, runtime, temporary, body)
         }
     }
 
@@ -72,29 +72,29 @@ package struct EmbeddedRedis: Sendable {
     private func start<Value: Sendable>(
         _ server: String,
         _ runtime: String,
-        _ place: Place,
+        _ data: DataDirectory,
         _ body: @escaping @Sendable (RedisConfiguration) async throws -> Value
     ) async throws -> Value {
         let socket = "\(runtime)/redis.sock"
         let configuration = "\(runtime)/redis.conf"
-        try Self.write(settings(socket: socket, place: place, log: "\(runtime)/redis.log"), to: configuration)
+        try Self.write(settings(socket: socket, data: data, log: "\(runtime)/redis.log"), to: configuration)
         let child = ChildProcess(
             command: [
                 "/usr/bin/flock", "--nonblock", "--conflict-exit-code", String(Self.lockedCode), "--no-fork",
-                "\(place.data)/lock", server, configuration,
+                "\(data.path)/lock", server, configuration,
             ],
             log: "\(runtime)/redis.out",
-            patience: .seconds(120)
+            gracePeriod: .seconds(120)
         )
         let address = RedisConfiguration(address: .unix(path: socket))
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
-                let ending = try await child.run()
-                if ending == .exited(Self.lockedCode) { throw Locked() }
+                let termination = try await child.run()
+                if termination == .exited(Self.lockedCode) { throw Locked() }
                 if Task.isCancelled { return nil }
                 // Without a log the message has no details.
                 let log = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
-                throw CLIError.unavailable("the embedded redis-server ended (\(ending)). \(log.suffix(400))")
+                throw CLIError.unavailable("the embedded redis-server ended (\(termination)). \(log.suffix(400))")
             }
             group.addTask {
                 try await waitUntilReady(address)
@@ -111,19 +111,19 @@ package struct EmbeddedRedis: Sendable {
             let words = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
             if words.contains("Error trying to save the DB") {
                 Terminal.error(
-                    "megaton: the cache could not be saved in \(place.data); is the disk full? The next run makes all anew."
+                    "megaton: the cache could not be saved in \(data.path); is the disk full? The next run makes all anew."
                 )
             }
             return value
         }
     }
 
-    private func settings(socket: String, place: Place, log: String) -> String {
+    private func settings(socket: String, data: DataDirectory, log: String) -> String {
         """
         port 0
         unixsocket "\(socket)"
         unixsocketperm 700
-        dir "\(place.data)"
+        dir "\(data.path)"
         dbfilename cache.rdb
         daemonize no
         loglevel warning
@@ -138,8 +138,8 @@ package struct EmbeddedRedis: Sendable {
         rdbcompression no
         appendonly no
         # By force: a disk that is full must not keep the server, and us, for ever.
-        shutdown-on-sigterm \(place.isTemporary ? "nosave" : "save force")
-        shutdown-on-sigint \(place.isTemporary ? "nosave" : "save force")
+        shutdown-on-sigterm \(data.isTemporary ? "nosave" : "save force")
+        shutdown-on-sigint \(data.isTemporary ? "nosave" : "save force")
         """
     }
 
@@ -199,14 +199,14 @@ package struct EmbeddedRedis: Sendable {
         } while cursor != "0"
     }
 
-    // MARK: - Places
+    // MARK: - Paths
 
     private static func find(_ program: String) -> String? {
         let path = ProcessInfo.processInfo.environment["PATH"] ?? "/usr/bin:/bin"
         return path.split(separator: ":").map { "\($0)/\(program)" }.first { access($0, X_OK) == 0 }
     }
 
-    private static func dataDirectory() throws -> String {
+    private static func persistentPath() throws -> String {
         let environment = ProcessInfo.processInfo.environment
         let base = environment["XDG_CACHE_HOME"].flatMap { $0.isEmpty ? nil : $0 } ?? NSHomeDirectory() + "/.cache"
         let path = "\(base)/megaton"

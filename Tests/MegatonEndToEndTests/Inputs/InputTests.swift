@@ -66,9 +66,9 @@ import Testing
             for input in try reader.next(100) {
                 switch input {
                 case .source(let url, _): sources.append((url as NSString).lastPathComponent)
-                case .refused(let line, let reason, let place):
+                case .refused(let line, let reason, let location):
                     #expect(line.utf8.count <= 2048 && reason.contains("longer than 2097152 bytes"), "\(reason)")
-                    refused.append(place.number)
+                    refused.append(location.number)
                 case .job: Issue.record("no line is a job")
                 }
             }

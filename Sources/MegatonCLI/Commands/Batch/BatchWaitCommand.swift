@@ -16,7 +16,7 @@ struct BatchWaitCommand: AsyncParsableCommand {
     @Argument(help: "The batch's name.")
     var name: String
 
-    @OptionGroup var patience: TimeoutOptions
+    @OptionGroup var timeout: TimeoutOptions
 
     func run() async throws {
         try await reportingFailures {
@@ -26,7 +26,7 @@ struct BatchWaitCommand: AsyncParsableCommand {
                         "megaton: the batch is open: its submitter may push more. If it is gone, megaton batch cancel ends it."
                     )
                 }
-                let report = try await patience.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
+                let report = try await timeout.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
                     try await ended(queue)
                 }
                 Terminal.output(try JSONText.pretty(report))

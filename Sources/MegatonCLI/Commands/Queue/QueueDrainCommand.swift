@@ -15,7 +15,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
     @Flag(name: .long, help: "Wait until nothing is ready, running or delayed.")
     var wait = false
 
-    @OptionGroup var patience: TimeoutOptions
+    @OptionGroup var timeout: TimeoutOptions
 
     func run() async throws {
         try await reportingFailures {
@@ -26,7 +26,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
                     Terminal.output("draining: \(Counted.jobs(alive)) on the way")
                     return
                 }
-                try await patience.wait(orElse: { "\(Counted.jobs(alive)) \(alive == 1 ? "has" : "have") not ended" }) {
+                try await timeout.wait(orElse: { "\(Counted.jobs(alive)) \(alive == 1 ? "has" : "have") not ended" }) {
                     alive = try await queue.alive()
                     return alive == 0 ? () : nil
                 }
