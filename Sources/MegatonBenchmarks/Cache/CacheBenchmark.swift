@@ -16,11 +16,11 @@ struct CacheBenchmark: Sendable {
     let concurrency: Int
 
     /// Largest size, bytes: the default limit of the cache in Redis.
-    static let largest = 32 << 20
+    static let maximumSize = 32 << 20
     /// Bytes of all entries of one size (at least one entry): more than may be waiting for the disk, so that no entry
     /// is replaced before it is written.
     private static let bytes = 64 << 20
-    private static let mostKeys = 65_536
+    private static let maximumKeys = 65_536
 
     func run() async throws -> CacheReport {
         let logger = LogOptions.logger("megaton.bench", level: .error)
@@ -52,16 +52,16 @@ struct CacheBenchmark: Sendable {
         _ settle: () async -> Void
     ) async throws -> [CacheReport.Row] {
         let data = Data((0..<size).map { _ in UInt8.random(in: 0...255) })
-        let keys = max(1, min(Self.mostKeys, Self.bytes / size))
+        let keys = max(1, min(Self.maximumKeys, Self.bytes / size))
         let start = ContinuousClock.now
-        let put = await again { number in
+        let put = await measure { number in
             await cache.storeData(data, for: "\(size)-\(number % keys)")
             return true
         }
         await settle()
         let written = start.duration(to: .now)
         let known = min(keys, put.histogram.count)
-        let get = await again { number in await cache.cachedData(for: "\(size)-\(number % known)")?.count == size }
+        let get = await measure { number in await cache.cachedData(for: "\(size)-\(number % known)")?.count == size }
         return [
             CacheReport.Row(cache.layerName, "put", size, put.histogram, misses: 0, in: written),
             CacheReport.Row(cache.layerName, "get", size, get.histogram, misses: get.misses, in: get.elapsed),
@@ -78,7 +78,7 @@ struct CacheBenchmark: Sendable {
     /// Repeats the work in several tasks until the time is over; each task does it at least once.
     ///
     /// - Parameter work: receives an increasing number, and returns whether it found its entry.
-    private func again(_ work: @escaping @Sendable (Int) async -> Bool) async -> Done {
+    private func measure(_ work: @escaping @Sendable (Int) async -> Bool) async -> Done {
         let numbers = SharedCounter()
         let start = ContinuousClock.now
         let end = start + time

@@ -37,8 +37,9 @@ struct CacheBenchmarkCommand: AsyncParsableCommand {
         let sizes = try self.sizes.split(separator: ",").map { text in
             let units = ["k": 1 << 10, "m": 1 << 20]
             let unit = units[text.suffix(1).lowercased()]
-            guard let number = Int(unit == nil ? text : text.dropLast()), (1...CacheBenchmark.largest).contains(number),
-                (1...CacheBenchmark.largest).contains(number * (unit ?? 1))
+            guard let number = Int(unit == nil ? text : text.dropLast()),
+                (1...CacheBenchmark.maximumSize).contains(number),
+                (1...CacheBenchmark.maximumSize).contains(number * (unit ?? 1))
             else { throw ValidationError("--sizes is a list like 1k,1m of 1 to 32m, not \"\(text)\".") }
             return number * (unit ?? 1)
         }

@@ -22,17 +22,17 @@ struct ClusterBenchmark: Sendable {
     let rate: Int?
 
     /// Maximum number of workers in one process: each has a connection of its own.
-    private static let workersOfAProcess = 250
+    private static let workersPerProcess = 250
     private static let jobBytes = 200
     private static let idleTime: Duration = .seconds(2)
     /// Time limit for the fleet to register, and for admitted jobs to end.
-    private static let patience: Duration = .seconds(120)
+    private static let timeout: Duration = .seconds(120)
     /// Pause without admissions after which admission is over.
     private static let admissionPause: Duration = .seconds(2)
     private static let admissionTime: Duration = .seconds(20)
 
     func run() async throws -> ClusterReport {
-        let processes = (workers + Self.workersOfAProcess - 1) / Self.workersOfAProcess
+        let processes = (workers + Self.workersPerProcess - 1) / Self.workersPerProcess
         let arguments = (0..<processes).map { number in
             let share = workers * (number + 1) / processes - workers * number / processes
             return [
@@ -111,10 +111,10 @@ struct ClusterBenchmark: Sendable {
         return RedisUsage(from: before, to: after, jobs: jobs, in: time, machineLoad: load)
     }
 
-    private func wait(orElse complaint: String, until isTrue: () async throws -> Bool) async throws {
-        let deadline = ContinuousClock.now + Self.patience
+    private func wait(orElse message: String, until isTrue: () async throws -> Bool) async throws {
+        let deadline = ContinuousClock.now + Self.timeout
         while try await !isTrue() {
-            if ContinuousClock.now > deadline { throw CLIError.broken(complaint) }
+            if ContinuousClock.now > deadline { throw CLIError.broken(message) }
             try await Task.sleep(for: .milliseconds(20))
         }
     }

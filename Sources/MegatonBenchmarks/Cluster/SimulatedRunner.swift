@@ -15,11 +15,11 @@ struct SimulatedRunner: JobRunning {
         onStart(job.id ?? "")
         do throws(ImagePipeline.Error) {
             guard let origin = origins.randomElement() else {
-                await pretend()
+                await simulateWork()
                 return .done([])
             }
             let permit = try await limiter.acquire(for: origin)
-            await pretend()
+            await simulateWork()
             await limiter.release(permit, outcome: .answered)
             return .done([])
         } catch {
@@ -27,7 +27,7 @@ struct SimulatedRunner: JobRunning {
         }
     }
 
-    private func pretend() async {
+    private func simulateWork() async {
         try? await Task.sleep(for: work())  // Cancelled: the result of a stopped job is not used.
     }
 }
@@ -41,13 +41,13 @@ struct SimulatedWork: Sendable {
     /// The standard deviation of the logarithm: one in a hundred takes 2.8 times the mean or longer.
     private static let spread = 0.5
     /// Maximum duration as a multiple of the mean.
-    private static let most = 10.0
+    private static let maximumFactor = 10.0
 
     func next() -> Duration {
         // Box and Muller, 1958. The first number is not zero, which has no logarithm.
         let (first, second) = (Double.random(in: 1e-12...1), Double.random(in: 0...1))
         let normal = (-2 * log(first)).squareRoot() * cos(2 * .pi * second)
         let factor = exp(Self.spread * normal - Self.spread * Self.spread / 2)
-        return .seconds(mean / 1000 * min(factor, Self.most))
+        return .seconds(mean / 1000 * min(factor, Self.maximumFactor))
     }
 }

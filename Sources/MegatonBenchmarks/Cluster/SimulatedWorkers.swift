@@ -27,7 +27,7 @@ package struct SimulatedWorkers: Sendable {
     private static let spread: Duration = .seconds(1)
 
     /// - Parameters:
-    ///   - places: jobs that each worker holds at a time.
+    ///   - concurrency: jobs that each worker holds at a time.
     ///   - hosts: number of hosts from which jobs simulate a fetch, with a permit of the host limiter; 0 requests no
     ///     permits.
     ///   - name: name of the process, `host:pid:random`.
@@ -35,7 +35,7 @@ package struct SimulatedWorkers: Sendable {
     ///   - onStart: receives the id of each job that starts; must not block.
     package init(
         _ count: Int,
-        places: Int,
+        concurrency: Int,
         hosts: Int,
         redis: RedisConfiguration,
         keys: QueueKeys,
@@ -54,7 +54,7 @@ package struct SimulatedWorkers: Sendable {
         origins = (0..<hosts).compactMap { URL(string: "https://host-\($0).example.org/") }
         var configuration = Worker.Configuration(control: redis)
         configuration.keys = keys
-        configuration.concurrency = places
+        configuration.concurrency = concurrency
         // The cost of permits is to be measured, not the cost of refusals.
         configuration.hostLimits.concurrency = 1 << 30
         self.configuration = configuration

@@ -34,7 +34,7 @@ struct SimulatedWorkersCommand: AsyncParsableCommand {
             let work = SimulatedWork(mean: renderMilliseconds)
             let fleet = SimulatedWorkers(
                 workers,
-                places: concurrency,
+                concurrency: concurrency,
                 hosts: hosts,
                 redis: try redis.control(),
                 keys: redis.keys,

@@ -53,11 +53,11 @@ struct LockBenchmark: Sendable {
         var report = LockReport.Histograms()
         var (counted, round) = (0, 0)
         while counted < rounds {
-            let (start, wakes) = try await play(round, lock, link)
+            let (start, wakes) = try await playRound(round, lock, link)
             round += 1
             guard round > Self.uncounted else { continue }
-            if let spoilt = spoilt(wakes, start) {
-                if round - counted > Self.uncounted + rounds { throw CLIError.broken(spoilt) }
+            if let fault = fault(of: wakes, start) {
+                if round - counted > Self.uncounted + rounds { throw CLIError.broken(fault) }
                 continue
             }
             report.add(wakes, since: start)
@@ -68,7 +68,7 @@ struct LockBenchmark: Sendable {
 
     /// - Returns: the time at which the end of the flight was sent to Redis, and the times at which the waiters
     ///   continued.
-    private func play(
+    private func playRound(
         _ round: Int,
         _ lock: InFlightLock,
         _ link: LockRounds
@@ -95,7 +95,7 @@ struct LockBenchmark: Sendable {
     /// repeated.
     ///
     /// - Returns: the fault of the round; nil if it counts.
-    private func spoilt(_ wakes: LockRounds.Wakes, _ start: Int) -> String? {
+    private func fault(of wakes: LockRounds.Wakes, _ start: Int) -> String? {
         if wakes.woken.count < waiters || wakes.served.count < waiters {
             return "of \(waiters) waiters \(wakes.woken.count) were woken, and \(wakes.served.count) had the entry."
         }

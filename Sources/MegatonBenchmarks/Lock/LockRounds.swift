@@ -18,7 +18,7 @@ struct LockRounds: Sendable {
     }
 
     /// Seconds without a message after which the other side counts as gone.
-    private static let patience = 20
+    private static let timeout = 20
     /// Time to live of the lists, seconds.
     private static let lifetime = 60
 
@@ -48,9 +48,9 @@ struct LockRounds: Sendable {
     /// The next round that the leader has begun.
     func next(process: Int) async throws -> Int { Int(try await next(of: "go:\(process)")) ?? 0 }
 
-    func wait() async throws { try await push("", to: "waiting") }
+    func reportWaiting() async throws { try await push("", to: "waiting") }
 
-    func tell(_ wakes: Wakes) async throws { try await push(try JSONText.line(wakes), to: "wakes") }
+    func report(_ wakes: Wakes) async throws { try await push(try JSONText.line(wakes), to: "wakes") }
 
     // MARK: -
 
@@ -64,11 +64,11 @@ struct LockRounds: Sendable {
 
     private func next(of list: String) async throws -> String {
         let reply = try await redis.send(
-            ["BLPOP", .string("megaton:bench:\(name):\(list)"), .int(Self.patience)],
-            timeout: .seconds(Self.patience + 2)
+            ["BLPOP", .string("megaton:bench:\(name):\(list)"), .int(Self.timeout)],
+            timeout: .seconds(Self.timeout + 2)
         )
         guard let text = reply.array?.last?.string else {
-            throw CLIError.broken("the benchmark's processes did not hear from each other for \(Self.patience) s.")
+            throw CLIError.broken("the benchmark's processes did not hear from each other for \(Self.timeout) s.")
         }
         return text
     }

@@ -63,7 +63,7 @@ struct LockWaitersCommand: AsyncParsableCommand {
             }
             return await tasks.reduce(into: [FlightWait]()) { if let flight = $1 { $0.append(flight) } }
         }
-        try await link.wait()
+        try await link.reportWaiting()
         let wakes = await withTaskGroup(of: (woken: Int, served: Int?).self) { tasks in
             for flight in flights { tasks.addTask { await wait(for: flight, lock) } }
             return await tasks.reduce(into: LockRounds.Wakes(woken: [], served: [])) { all, one in
@@ -71,7 +71,7 @@ struct LockWaitersCommand: AsyncParsableCommand {
                 if let served = one.served { all.served.append(served) }
             }
         }
-        try await link.tell(wakes)
+        try await link.report(wakes)
     }
 
     /// - Returns: the times at which the waiter was woken and at which it had the entry.

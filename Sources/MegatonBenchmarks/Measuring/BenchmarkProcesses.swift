@@ -25,14 +25,14 @@ struct BenchmarkProcesses: Sendable {
                     log: output
                 )
                 group.addTask {
-                    let ending = try await child.run()
+                    let termination = try await child.run()
                     if Task.isCancelled { return nil }
                     // Without its output the message has only the way it ended.
                     let words = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
                     // 69 stands for Redis alone.
                     throw CLIError(
-                        code: ending == .exited(69) ? 69 : 70,
-                        message: "a process of the benchmark ended (\(ending)). \(words.suffix(400))"
+                        code: termination == .exited(69) ? 69 : 70,
+                        message: "a process of the benchmark ended (\(termination)). \(words.suffix(400))"
                     )
                 }
             }

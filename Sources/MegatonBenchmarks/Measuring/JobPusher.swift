@@ -12,7 +12,7 @@ struct JobPusher: Sendable {
 
     private static let pushedAtOnce = 500
     /// Time limit for the jobs; those that are not done by then never will be.
-    static let patience: Duration = .seconds(600)
+    static let timeout: Duration = .seconds(600)
 
     /// Pushes a backlog.
     ///
@@ -49,7 +49,7 @@ struct JobPusher: Sendable {
     /// Waits until `count` jobs are done since the queue was created.
     ///
     /// - Returns: false if that took longer than `limit`.
-    func wait(until count: Int, atMost limit: Duration = Self.patience) async throws -> Bool {
+    func wait(until count: Int, atMost limit: Duration = Self.timeout) async throws -> Bool {
         let deadline = ContinuousClock.now + limit
         while try await done() < count {
             if ContinuousClock.now > deadline { return false }

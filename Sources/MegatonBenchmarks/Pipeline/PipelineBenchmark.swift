@@ -73,7 +73,7 @@ struct PipelineBenchmark: Sendable {
     private func stages(of sources: [Data], _ pool: ThreadPool) async throws -> [PipelineReport.Stage] {
         let steps = try RenderStages(rendition(formats[0]), engine: stagesEngine)
         let table = LatencyTable()
-        _ = try await again(sources, pool) { [formats] data in
+        _ = try await runRepeatedly(sources, pool) { [formats] data in
             let header = try table.measure("header") { () throws(ImagePipeline.Error) in try steps.header(data) }
             let decoded = try table.measure("decode") { () throws(ImagePipeline.Error) in
                 try steps.decode(data, header)
@@ -99,7 +99,7 @@ struct PipelineBenchmark: Sendable {
         _ pool: ThreadPool
     ) async throws -> PipelineReport.Stage {
         let (table, loop) = (LatencyTable(), try RenderLoop(rendition(format), engine: engine))
-        let elapsed = try await again(sources, pool) { data in
+        let elapsed = try await runRepeatedly(sources, pool) { data in
             _ = try table.measure("all") { () throws(ImagePipeline.Error) in try loop.render(data) }
         }
         let histogram = table["all"]
@@ -113,7 +113,7 @@ struct PipelineBenchmark: Sendable {
     /// Processes the sources on all threads until the time is over; each thread processes at least one.
     ///
     /// - Returns: the time it took.
-    private func again(
+    private func runRepeatedly(
         _ sources: [Data],
         _ pool: ThreadPool,
         _ work: @escaping @Sendable (Data) throws -> Void

@@ -19,7 +19,7 @@ import Testing
         let signal = ShutdownSignal()
         let workers = SimulatedWorkers(
             1,
-            places: places,
+            concurrency: places,
             hosts: 0,
             redis: fixture.server.configuration,
             keys: fixture.keys,
