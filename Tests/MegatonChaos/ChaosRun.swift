@@ -46,7 +46,7 @@ public struct ChaosRun: Sendable {
             directory: options.directory
         )
         var nemesis = Nemesis(cluster, stage: stage, seed: options.seed)
-        var verdict = Verdict()
+        var result = ScenarioResult()
         let submitting = (0..<Self.submitters).map { number in
             // Awaited below, on every way out.
             Task { try await load.run(number) }
@@ -55,78 +55,80 @@ public struct ChaosRun: Sendable {
             let end = stage.clock.now + options.duration
             while stage.clock.now < end { try await nemesis.strike() }
         } catch {
-            verdict.complain(["the run broke off: \(error)"])
+            result.add(violations: ["the run broke off: \(error)"])
         }
         cluster.heal()
         load.stop()
         for task in submitting {
-            if case .failure(let error) = await task.result { verdict.complain(["a submitter broke off: \(error)"]) }
+            if case .failure(let error) = await task.result {
+                result.add(violations: ["a submitter broke off: \(error)"])
+            }
         }
         do {
-            try await judge(cluster, &verdict)
+            try await judge(cluster, &result)
         } catch {
-            verdict.complain(["the queue could not be looked at: \(error)"])
+            result.add(violations: ["the queue could not be looked at: \(error)"])
         }
-        verdict.complain(await cluster.stop())
-        try conclude(cluster, nemesis, load.result, &verdict)
-        return Report(lines: verdict.figures, violations: verdict.violations)
+        result.add(violations: await cluster.stop())
+        try conclude(cluster, nemesis, load.result, &result)
+        return Report(lines: result.figures, violations: result.violations)
     }
 
     /// Checks Redis while all processes still run.
-    private func judge(_ cluster: ChaosCluster, _ verdict: inout Verdict) async throws {
+    private func judge(_ cluster: ChaosCluster, _ result: inout ScenarioResult) async throws {
         let queue = JobQueue(cluster.client, keys: QueueKeys())
         for summary in try await queue.batches(limit: 10_000) {
             let counters = summary.counters
-            verdict.require(counters.isFinished, "I1: batch \(summary.name) has not ended")
-            verdict.require(
+            result.require(counters.isFinished, "I1: batch \(summary.name) has not ended")
+            result.require(
                 counters.ended == counters["total"] && counters["total"] == counters["submitted"],
                 "I6: batch \(summary.name): \(counters.ended) ended, \(counters["total"]) in all, "
                     + "\(counters["submitted"]) submitted"
             )
         }
         let report = try await QueueAudit(queue: queue).run(repair: false)
-        verdict.require(report.faults.isEmpty, "I3: \(report.examples.map { "\($0)" }.joined(separator: "; "))")
-        verdict.require(try await queue.alive() == 0, "I1: jobs are left over")
+        result.require(report.faults.isEmpty, "I3: \(report.examples.map { "\($0)" }.joined(separator: "; "))")
+        result.require(try await queue.alive() == 0, "I1: jobs are left over")
     }
 
     private func conclude(
         _ cluster: ChaosCluster,
         _ nemesis: Nemesis,
         _ load: ChaosLoad.Result,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) throws {
-        verdict.complain(load.violations)
-        verdict.complain(nemesis.complaints)
+        result.add(violations: load.violations)
+        result.add(violations: nemesis.complaints)
         let history = try HistoryChecker(cluster.fleet.histories)
-        verdict.complain(history.violations.map { "I2, I4: \($0)" })
+        result.add(violations: history.violations.map { "I2, I4: \($0)" })
         // Each request to an origin needs a flight of its own; each flight but the first of a key needs a reason.
-        verdict.require(
+        result.require(
             history.fetches <= history.landed + history.expired + history.failed + history.unlocked,
             "I5: \(history.fetches) fetches, \(history.landed) flights landed, \(history.expired) expired, "
                 + "\(history.failed) failed, \(history.unlocked) were led without a lock"
         )
-        verdict.require(
+        result.require(
             history.madeAgain == 0 || nemesis.cacheLosses > 0,
             "I5: \(history.madeAgain) originals were fetched again although they had landed and the cache lost nothing"
         )
         for recovery in nemesis.recoveries {
-            verdict.require(recovery <= Self.longestRecovery, "a kill took \(Stage.seconds(recovery)) to recover from")
+            result.require(recovery <= Self.longestRecovery, "a kill took \(Stage.seconds(recovery)) to recover from")
         }
-        verdict.note("seed \(options.seed), \(Stage.seconds(options.duration)) of faults")
-        verdict.note(
+        result.note("seed \(options.seed), \(Stage.seconds(options.duration)) of faults")
+        result.note(
             "batches \(load.batches) (\(load.refused) could not begin), jobs \(load.jobs): \(load.done) done, \(load.failed) failed"
         )
-        verdict.note("claims \(history.claims), ends refused \(history.refused), lines cut by kills \(history.torn)")
-        verdict.note(
+        result.note("claims \(history.claims), ends refused \(history.refused), lines cut by kills \(history.torn)")
+        result.note(
             "fetches \(history.fetches): flights landed \(history.landed) (\(history.madeAgain) again after a loss), "
                 + "expired \(history.expired), failed \(history.failed), without a lock \(history.unlocked)"
         )
         if let longest = nemesis.recoveries.max() {
-            verdict.note("recoveries \(nemesis.recoveries.count), the longest \(Stage.seconds(longest))")
+            result.note("recoveries \(nemesis.recoveries.count), the longest \(Stage.seconds(longest))")
         }
-        verdict.note("processes that found no Redis when they started, and were started again: \(nemesis.startedAgain)")
+        result.note("processes that found no Redis when they started, and were started again: \(nemesis.startedAgain)")
         for (fault, count) in nemesis.counts.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
-            verdict.note("\(count) x \(fault.rawValue)")
+            result.note("\(count) x \(fault.rawValue)")
         }
     }
 }

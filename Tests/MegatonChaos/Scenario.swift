@@ -8,5 +8,5 @@ protocol Scenario: Sendable {
     init()
 
     /// Starts its processes, measures, and ends them.
-    func run(_ stage: Stage) async throws -> Verdict
+    func run(_ stage: Stage) async throws -> ScenarioResult
 }

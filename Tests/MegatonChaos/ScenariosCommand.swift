@@ -32,17 +32,17 @@ struct ScenariosCommand: AsyncParsableCommand {
             print("\(scenario.name): \(scenario.summary)")
             let directory = try TestDirectory()
             defer { directory.remove() }
-            let verdict: Verdict
+            let result: ScenarioResult
             do {
-                verdict = try await scenario.init().run(Stage(program: program, directory: directory.path))
+                result = try await scenario.init().run(Stage(program: program, directory: directory.path))
             } catch {
                 print("  VIOLATION it broke off: \(error)")
                 bad += 1
                 continue
             }
-            for figure in verdict.figures { print("  \(figure)") }
-            for violation in verdict.violations { print("  VIOLATION \(violation)") }
-            if !verdict.isGood { bad += 1 }
+            for figure in result.figures { print("  \(figure)") }
+            for violation in result.violations { print("  VIOLATION \(violation)") }
+            if !result.hasPassed { bad += 1 }
         }
         print(bad == 0 ? "all good" : "\(bad) failed")
         if bad > 0 { throw ExitCode(1) }

@@ -52,11 +52,11 @@ struct BadOrigins: Scenario {
         }
     }
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         var options = SmallCluster.Options()
         // Slots for all bad jobs at once, and for good ones beside them.
         options.workerArguments = ["--concurrency", "32"]
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             let good = try await OriginServer.start { _ in .image(BadOrigin.image) }
             defer { good.stop() }
             let busy = try await Busy()
@@ -79,19 +79,19 @@ struct BadOrigins: Scenario {
             }
             try await submit(sources, as: Self.batch, attempts: 1, cluster)
             try await comeBack(busy, cluster, stage)
-            let lots = try await workBeside(good, cluster, stage, &verdict)
-            judge(memory, of: worker, &verdict)
+            let lots = try await workBeside(good, cluster, stage, &result)
+            judge(memory, of: worker, &result)
             for (kind, server) in zip(BadOrigin.all, servers) {
-                try await judge(kind, server, since: start, cluster, &verdict)
+                try await judge(kind, server, since: start, cluster, &result)
             }
-            try await judge(busy, cluster, stage, &verdict)
+            try await judge(busy, cluster, stage, &result)
             // One lot before the bad jobs, the lots beside them, and the retries at the host that had refused.
-            try await judgeCache((lots + 1) * Self.goodJobs + Self.jobsAgain, cluster, &verdict)
+            try await judgeCache((lots + 1) * Self.goodJobs + Self.jobsAgain, cluster, &result)
             let leases = try await cluster.view.leases()
-            verdict.require(leases.stalled == 0, "\(leases.stalled) leases ran out")
+            result.require(leases.stalled == 0, "\(leases.stalled) leases ran out")
             // The last lines of the histories are written when workers end.
-            verdict.complain(await cluster.endFleet())
-            try judgeClaims(cluster, &verdict)
+            result.add(violations: await cluster.endFleet())
+            try judgeClaims(cluster, &result)
         }
     }
 
@@ -136,7 +136,7 @@ struct BadOrigins: Scenario {
         _ origin: OriginServer,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws -> Int {
         var (lots, longest) = (0, Duration.zero)
         repeat {
@@ -144,10 +144,10 @@ struct BadOrigins: Scenario {
             lots += 1
             try await stage.clock.sleep(for: .seconds(1))
         } while try await !cluster.view.batch(Self.batch).isFinished && lots < Self.mostLots
-        verdict.note(
+        result.note(
             "beside them \(lots) lots of \(Self.goodJobs) good jobs, done in \(Stage.seconds(longest)) at the longest"
         )
-        verdict.require(longest <= Self.goodLimit, "\(Self.goodJobs) good jobs took \(Stage.seconds(longest))")
+        result.require(longest <= Self.goodLimit, "\(Self.goodJobs) good jobs took \(Stage.seconds(longest))")
         return lots
     }
 
@@ -174,35 +174,35 @@ struct BadOrigins: Scenario {
         _ server: OriginServer,
         since start: Int,
         _ cluster: SmallCluster,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         var longest = Duration.zero
         for id in kind.ids {
             let letter = try await letter(id, cluster)
             let (died, code) = (letter.map { Int(($0.died * 1000).rounded()) }, letter?.job.code)
-            verdict.require(code == kind.code.rawValue, "\(id) died of \(code ?? "nothing"), not \(kind.code.rawValue)")
+            result.require(code == kind.code.rawValue, "\(id) died of \(code ?? "nothing"), not \(kind.code.rawValue)")
             if let died { longest = max(longest, .milliseconds(died - start)) }
         }
         var figure = "\(kind.name): \(kind.code.rawValue) after \(Stage.seconds(longest))"
         if let most = kind.mostBytes {
             let bytes = kind.ids.map { server.streamed("/\($0)") }.max() ?? 0
             figure += ", \(bytes / Self.mebibyte) MiB sent"
-            verdict.require(bytes < most, "\(kind.name): \(bytes) bytes were sent before it was cut off, not \(most)")
+            result.require(bytes < most, "\(kind.name): \(bytes) bytes were sent before it was cut off, not \(most)")
         }
-        verdict.note(figure)
-        verdict.require(longest <= kind.limit, "\(kind.name): that took longer than \(Stage.seconds(kind.limit))")
-        verdict.require(server.total == kind.jobs, "\(kind.name): asked \(server.total) times for \(kind.jobs) jobs")
+        result.note(figure)
+        result.require(longest <= kind.limit, "\(kind.name): that took longer than \(Stage.seconds(kind.limit))")
+        result.require(server.total == kind.jobs, "\(kind.name): asked \(server.total) times for \(kind.jobs) jobs")
     }
 
     /// Both workers must have claimed jobs of that host, or the test would not show that its state is shared.
-    private func judgeClaims(_ cluster: SmallCluster, _ verdict: inout Verdict) throws {
+    private func judgeClaims(_ cluster: SmallCluster, _ result: inout ScenarioResult) throws {
         let ids = (0..<Self.jobsAgain).map { "again-\($0)" }
         let claims = try cluster.fleet.workers.map { worker in
             let history = try HistoryChecker([worker.history])
             return ids.reduce(0) { $0 + (history.claimsByJob[$1] ?? 0) }
         }
-        verdict.note("claims of the \(Self.jobsAgain) jobs for that host, by worker: \(claims)")
-        verdict.require(claims.count == 2 && claims.allSatisfy { $0 > 0 }, "not both workers had jobs for that host")
+        result.note("claims of the \(Self.jobsAgain) jobs for that host, by worker: \(claims)")
+        result.require(claims.count == 2 && claims.allSatisfy { $0 > 0 }, "not both workers had jobs for that host")
     }
 
     private func letter(_ id: String, _ cluster: SmallCluster) async throws -> DeadLetter? {
@@ -214,50 +214,50 @@ struct BadOrigins: Scenario {
         _ busy: Busy,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let code = try await letter("refused", cluster)?.job.code
-        verdict.require(
+        result.require(
             code == ImagePipeline.Error.Code.httpStatus.rawValue,
             "the refused job died of \(code ?? "nothing")"
         )
         let done = try await stage.wait(atMost: Self.latest) {
             try await cluster.view.batch(Self.again).isFinished
         }
-        verdict.require(done != nil, "the jobs for the host that had refused did not end")
-        verdict.requireDone(Self.jobsAgain, of: Self.again, try await cluster.view.batch(Self.again))
+        result.require(done != nil, "the jobs for the host that had refused did not end")
+        result.requireDone(Self.jobsAgain, of: Self.again, try await cluster.view.batch(Self.again))
         guard let refusal = busy.refused.first, let next = busy.accepted.first else {
-            verdict.complain(["the host that refuses was not asked again"])
+            result.add(violations: ["the host that refuses was not asked again"])
             return
         }
         let pause = refusal.duration(to: next)
-        verdict.note("429 with Retry-After \(Self.retryAfter): the next request \(Stage.seconds(pause)) later")
-        verdict.require(pause >= Self.earliest, "the host that had refused was asked before its time")
-        verdict.require(pause <= Self.latest, "the host that had refused was asked too late")
+        result.note("429 with Retry-After \(Self.retryAfter): the next request \(Stage.seconds(pause)) later")
+        result.require(pause >= Self.earliest, "the host that had refused was asked before its time")
+        result.require(pause <= Self.latest, "the host that had refused was asked too late")
         let requests = busy.server.total - Self.refused.count
-        verdict.require(
+        result.require(
             requests == Self.jobsAgain,
             "\(requests) requests after the refusals for \(Self.jobsAgain) jobs"
         )
     }
 
-    private func judge(_ before: Int, of worker: Int32, _ verdict: inout Verdict) {
+    private func judge(_ before: Int, of worker: Int32, _ result: inout ScenarioResult) {
         let bodies = BadOrigin.all.filter(\.fillsMemory).reduce(0) { $0 + $1.jobs }
         let most = before + bodies * BadOrigin.bodyLimit + Self.memoryMargin
         let (peak, now) = (Self.memory("VmHWM", of: worker), Self.memory("VmRSS", of: worker))
-        verdict.note(
+        result.note(
             "memory of the worker: \(before / Self.mebibyte) MiB before, \(peak / Self.mebibyte) MiB at the most with "
                 + "\(bodies) bodies of 64 MiB at a time, \(now / Self.mebibyte) MiB in the end"
         )
-        verdict.require(before > 0 && peak > 0, "the worker's memory could not be read")
-        verdict.require(peak <= most, "the worker took more than \(most / Self.mebibyte) MiB")
+        result.require(before > 0 && peak > 0, "the worker's memory could not be read")
+        result.require(peak <= most, "the worker took more than \(most / Self.mebibyte) MiB")
     }
 
     /// Checks that the cache only has entries from good origins: an original and a rendition of each source.
-    private func judgeCache(_ sources: Int, _ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+    private func judgeCache(_ sources: Int, _ cluster: SmallCluster, _ result: inout ScenarioResult) async throws {
         for (kind, expected) in [("o", sources), ("r", sources), ("t", 0)] {
             let kept = try await cluster.cache.send(["KEYS", .string("megaton:\(kind):*")]).array?.count ?? -1
-            verdict.require(kept == expected, "\(kept) keys of the kind \(kind) are in the cache, not \(expected)")
+            result.require(kept == expected, "\(kept) keys of the kind \(kind) are in the cache, not \(expected)")
         }
     }
 

@@ -13,13 +13,13 @@ struct BlackHole: Scenario {
     private static let noticed: Duration = .milliseconds(10_200)
     private static let free: Duration = .seconds(16)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         var options = SmallCluster.Options()
         let server = try RestartableRedis(settings: ["appendonly yes"])
         options.controlURL = server.url
         let proxy = try await FaultProxy.start(to: .tcp(host: "127.0.0.1", port: server.port))
         try await stage.answers(server.url)
-        let verdict = try await SmallCluster.run(stage, options) { cluster, verdict in
+        let result = try await SmallCluster.run(stage, options) { cluster, result in
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
@@ -34,15 +34,15 @@ struct BlackHole: Scenario {
             )
             defer { worker.send(SIGKILL) }
             try await stage.ready(cluster.client, workers: 1)
-            try await fall(worker, into: proxy, origin, cluster, stage, &verdict)
+            try await fall(worker, into: proxy, origin, cluster, stage, &result)
             origin.release()
             let done = try await stage.wait(atMost: .seconds(60)) { try await cluster.view.done() == Self.jobs }
-            verdict.require(done != nil, "not all jobs were done by the other worker")
+            result.require(done != nil, "not all jobs were done by the other worker")
             proxy.blackHole(false)
         }
         proxy.stop()
         await server.remove()
-        return verdict
+        return result
     }
 
     private func fall(
@@ -51,7 +51,7 @@ struct BlackHole: Scenario {
         _ origin: OriginServer,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         for number in 0..<Self.jobs {
             let job = Job(id: "b\(number)", source: origin.url("/\(number).png").absoluteString)
@@ -62,17 +62,17 @@ struct BlackHole: Scenario {
         let running = try await stage.wait(atMost: .seconds(30)) {
             try await cluster.view.held(by: worker.pid).count == Self.jobs
         }
-        verdict.require(running != nil, "the worker did not take all jobs")
+        result.require(running != nil, "the worker did not take all jobs")
         let start = stage.clock.now
         proxy.blackHole(true)
         try cluster.fleet.startWorkers(1)
         let noticed = try await stage.wait(atMost: .seconds(30)) { worker.errors.contains("not renewed") }
         let free = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.held(by: worker.pid).isEmpty }
         let total = start.duration(to: stage.clock.now)
-        verdict.note(
+        result.note(
             "noticed after \(noticed.map(Stage.seconds) ?? "never"), its jobs free after \(Stage.seconds(total))"
         )
-        verdict.require(noticed.map { $0 <= Self.noticed } ?? false, "it did not notice within 10 s")
-        verdict.require(free != nil && total <= Self.free, "its jobs were not free within 16 s")
+        result.require(noticed.map { $0 <= Self.noticed } ?? false, "it did not notice within 10 s")
+        result.require(free != nil && total <= Self.free, "its jobs were not free within 16 s")
     }
 }

@@ -18,8 +18,8 @@ struct ClockStep: Scenario {
     /// Milliseconds between the largest and the smallest time in the worker's history: nearly two hours.
     private static let expectedSpan = 6_900_000
 
-    func run(_ stage: Stage) async throws -> Verdict {
-        return try await SmallCluster.run(stage) { cluster, verdict in
+    func run(_ stage: Stage) async throws -> ScenarioResult {
+        return try await SmallCluster.run(stage) { cluster, result in
             let image = TestImage.quarters(width: 128, height: 128)
             let origin = try await OriginServer.start(delay: .milliseconds(20)) { _ in .image(image) }
             defer { origin.stop() }
@@ -29,15 +29,15 @@ struct ClockStep: Scenario {
             let stepped = try launch(clock, cluster, stage)
             defer { stepped.send(SIGKILL) }
             try await stage.ready(cluster.client, workers: 2)
-            try await load(origin, clock, stepped, cluster, stage, &verdict)
+            try await load(origin, clock, stepped, cluster, stage, &result)
             stepped.send(SIGTERM)
             let code = await Fleet.ending(of: stepped, within: .seconds(45))
-            verdict.require(
+            result.require(
                 code == 0,
                 "the worker ended with \(code.map(String.init) ?? "nothing"). \(stepped.errors.suffix(300))"
             )
-            verdict.complain(await cluster.endFleet())
-            try await judge(cluster, &verdict)
+            result.add(violations: await cluster.endFleet())
+            try await judge(cluster, &result)
         }
     }
 
@@ -65,7 +65,7 @@ struct ClockStep: Scenario {
         _ stepped: ProgramUnderTest,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let (list, ledger) = ("\(stage.directory)/list.jsonl", "\(stage.directory)/ledger.jsonl")
         let urls = (0..<Self.sources).map { origin.url("/\($0).png").absoluteString }
@@ -81,22 +81,22 @@ struct ClockStep: Scenario {
             try FaultLibrary.setClock(clock, aheadBy: step.offset)
         }
         let code = await Fleet.ending(of: submit, within: Self.patience)
-        verdict.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing")")
+        result.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing")")
         let counters = try await cluster.view.batch(Self.batch)
-        verdict.requireDone(jobs, of: Self.batch, counters)
+        result.requireDone(jobs, of: Self.batch, counters)
         let own = JobList.outcomes(ledger).count { $0.worker?.contains(":\(stepped.pid):") == true }
-        verdict.note("\(counters["done"]) of \(jobs) jobs done, \(own) of them by the worker whose clock jumped")
-        verdict.require(own > Self.steps[0].after / 4, "the worker whose clock jumped did next to nothing")
+        result.note("\(counters["done"]) of \(jobs) jobs done, \(own) of them by the worker whose clock jumped")
+        result.require(own > Self.steps[0].after / 4, "the worker whose clock jumped did next to nothing")
     }
 
-    private func judge(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+    private func judge(_ cluster: SmallCluster, _ result: inout ScenarioResult) async throws {
         let lines = (FileManager.default.contents(atPath: Self.history(cluster)) ?? Data()).split(separator: 10)
         let times = lines.compactMap { try? JSONDecoder().decode(HistoryEvent.self, from: Data($0)).at }
         let span = (times.max() ?? 0) - (times.min() ?? 0)
-        verdict.note("the worker's own clock went over \(span / 60_000) minutes")
-        verdict.require(span >= Self.expectedSpan, "the worker's clock did not jump: that proves nothing")
+        result.note("the worker's own clock went over \(span / 60_000) minutes")
+        result.require(span >= Self.expectedSpan, "the worker's clock did not jump: that proves nothing")
         let leases = try await cluster.view.leases()
-        verdict.note(leases.text)
-        verdict.require(leases.areZero, "leases were lost with the clock")
+        result.note(leases.text)
+        result.require(leases.areZero, "leases were lost with the clock")
     }
 }

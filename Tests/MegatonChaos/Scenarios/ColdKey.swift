@@ -101,7 +101,7 @@ struct ColdKey {
         every interval: Duration,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let took = try await stage.wait(atMost: .seconds(60), every: interval) {
             try await cluster.view.batch(Self.batch)["done"] == jobs
@@ -109,14 +109,14 @@ struct ColdKey {
         let all = first.duration(to: stage.clock.now)
         // A waiter that missed the result would send a second request within this time.
         try await stage.clock.sleep(for: .seconds(3))
-        verdict.note("\(workers) processes, \(jobs) jobs: \(requests) GET")
-        verdict.require(requests == 1, "the origin saw \(requests) GETs, not 1")
+        result.note("\(workers) processes, \(jobs) jobs: \(requests) GET")
+        result.require(requests == 1, "the origin saw \(requests) GETs, not 1")
         guard took != nil else {
             let done = try await cluster.view.batch(Self.batch)["done"]
-            verdict.complain(["only \(done) of \(jobs) jobs were done within a minute"])
+            result.add(violations: ["only \(done) of \(jobs) jobs were done within a minute"])
             return
         }
-        verdict.note("all done \(Stage.seconds(all)) after the first request reached the origin")
-        verdict.require(all <= limit, "all done only \(Stage.seconds(all)) after the first request")
+        result.note("all done \(Stage.seconds(all)) after the first request reached the origin")
+        result.require(all <= limit, "all done only \(Stage.seconds(all)) after the first request")
     }
 }

@@ -9,8 +9,8 @@ struct CrashingFiles: Scenario {
 
     private static let (good, crashing) = (640, 24)
 
-    func run(_ stage: Stage) async throws -> Verdict {
-        var verdict = Verdict()
+    func run(_ stage: Stage) async throws -> ScenarioResult {
+        var result = ScenarioResult()
         let image = TestImage.quarters(width: 100, height: 100)
         try FileManager.default.createDirectory(atPath: stage.directory + "/in", withIntermediateDirectories: true)
         let spacing = (Self.good + Self.crashing) / Self.crashing
@@ -20,15 +20,15 @@ struct CrashingFiles: Scenario {
             try (crashes ? image + FaultLibrary.crash : image).write(to: url)
         }
         let end = try await CrashRun.run([stage.directory + "/in"], stage)
-        verdict.note(
+        result.note(
             "exit \(end.code) after \(Stage.seconds(end.took)); \(end.done) done, \(end.poisoned) poison, \(end.deaths) deaths"
         )
-        verdict.require(end.code == 2, "it ended with \(end.code): \(end.errors.suffix(600))")
-        verdict.require(end.done == Self.good, "\(end.done) done")
-        verdict.require(end.poisoned == Self.crashing, "\(end.poisoned) poison")
-        verdict.require(end.lines == Self.good + Self.crashing, "\(end.lines) lines in the ledger")
-        verdict.require(end.deaths <= 3 * Self.crashing, "\(end.deaths) deaths")
-        return verdict
+        result.require(end.code == 2, "it ended with \(end.code): \(end.errors.suffix(600))")
+        result.require(end.done == Self.good, "\(end.done) done")
+        result.require(end.poisoned == Self.crashing, "\(end.poisoned) poison")
+        result.require(end.lines == Self.good + Self.crashing, "\(end.lines) lines in the ledger")
+        result.require(end.deaths <= 3 * Self.crashing, "\(end.deaths) deaths")
+        return result
     }
 }
 
@@ -39,8 +39,8 @@ struct OneCrasher: Scenario {
 
     private static let jobs = 50
 
-    func run(_ stage: Stage) async throws -> Verdict {
-        var verdict = Verdict()
+    func run(_ stage: Stage) async throws -> ScenarioResult {
+        var result = ScenarioResult()
         let path = stage.directory + "/crasher.png"
         try (TestImage.quarters(width: 100, height: 100) + FaultLibrary.crash).write(to: URL(fileURLWithPath: path))
         let lines = (0..<Self.jobs).map { number in
@@ -49,12 +49,12 @@ struct OneCrasher: Scenario {
         let list = stage.directory + "/jobs.jsonl"
         try JobList.write(lines, to: list)
         let end = try await CrashRun.run([list], stage)
-        verdict.note("exit \(end.code) after \(Stage.seconds(end.took)); \(end.poisoned) poison, \(end.deaths) deaths")
-        verdict.require(end.code == 2, "it ended with \(end.code): \(end.errors.suffix(600))")
-        verdict.require(end.lines == Self.jobs, "\(end.lines) lines in the ledger")
-        verdict.require(end.poisoned == Self.jobs, "\(end.poisoned) poison")
-        verdict.require(end.deaths <= 4, "\(end.deaths) deaths")
-        return verdict
+        result.note("exit \(end.code) after \(Stage.seconds(end.took)); \(end.poisoned) poison, \(end.deaths) deaths")
+        result.require(end.code == 2, "it ended with \(end.code): \(end.errors.suffix(600))")
+        result.require(end.lines == Self.jobs, "\(end.lines) lines in the ledger")
+        result.require(end.poisoned == Self.jobs, "\(end.poisoned) poison")
+        result.require(end.deaths <= 4, "\(end.deaths) deaths")
+        return result
     }
 }
 

@@ -14,29 +14,29 @@ struct CutSubscriptions: Scenario {
     /// Polling interval, short compared with the limit.
     private static let interval: Duration = .milliseconds(10)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         let cold = try await ColdKey(workers: 10, jobs: 100)
         defer { cold.stop() }
         var options = SmallCluster.Options()
         options.workerArguments = cold.arguments
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             try await cold.push(cluster, stage)
             let first = try await cold.firstRequest(stage)
             for cut in Self.cuts {
                 let (count, running) = try await cutAll(at: first + cut, cluster, stage)
-                verdict.note("\(count) subscriptions cut after \(Stage.seconds(cut)), with \(running) jobs in hand")
-                verdict.require(count == cold.workers, "\(count) of \(cold.workers) subscriptions were cut")
-                verdict.require(running == cold.jobs, "only \(running) of \(cold.jobs) jobs were in hand")
+                result.note("\(count) subscriptions cut after \(Stage.seconds(cut)), with \(running) jobs in hand")
+                result.require(count == cold.workers, "\(count) of \(cold.workers) subscriptions were cut")
+                result.require(running == cold.jobs, "only \(running) of \(cold.jobs) jobs were in hand")
             }
             let (count, running) = try await cutAll(at: first + Self.lastCut, cluster, stage)
-            verdict.note("\(count) cut after \(Stage.seconds(Self.lastCut)), with \(running) jobs in hand")
+            result.note("\(count) cut after \(Stage.seconds(Self.lastCut)), with \(running) jobs in hand")
             try await cold.judge(
                 from: first,
                 within: Self.limit,
                 every: Self.interval,
                 cluster,
                 stage,
-                &verdict
+                &result
             )
         }
     }

@@ -15,8 +15,8 @@ struct Cuts: Scenario {
     /// More than can be done in that time; the rest is canceled.
     private static let jobs = 40_000
 
-    func run(_ stage: Stage) async throws -> Verdict {
-        try await SmallCluster.run(stage) { cluster, verdict in
+    func run(_ stage: Stage) async throws -> ScenarioResult {
+        try await SmallCluster.run(stage) { cluster, result in
             let image = TestImage.quarters(width: 64, height: 64)
             let origin = try await OriginServer.start(delay: .milliseconds(100)) { _ in .image(image) }
             defer { origin.stop() }
@@ -29,18 +29,18 @@ struct Cuts: Scenario {
                 }
             }
             let part = during / max(before, 1)
-            verdict.note(
+            result.note(
                 String(format: "%.0f jobs a second before, %.0f while all connections were cut", before, during)
             )
-            verdict.require(part > 0.5, "no more than \(Int(part * 100)) % of the throughput")
+            result.require(part > 0.5, "no more than \(Int(part * 100)) % of the throughput")
             try await cluster.view.queue.cancel(batch: Self.batch)
             let ended = try await stage.wait(atMost: .seconds(60)) {
                 try await cluster.view.batch(Self.batch).isFinished
             }
-            verdict.require(ended != nil, "the batch did not end")
+            result.require(ended != nil, "the batch did not end")
             let counters = try await cluster.view.batch(Self.batch)
-            verdict.note("\(counters["done"]) done, \(counters["failed"]) failed, \(counters["cancelled"]) cancelled")
-            verdict.require(
+            result.note("\(counters["done"]) done, \(counters["failed"]) failed, \(counters["cancelled"]) cancelled")
+            result.require(
                 counters.ended == Self.jobs && counters["total"] == Self.jobs && counters["failed"] == 0,
                 "the counters do not add up to \(Self.jobs)"
             )

@@ -27,34 +27,34 @@ struct FullRedis: Scenario {
     /// `BatchSubmitter` retries a push for a minute.
     private static let limit: Duration = .seconds(75)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         var options = SmallCluster.Options()
         options.workerArguments = ["--concurrency", String(Self.concurrency), "--lease", String(Self.lease)]
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
             origin.hold()
             try await cluster.start(workers: Self.workers, stage)
             let room = try await push(origin, cluster)
-            try await fill(room, cluster, stage, &verdict)
+            try await fill(room, cluster, stage, &result)
             let start = stage.clock.now
             let submit = try launch(origin, cluster, stage)
             defer { submit.send(SIGKILL) }
-            try await goOn(origin, cluster, stage, &verdict)
-            verdict.require(submit.isRunning, "the submitter did not wait until all was done")
+            try await goOn(origin, cluster, stage, &result)
+            result.require(submit.isRunning, "the submitter did not wait until all was done")
             let code = await Fleet.ending(of: submit, within: Self.limit)
             let took = start.duration(to: stage.clock.now)
             // The last line; reports during the wait precede it.
             let words = submit.errors.split(whereSeparator: \.isNewline).last ?? ""
-            verdict.note("megaton submit ended with \(code ?? -1) after \(Stage.seconds(took)): \(words)")
-            verdict.require(code == 69 && took <= Self.limit, "the submitter did not end with 69 within 75 s")
-            verdict.require(words.contains("OOM"), "the submitter does not say that Redis is full")
+            result.note("megaton submit ended with \(code ?? -1) after \(Stage.seconds(took)): \(words)")
+            result.require(code == 69 && took <= Self.limit, "the submitter did not end with 69 within 75 s")
+            result.require(words.contains("OOM"), "the submitter does not say that Redis is full")
             // The limit at which Redis was full before: the only free room comes from drained jobs.
             try await setLimit(room, cluster)
-            verdict.note("\(room / 1024) KiB allowed, \(try await memory(cluster) / 1024) KiB used when all was done")
-            try await submitAgain(origin, cluster, stage, &verdict)
-            try await judge(cluster, &verdict)
+            result.note("\(room / 1024) KiB allowed, \(try await memory(cluster) / 1024) KiB used when all was done")
+            try await submitAgain(origin, cluster, stage, &result)
+            try await judge(cluster, &result)
         }
     }
 
@@ -91,19 +91,19 @@ struct FullRedis: Scenario {
         _ room: Int,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let places = Self.workers * Self.concurrency
         try await stage.reach("jobs in all \(places) places of the workers", within: .seconds(30)) {
             try await leased(cluster, stage).count == places
         }
         let waiting = try await cluster.client.send(["LLEN", "megaton:{default}:jobs"]).int ?? 0
-        verdict.require(waiting > 0, "no job was waiting to be admitted: that proves less")
+        result.require(waiting > 0, "no job was waiting to be admitted: that proves less")
         try await setLimit(room, cluster)
-        try await requireRefusal("although the waiting jobs had filled it", cluster, &verdict)
+        try await requireRefusal("although the waiting jobs had filled it", cluster, &result)
         // Less than is ever in use, so that Redis stays full until the last job has ended.
         try await setLimit(1, cluster)
-        try await requireRefusal("when it was full", cluster, &verdict)
+        try await requireRefusal("when it was full", cluster, &result)
     }
 
     /// Ids of all jobs that are leased.
@@ -116,10 +116,10 @@ struct FullRedis: Scenario {
 
     /// Checks that a push fails with the right error. If Redis accepts it, the empty job becomes a dead letter at once,
     /// which the counters show too.
-    private func requireRefusal(_ when: String, _ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+    private func requireRefusal(_ when: String, _ cluster: SmallCluster, _ result: inout ScenarioResult) async throws {
         do throws(RedisError) {
             try await cluster.client.send(["LPUSH", "megaton:{default}:jobs", "{}"])
-            verdict.complain(["a push was taken \(when)"])
+            result.add(violations: ["a push was taken \(when)"])
         } catch {
             guard error.code == .outOfMemory else { throw error }
         }
@@ -137,21 +137,21 @@ struct FullRedis: Scenario {
         _ origin: OriginServer,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let before = try await leased(cluster, stage)
         try await stage.clock.sleep(for: Self.held)
         let after = try await leased(cluster, stage)
         let stalled = try await cluster.view.stat()["stalled"] ?? 0
-        verdict.note("full for \(Stage.seconds(Self.held)) with a lease of \(Self.lease) s: \(stalled) leases ran out")
-        verdict.require(stalled == 0 && after == before, "leases were not renewed while Redis was full")
+        result.note("full for \(Stage.seconds(Self.held)) with a lease of \(Self.lease) s: \(stalled) leases ran out")
+        result.require(stalled == 0 && after == before, "leases were not renewed while Redis was full")
         origin.release()
         let took = try await stage.wait(atMost: .seconds(45)) { try await cluster.view.done() == Self.jobs }
-        verdict.note(
+        result.note(
             "still full: all \(Self.jobs) jobs done \(took.map(Stage.seconds) ?? "never") after their origin answered"
         )
-        verdict.require(took != nil, "not all jobs were done while Redis was full")
-        try await requireRefusal("when all was done", cluster, &verdict)
+        result.require(took != nil, "not all jobs were done while Redis was full")
+        try await requireRefusal("when all was done", cluster, &result)
     }
 
     // MARK: - Afterwards
@@ -160,34 +160,34 @@ struct FullRedis: Scenario {
         _ origin: OriginServer,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let start = stage.clock.now
         let submit = try launch(origin, cluster, stage)
         defer { submit.send(SIGKILL) }
         let code = await Fleet.ending(of: submit, within: .seconds(30))
         let took = start.duration(to: stage.clock.now)
-        verdict.note("with room again: megaton submit ended with \(code ?? -1) after \(Stage.seconds(took))")
-        verdict.require(code == 0, "the submitter failed with room again. \(submit.errors.suffix(300))")
+        result.note("with room again: megaton submit ended with \(code ?? -1) after \(Stage.seconds(took))")
+        result.require(code == 0, "the submitter failed with room again. \(submit.errors.suffix(300))")
     }
 
-    private func judge(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+    private func judge(_ cluster: SmallCluster, _ result: inout ScenarioResult) async throws {
         for (name, jobs) in [(Self.batch, Self.jobs), (Self.submitted, Self.submittedJobs)] {
-            verdict.requireDone(jobs, of: name, try await cluster.view.batch(name))
+            result.requireDone(jobs, of: name, try await cluster.view.batch(name))
         }
         let dead = try await cluster.view.dead()
-        verdict.require(dead == 0, "\(dead) jobs are dead")
-        verdict.require(try await cluster.view.queue.alive() == 0, "jobs are left over")
-        verdict.complain(try await cluster.view.misplaced())
+        result.require(dead == 0, "\(dead) jobs are dead")
+        result.require(try await cluster.view.queue.alive() == 0, "jobs are left over")
+        result.add(violations: try await cluster.view.misplaced())
         // Counters of leases are complete when the workers have ended.
-        verdict.complain(await cluster.endFleet())
+        result.add(violations: await cluster.endFleet())
         let stat = try await cluster.view.stat()
         let leases = LeaseCounters(stat)
-        verdict.note("\(stat["done"] ?? 0) done; \(leases.text)")
-        verdict.require(
+        result.note("\(stat["done"] ?? 0) done; \(leases.text)")
+        result.require(
             stat["done"] == Self.jobs + Self.submittedJobs,
             "\(stat["done"] ?? 0) jobs were done, not \(Self.jobs + Self.submittedJobs)"
         )
-        verdict.require(leases.areZero, "leases were lost")
+        result.require(leases.areZero, "leases were lost")
     }
 }

@@ -11,13 +11,13 @@ struct Ghost: Scenario {
     private static let rounds = 5
     private static let limit: Duration = .seconds(5)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         let server = try RestartableRedis(settings: ["appendonly yes"])
         let proxy = try await FaultProxy.start(to: .tcp(host: "127.0.0.1", port: server.port))
         try await stage.answers(server.url)
         var options = SmallCluster.Options()
         options.controlURL = proxy.url
-        let verdict = try await SmallCluster.run(stage, options) { cluster, verdict in
+        let result = try await SmallCluster.run(stage, options) { cluster, result in
             let client = try stage.client(server.url)
             defer { client.close() }
             let image = TestImage.quarters(width: 32, height: 32)
@@ -36,17 +36,17 @@ struct Ghost: Scenario {
                 let took = try await stage.wait(atMost: .seconds(30)) {
                     try await QueueView(redis: client).done() == round
                 }
-                verdict.require(took != nil, "job \(round) was not done")
+                result.require(took != nil, "job \(round) was not done")
                 longest = max(longest, took ?? .seconds(30))
                 proxy.endGhosts()
             }
-            verdict.note(
+            result.note(
                 "\(Self.rounds) jobs, each pushed as the connections became ghosts: \(Stage.seconds(longest)) at the longest"
             )
-            verdict.require(longest <= Self.limit, "it took longer than 5 s")
+            result.require(longest <= Self.limit, "it took longer than 5 s")
         }
         proxy.stop()
         await server.remove()
-        return verdict
+        return result
     }
 }

@@ -13,10 +13,10 @@ struct HostileImages: Scenario {
     /// In KiB, as in /proc.
     private static let memoryLimit = 1 << 20
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         var options = SmallCluster.Options()
         options.workerArguments = ["--render-threads", "\(Self.copies)", "--memory", "512"]
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             let bombs = Self.bombs
             let origin = try await OriginServer.start { path in
                 let name = path.split(separator: "/").first.map(String.init) ?? ""
@@ -34,14 +34,14 @@ struct HostileImages: Scenario {
                 let code = await Fleet.ending(of: submit, within: .seconds(60))
                 let took = start.duration(to: stage.clock.now)
                 let counters = try await cluster.view.batch(name)
-                verdict.note("\(name), \(bombs[name]?.count ?? 0) bytes: \(Stage.seconds(took)) with the process")
-                verdict.require(code == 2, "\(name): the submitter ended with \(code.map(String.init) ?? "nothing")")
-                verdict.require(took <= Self.limit, "\(name) took \(Stage.seconds(took))")
-                verdict.require(counters["done"] == 0, "\(counters["done"]) of \(name) are done")
+                result.note("\(name), \(bombs[name]?.count ?? 0) bytes: \(Stage.seconds(took)) with the process")
+                result.require(code == 2, "\(name): the submitter ended with \(code.map(String.init) ?? "nothing")")
+                result.require(took <= Self.limit, "\(name) took \(Stage.seconds(took))")
+                result.require(counters["done"] == 0, "\(counters["done"]) of \(name) are done")
             }
             let peak = Self.peak(cluster.fleet.workers[0].process.pid)
-            verdict.note("peak of the worker: \(peak >> 10) MiB")
-            verdict.require((1..<Self.memoryLimit).contains(peak), "the worker took \(peak >> 10) MiB")
+            result.note("peak of the worker: \(peak >> 10) MiB")
+            result.require((1..<Self.memoryLimit).contains(peak), "the worker took \(peak >> 10) MiB")
         }
     }
 

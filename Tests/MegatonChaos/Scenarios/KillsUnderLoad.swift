@@ -16,9 +16,9 @@ struct KillsUnderLoad: Scenario {
     private static let interval: Duration = .seconds(5)
     private static let patience: Duration = .seconds(300)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         // The cache evicts nothing, so eviction cannot be the reason for fetching an original again.
-        try await SmallCluster.run(stage) { cluster, verdict in
+        try await SmallCluster.run(stage) { cluster, result in
             // Large enough that the renders last for several kills.
             let image = TestImage.quarters(width: 256, height: 256)
             let origin = try await OriginServer.start(delay: .milliseconds(50)) { _ in .image(image) }
@@ -34,13 +34,13 @@ struct KillsUnderLoad: Scenario {
             let start = stage.clock.now
             let kills = try await kill(cluster, while: submit, stage)
             let took = start.duration(to: stage.clock.now)
-            verdict.note("\(jobs) jobs in \(Stage.seconds(took)), \(kills) workers killed")
-            verdict.require(kills >= 2, "only \(kills) workers were killed: that proves nothing")
+            result.note("\(jobs) jobs in \(Stage.seconds(took)), \(kills) workers killed")
+            result.require(kills >= 2, "only \(kills) workers were killed: that proves nothing")
             let code = await Fleet.ending(of: submit, within: .seconds(1))
-            verdict.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing")")
-            try await count(jobs, ledger, cluster, &verdict)
-            verdict.complain(await cluster.endFleet())
-            try requests(origin, cluster, &verdict)
+            result.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing")")
+            try await count(jobs, ledger, cluster, &result)
+            result.add(violations: await cluster.endFleet())
+            try requests(origin, cluster, &result)
         }
     }
 
@@ -66,33 +66,33 @@ struct KillsUnderLoad: Scenario {
         _ jobs: Int,
         _ ledger: String,
         _ cluster: SmallCluster,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let counters = try await cluster.view.batch(Self.batch)
-        verdict.requireDone(jobs, of: Self.batch, counters)
+        result.requireDone(jobs, of: Self.batch, counters)
         let outcomes = JobList.outcomes(ledger)
         let names = Set(outcomes.compactMap(\.id))
-        verdict.require(outcomes.count == jobs, "the ledger has \(outcomes.count) lines for \(jobs) jobs")
-        verdict.require(names.count == jobs, "the ledger has \(names.count) jobs, not \(jobs)")
-        verdict.complain(try await cluster.view.misplaced())
+        result.require(outcomes.count == jobs, "the ledger has \(outcomes.count) lines for \(jobs) jobs")
+        result.require(names.count == jobs, "the ledger has \(names.count) jobs, not \(jobs)")
+        result.add(violations: try await cluster.view.misplaced())
         let stalled = try await cluster.view.leases().stalled
-        verdict.note("\(counters["done"]) done, each once; \(stalled) leases ran out with their workers")
+        result.note("\(counters["done"]) done, each once; \(stalled) leases ran out with their workers")
     }
 
     /// Compares the number of requests at the origin with the number that the histories explain.
-    private func requests(_ origin: OriginServer, _ cluster: SmallCluster, _ verdict: inout Verdict) throws {
+    private func requests(_ origin: OriginServer, _ cluster: SmallCluster, _ result: inout ScenarioResult) throws {
         let history = try HistoryChecker(cluster.fleet.histories)
         // A flight that was refused at its end has expired too, while its leader was alive.
         let expired = history.expired + history.unlocked + history.failed
-        verdict.note(
+        result.note(
             "\(origin.total) GETs for \(Self.sources) URLs; \(expired) expired: \(history.expired) never ended, "
                 + "\(history.unlocked) had no lock, \(history.failed) left no entry"
         )
-        verdict.require(
+        result.require(
             origin.total <= Self.sources + expired,
             "\(origin.total) GETs are more than \(Self.sources) URLs and \(expired) expired flights"
         )
-        verdict.require(history.landed + expired >= Self.sources, "only \(history.landed) originals have a landing")
-        verdict.complain(history.violations)
+        result.require(history.landed + expired >= Self.sources, "only \(history.landed) originals have a landing")
+        result.add(violations: history.violations)
     }
 }

@@ -9,9 +9,9 @@ struct LargeJobs: Scenario {
 
     private static let (jobs, bytes) = (120, 738_000)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         let options = SmallCluster.Options(workerArguments: ["--concurrency", "128"])
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             // A valid image, made large by bytes after its end. Each job has a different source.
             let image = TestImage.quarters(width: 64, height: 64)
             let lines = (0..<Self.jobs).map { number in
@@ -27,10 +27,10 @@ struct LargeJobs: Scenario {
             let code = await Fleet.ending(of: submit, within: .seconds(120))
             let took = start.duration(to: stage.clock.now)
             let (counters, stat) = (try await cluster.view.batch("large"), try await cluster.view.stat())
-            verdict.note("\(counters["done"]) done in \(Stage.seconds(took)); \(stat["stalled"] ?? 0) stalled")
-            verdict.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing")")
-            verdict.requireDone(Self.jobs, of: "large", counters)
-            verdict.require(stat["stalled"] ?? 0 == 0, "\(stat["stalled"] ?? 0) stalled")
+            result.note("\(counters["done"]) done in \(Stage.seconds(took)); \(stat["stalled"] ?? 0) stalled")
+            result.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing")")
+            result.requireDone(Self.jobs, of: "large", counters)
+            result.require(stat["stalled"] ?? 0 == 0, "\(stat["stalled"] ?? 0) stalled")
         }
     }
 }

@@ -6,5 +6,5 @@ struct LongOutage: Scenario {
 
     private static let outage: Duration = .seconds(300)
 
-    func run(_ stage: Stage) async throws -> Verdict { try await Outage(length: Self.outage).run(stage) }
+    func run(_ stage: Stage) async throws -> ScenarioResult { try await Outage(length: Self.outage).run(stage) }
 }

@@ -7,12 +7,12 @@ struct ManyWaiters: Scenario {
     private static let limit: Duration = .milliseconds(2300)
     private static let interval: Duration = .milliseconds(50)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         let cold = try await ColdKey()
         defer { cold.stop() }
         var options = SmallCluster.Options()
         options.workerArguments = cold.arguments
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             try await cold.push(cluster, stage)
             let first = try await cold.firstRequest(stage)
             try await cold.judge(
@@ -21,7 +21,7 @@ struct ManyWaiters: Scenario {
                 every: Self.interval,
                 cluster,
                 stage,
-                &verdict
+                &result
             )
         }
     }

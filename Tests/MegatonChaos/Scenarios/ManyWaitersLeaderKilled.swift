@@ -20,22 +20,22 @@ struct ManyWaitersLeaderKilled: Scenario {
         let owners: [String]
     }
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         let cold = try await ColdKey()
         defer { cold.stop() }
         var options = SmallCluster.Options()
         options.workerArguments =
             cold.arguments + ["--lease", String(Self.lease), "--flight-lease", String(Self.flightLease)]
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             try await cold.push(cluster, stage)
             _ = try await cold.firstRequest(stage)
             try await stage.clock.sleep(for: .seconds(1))
             let leader = try await leader(cluster)
             let victims = try await cluster.view.held(by: leader.process.pid)
             leader.process.send(SIGKILL)
-            try await measure(victims, of: cold.jobs, cluster, stage, &verdict)
-            verdict.note("\(cold.requests) GETs")
-            verdict.require(cold.requests == 2, "the origin saw \(cold.requests) GETs, not 2")
+            try await measure(victims, of: cold.jobs, cluster, stage, &result)
+            result.note("\(cold.requests) GETs")
+            result.require(cold.requests == 2, "the origin saw \(cold.requests) GETs, not 2")
         }
     }
 
@@ -44,7 +44,7 @@ struct ManyWaitersLeaderKilled: Scenario {
         of jobs: Int,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let killed = stage.clock.now
         var others: Duration?
@@ -55,16 +55,16 @@ struct ManyWaitersLeaderKilled: Scenario {
             return done == jobs
         }
         let all = killed.duration(to: stage.clock.now)
-        verdict.require(!victims.isEmpty, "the dead leader had no job")
+        result.require(!victims.isEmpty, "the dead leader had no job")
         guard took != nil, let others else {
             let done = try await cluster.view.batch(ColdKey.batch)["done"]
-            verdict.complain(["only \(done) of \(jobs) jobs were done within a minute after the kill"])
+            result.add(violations: ["only \(done) of \(jobs) jobs were done within a minute after the kill"])
             return
         }
-        verdict.note("after the kill: jobs of the living done in \(Stage.seconds(others))")
-        verdict.note("after the kill: the dead worker's \(victims.count) jobs too in \(Stage.seconds(all))")
-        verdict.require(others <= Self.limit, "the jobs of the living took \(Stage.seconds(others))")
-        verdict.require(all <= Self.limit, "the dead worker's jobs took \(Stage.seconds(all))")
+        result.note("after the kill: jobs of the living done in \(Stage.seconds(others))")
+        result.note("after the kill: the dead worker's \(victims.count) jobs too in \(Stage.seconds(all))")
+        result.require(others <= Self.limit, "the jobs of the living took \(Stage.seconds(others))")
+        result.require(all <= Self.limit, "the dead worker's jobs took \(Stage.seconds(all))")
     }
 
     // MARK: - The leader

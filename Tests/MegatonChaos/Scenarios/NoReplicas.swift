@@ -13,10 +13,10 @@ struct NoReplicas: Scenario {
     private static let refusalLimit: Duration = .seconds(10)
     private static let returnLimit: Duration = .seconds(5)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         try await SentinelTrio.run(.init(minReplicasToWrite: 1, minReplicasMaxLag: 7)) {
-            (trio) async throws -> Verdict in
-            var verdict = Verdict()
+            (trio) async throws -> ScenarioResult in
+            var result = ScenarioResult()
             let (master, replica) = (trio.client(port: trio.masterPort), trio.client(port: trio.replicaPort))
             defer {
                 master.close()
@@ -24,18 +24,18 @@ struct NoReplicas: Scenario {
             }
             // The replica is a child process of this one; the trio does not expose its id.
             let pid = Int32(try await Stage.info("process_id", in: "server", replica))
-            verdict.require(try await !isRefused(master), "a write was refused while the replica was there")
+            result.require(try await !isRefused(master), "a write was refused while the replica was there")
             kill(pid, SIGSTOP)
             // Sent a second time without harm; the trio can then end even if the test fails.
             defer { kill(pid, SIGCONT) }
             let refused = try await stage.wait(atMost: .seconds(30)) { try await isRefused(master) }
-            verdict.note("NOREPLICAS after \(refused.map(Stage.seconds) ?? "more than 30 s")")
-            verdict.require(refused.map { $0 <= Self.refusalLimit } ?? false, "writes were not refused in time")
+            result.note("NOREPLICAS after \(refused.map(Stage.seconds) ?? "more than 30 s")")
+            result.require(refused.map { $0 <= Self.refusalLimit } ?? false, "writes were not refused in time")
             kill(pid, SIGCONT)
             let back = try await stage.wait(atMost: .seconds(30)) { try await !isRefused(master) }
-            verdict.note("writes taken again \(back.map(Stage.seconds) ?? "more than 30 s") after the replica's return")
-            verdict.require(back.map { $0 <= Self.returnLimit } ?? false, "writes were not taken again in time")
-            return verdict
+            result.note("writes taken again \(back.map(Stage.seconds) ?? "more than 30 s") after the replica's return")
+            result.require(back.map { $0 <= Self.returnLimit } ?? false, "writes were not taken again in time")
+            return result
         }
     }
 

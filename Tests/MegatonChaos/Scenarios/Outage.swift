@@ -18,18 +18,18 @@ struct Outage {
     /// Time for the rest of the batch, including jobs whose leases expired meanwhile.
     private static let patience: Duration = .seconds(180)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         let control = try RestartableRedis(settings: [
             "appendonly yes", "appendfsync always", "maxmemory-policy noeviction",
         ])
         var options = SmallCluster.Options()
         options.controlURL = control.url
         do {
-            let verdict = try await SmallCluster.run(stage, options) { cluster, verdict in
-                try await measure(control, cluster, stage, &verdict)
+            let result = try await SmallCluster.run(stage, options) { cluster, result in
+                try await measure(control, cluster, stage, &result)
             }
             await control.remove()
-            return verdict
+            return result
         } catch {
             await control.remove()
             throw error
@@ -40,7 +40,7 @@ struct Outage {
         _ control: RestartableRedis,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let image = TestImage.quarters(width: 128, height: 128)
         let origin = try await OriginServer.start(delay: .milliseconds(20)) { _ in .image(image) }
@@ -52,17 +52,17 @@ struct Outage {
         let submit = try cluster.fleet.launch(command: ["submit", list, "--wait", "--json", "--batch", Self.batch])
         defer { submit.send(SIGKILL) }
         let pids = processes(cluster).map(\.pid)
-        try await takeAway(control, cluster, jobs, stage, &verdict)
+        try await takeAway(control, cluster, jobs, stage, &result)
         let alive = processes(cluster).filter(\.isRunning)
-        verdict.note("\(alive.count) of \(pids.count) workers and coordinators lived through it")
-        verdict.require(alive.map(\.pid) == pids, "a worker or a coordinator ended in the outage")
+        result.note("\(alive.count) of \(pids.count) workers and coordinators lived through it")
+        result.require(alive.map(\.pid) == pids, "a worker or a coordinator ended in the outage")
         let code = await Fleet.ending(of: submit, within: Self.patience)
-        verdict.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing: it hung")")
+        result.require(code == 0, "the submitter ended with \(code.map(String.init) ?? "nothing: it hung")")
         let counters = try await cluster.view.batch(Self.batch)
-        verdict.requireDone(jobs, of: Self.batch, counters)
-        verdict.complain(try await cluster.view.misplaced())
-        verdict.complain(await cluster.endFleet())
-        verdict.note("\(counters["done"]) done; \(try await cluster.view.leases().text)")
+        result.requireDone(jobs, of: Self.batch, counters)
+        result.add(violations: try await cluster.view.misplaced())
+        result.add(violations: await cluster.endFleet())
+        result.note("\(counters["done"]) done; \(try await cluster.view.leases().text)")
     }
 
     private func processes(_ cluster: SmallCluster) -> [ProgramUnderTest] {
@@ -74,7 +74,7 @@ struct Outage {
         _ cluster: SmallCluster,
         _ jobs: Int,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let view = cluster.view
         // Closed: pushes are not the subject, and one is only retried for a minute.
@@ -90,11 +90,11 @@ struct Outage {
         }
         let back = stage.clock.now
         let before = try await view.done()
-        verdict.require(before < jobs, "all jobs were done before the outage: there was no load")
+        result.require(before < jobs, "all jobs were done before the outage: there was no load")
         let took = try await stage.wait(atMost: .seconds(120)) { try await view.done() > before }
         let first = back.duration(to: stage.clock.now)
-        verdict.note("away for \(Stage.seconds(length)) with \(jobs - before) jobs left")
-        verdict.note("first job that ended after it was back: \(took == nil ? "none" : Stage.seconds(first))")
-        verdict.require(took != nil && first <= Self.limit, "no job ended within 5 s after Redis was back")
+        result.note("away for \(Stage.seconds(length)) with \(jobs - before) jobs left")
+        result.note("first job that ended after it was back: \(took == nil ? "none" : Stage.seconds(first))")
+        result.require(took != nil && first <= Self.limit, "no job ended within 5 s after Redis was back")
     }
 }

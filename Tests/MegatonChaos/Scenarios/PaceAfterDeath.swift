@@ -11,8 +11,8 @@ struct PaceAfterDeath: Scenario {
     private static let places = 64
     private static let least = 0.85
 
-    func run(_ stage: Stage) async throws -> Verdict {
-        try await SmallCluster.run(stage) { cluster, verdict in
+    func run(_ stage: Stage) async throws -> ScenarioResult {
+        try await SmallCluster.run(stage) { cluster, result in
             let fleet = PretendedFleet(cluster: cluster, stage: stage, milliseconds: 3000)
             let survivor = try fleet.start(places: Self.places)
             var other = try fleet.start(places: Self.places)
@@ -32,14 +32,14 @@ struct PaceAfterDeath: Scenario {
                 let during = try await fleet.pace(over: .seconds(30))
                 let after = try await fleet.pace(over: .seconds(12))
                 let figures = [own, during, after].map { String(format: "%.1f", $0) }
-                verdict.note(
+                result.note(
                     "kill \(kill): own pace \(figures[0])/s, the next 30 s \(figures[1])/s, then \(figures[2])/s"
                 )
-                verdict.require(after >= Self.least * own, "kill \(kill): \(figures[2])/s of \(figures[0])/s")
-                verdict.require(during >= Self.least * own, "kill \(kill): \(figures[1])/s of \(figures[0])/s for 30 s")
+                result.require(after >= Self.least * own, "kill \(kill): \(figures[2])/s of \(figures[0])/s")
+                result.require(during >= Self.least * own, "kill \(kill): \(figures[1])/s of \(figures[0])/s for 30 s")
                 other = try fleet.start(places: Self.places)
             }
-            verdict.require(try await cluster.view.dead() == 0, "jobs are dead")
+            result.require(try await cluster.view.dead() == 0, "jobs are dead")
         }
     }
 }

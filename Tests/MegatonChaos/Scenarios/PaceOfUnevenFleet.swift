@@ -11,8 +11,8 @@ struct PaceOfUnevenFleet: Scenario {
     private static let small = 12
     private static let least = 1.15
 
-    func run(_ stage: Stage) async throws -> Verdict {
-        try await SmallCluster.run(stage) { cluster, verdict in
+    func run(_ stage: Stage) async throws -> ScenarioResult {
+        try await SmallCluster.run(stage) { cluster, result in
             let fleet = PretendedFleet(cluster: cluster, stage: stage, milliseconds: 1000)
             let large = try fleet.start(places: Self.places)
             defer { large.send(SIGKILL) }
@@ -28,8 +28,8 @@ struct PaceOfUnevenFleet: Scenario {
             try await stage.ready(cluster.client, workers: 1 + Self.small)
             let together = try await fleet.pace(over: .seconds(15))
             let figures = [alone, together, together / alone].map { String(format: "%.2f", $0) }
-            verdict.note("alone \(figures[0])/s, with the small ones \(figures[1])/s: \(figures[2]) times")
-            verdict.require(together >= Self.least * alone, "\(figures[2]) times the pace alone, not \(Self.least)")
+            result.note("alone \(figures[0])/s, with the small ones \(figures[1])/s: \(figures[2]) times")
+            result.require(together >= Self.least * alone, "\(figures[2]) times the pace alone, not \(Self.least)")
         }
     }
 }

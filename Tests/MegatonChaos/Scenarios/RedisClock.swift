@@ -18,13 +18,13 @@ struct RedisClock: Scenario {
     /// Jump in milliseconds.
     private static let step = 60_000
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         let clock = "\(stage.directory)/redis-clock"
         try FaultLibrary.setClock(clock, aheadBy: 0)
         var options = SmallCluster.Options()
         options.controlEnvironment = try FaultLibrary.steppingClock(clock)
         options.workerArguments = ["--concurrency", String(Self.concurrency)]
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start(delay: .seconds(2)) { _ in .image(image) }
             defer { origin.stop() }
@@ -36,13 +36,13 @@ struct RedisClock: Scenario {
             let before = try await Stage.time(cluster.client)
             try FaultLibrary.setClock(clock, aheadBy: Int64(Self.step))
             let jump = try await Stage.time(cluster.client) - before
-            verdict.note("Redis' TIME jumped by \(jump) ms")
-            verdict.require(jump >= Self.step, "the clock of Redis did not jump: that proves nothing")
+            result.note("Redis' TIME jumped by \(jump) ms")
+            result.require(jump >= Self.step, "the clock of Redis did not jump: that proves nothing")
             let ended = try await stage.wait(atMost: .seconds(120)) {
                 try await cluster.view.batch(Self.batch).isFinished
             }
-            verdict.require(ended != nil, "the batch did not end")
-            try await judge(cluster, &verdict)
+            result.require(ended != nil, "the batch did not end")
+            try await judge(cluster, &result)
         }
     }
 
@@ -60,25 +60,25 @@ struct RedisClock: Scenario {
         try await submitter.close()
     }
 
-    private func judge(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+    private func judge(_ cluster: SmallCluster, _ result: inout ScenarioResult) async throws {
         let counters = try await cluster.view.batch(Self.batch)
-        verdict.requireDone(Self.jobs, of: Self.batch, counters)
+        result.requireDone(Self.jobs, of: Self.batch, counters)
         let dead = try await cluster.view.dead()
-        verdict.require(dead == 0, "\(dead) jobs are dead")
-        verdict.complain(try await cluster.view.misplaced())
+        result.require(dead == 0, "\(dead) jobs are dead")
+        result.add(violations: try await cluster.view.misplaced())
         // Counters of leases and the last lines of the histories are complete when the workers have ended.
-        verdict.complain(await cluster.endFleet())
+        result.add(violations: await cluster.endFleet())
         let leases = try await cluster.view.leases()
         let history = try HistoryChecker(cluster.fleet.histories)
         let claims = history.claimsByJob.values
-        verdict.note("\(counters["done"]) of \(Self.jobs) done; \(leases.text)")
-        verdict.note("\(claims.count { $0 > 1 }) jobs claimed again, \(claims.max() ?? 0) claims of a job at the most")
-        verdict.complain(history.violations)
-        verdict.require(leases.stalled > 0, "no lease ran out: nothing was running")
+        result.note("\(counters["done"]) of \(Self.jobs) done; \(leases.text)")
+        result.note("\(claims.count { $0 > 1 }) jobs claimed again, \(claims.max() ?? 0) claims of a job at the most")
+        result.add(violations: history.violations)
+        result.require(leases.stalled > 0, "no lease ran out: nothing was running")
         // A second round of expired leases, or leases of jobs claimed after the jump, would exceed the number of slots.
         let places = Self.workers * Self.concurrency
-        verdict.require(leases.stalled <= places, "\(leases.stalled) leases ran out, of \(places) that there were")
-        verdict.require(claims.count == Self.jobs, "the histories have claims of \(claims.count) jobs")
-        verdict.require(claims.allSatisfy { $0 <= 2 }, "a job was claimed \(claims.max() ?? 0) times: not once again")
+        result.require(leases.stalled <= places, "\(leases.stalled) leases ran out, of \(places) that there were")
+        result.require(claims.count == Self.jobs, "the histories have claims of \(claims.count) jobs")
+        result.require(claims.allSatisfy { $0 <= 2 }, "a job was claimed \(claims.max() ?? 0) times: not once again")
     }
 }

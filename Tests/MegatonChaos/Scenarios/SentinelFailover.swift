@@ -20,12 +20,12 @@ struct SentinelFailover: Scenario {
     /// A submitter whose acknowledged pushes were lost may wait forever.
     private static let patience: Duration = .seconds(120)
 
-    func run(_ stage: Stage) async throws -> Verdict {
-        try await SentinelTrio.run { (trio) async throws -> Verdict in
+    func run(_ stage: Stage) async throws -> ScenarioResult {
+        try await SentinelTrio.run { (trio) async throws -> ScenarioResult in
             var options = SmallCluster.Options()
             options.controlURL = trio.url
-            return try await SmallCluster.run(stage, options) { cluster, verdict in
-                try await failOver(trio, cluster, stage, &verdict)
+            return try await SmallCluster.run(stage, options) { cluster, result in
+                try await failOver(trio, cluster, stage, &result)
             }
         }
     }
@@ -34,7 +34,7 @@ struct SentinelFailover: Scenario {
         _ trio: SentinelTrio,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let image = TestImage.quarters(width: 128, height: 128)
         let origin = try await OriginServer.start(delay: .milliseconds(100)) { _ in .image(image) }
@@ -53,17 +53,17 @@ struct SentinelFailover: Scenario {
         let killed = stage.clock.now
         try await trio.switched { trio.killMaster() }
         let switched = stage.clock.now
-        verdict.note("+switch-master \(Stage.seconds(killed.duration(to: switched))) after the kill")
+        result.note("+switch-master \(Stage.seconds(killed.duration(to: switched))) after the kill")
         let master = try stage.client("redis://127.0.0.1:\(trio.replicaPort)")
         defer { master.close() }
         let view = QueueView(redis: master)
-        try await resume(view, since: switched, jobs, stage, &verdict)
+        try await resume(view, since: switched, jobs, stage, &result)
         let code = await Fleet.ending(of: submit, within: Self.patience)
-        verdict.note("the submitter ended with \(code.map(String.init) ?? "nothing: it hung, and was killed")")
-        try await count(view, jobs, stage, &verdict)
+        result.note("the submitter ended with \(code.map(String.init) ?? "nothing: it hung, and was killed")")
+        try await count(view, jobs, stage, &result)
         let outcomes = JobList.outcomes(ledger)
-        verdict.note("its ledger: \(outcomes.count) lines, \(Set(outcomes.compactMap(\.id)).count) jobs")
-        try await lateness(cluster, view, &verdict)
+        result.note("its ledger: \(outcomes.count) lines, \(Set(outcomes.compactMap(\.id)).count) jobs")
+        try await lateness(cluster, view, &result)
     }
 
     /// Waits for the first job that ends at the new master.
@@ -72,43 +72,43 @@ struct SentinelFailover: Scenario {
         since switched: ContinuousClock.Instant,
         _ jobs: Int,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let before = try await view.done()
-        verdict.note("done at the new master when it took over: \(before) of \(jobs)")
-        verdict.require(before < jobs, "all jobs were done before the switch: there was no load")
+        result.note("done at the new master when it took over: \(before) of \(jobs)")
+        result.require(before < jobs, "all jobs were done before the switch: there was no load")
         let took = try await stage.wait(atMost: .seconds(60)) { try await view.done() > before }
         let first = switched.duration(to: stage.clock.now)
-        verdict.note("first job that ended after the switch: \(took == nil ? "none" : Stage.seconds(first))")
-        verdict.require(took != nil && first <= Self.limit, "no job ended within 10 s after +switch-master")
-        verdict.complain(try await view.misplaced().map { "soon after the switch: \($0)" })
+        result.note("first job that ended after the switch: \(took == nil ? "none" : Stage.seconds(first))")
+        result.require(took != nil && first <= Self.limit, "no job ended within 10 s after +switch-master")
+        result.add(violations: try await view.misplaced().map { "soon after the switch: \($0)" })
     }
 
     /// Counts the outcomes of the jobs, once none is alive any more.
-    private func count(_ view: QueueView, _ jobs: Int, _ stage: Stage, _ verdict: inout Verdict) async throws {
+    private func count(_ view: QueueView, _ jobs: Int, _ stage: Stage, _ result: inout ScenarioResult) async throws {
         let quiet = try await stage.wait(atMost: Self.patience) { try await view.queue.alive() == 0 }
-        verdict.require(quiet != nil, "jobs are still alive \(Stage.seconds(Self.patience)) after the submitter's end")
-        verdict.complain(try await view.misplaced().map { "at the end: \($0)" })
+        result.require(quiet != nil, "jobs are still alive \(Stage.seconds(Self.patience)) after the submitter's end")
+        result.add(violations: try await view.misplaced().map { "at the end: \($0)" })
         let counters = try await view.batch(Self.batch)
         // Jobs that were acknowledged to the submitter, and that the new master never received.
         let lost = jobs - counters["submitted"]
-        verdict.note(
+        result.note(
             "of \(jobs): \(counters["done"]) done, \(counters["failed"]) failed, \(counters["cancelled"]) cancelled, "
                 + "\(counters["deduplicated"]) deduplicated, \(lost) lost with the old master"
         )
-        verdict.require(
+        result.require(
             counters["total"] == counters["submitted"],
             "\(counters["submitted"]) submitted, but \(counters["total"]) admitted"
         )
-        verdict.require(
+        result.require(
             counters.ended + lost == jobs,
             "\(counters.ended) ended and \(lost) lost are not the \(jobs) that were submitted"
         )
     }
 
     /// Notes the counters of jobs that ran again because their completion was lost, and of late completions.
-    private func lateness(_ cluster: SmallCluster, _ view: QueueView, _ verdict: inout Verdict) async throws {
-        verdict.complain(await cluster.endFleet())
-        verdict.note(try await view.leases().text)
+    private func lateness(_ cluster: SmallCluster, _ view: QueueView, _ result: inout ScenarioResult) async throws {
+        result.add(violations: await cluster.endFleet())
+        result.note(try await view.leases().text)
     }
 }

@@ -5,5 +5,5 @@ struct ShortOutage: Scenario {
 
     private static let outage: Duration = .seconds(10)
 
-    func run(_ stage: Stage) async throws -> Verdict { try await Outage(length: Self.outage).run(stage) }
+    func run(_ stage: Stage) async throws -> ScenarioResult { try await Outage(length: Self.outage).run(stage) }
 }

@@ -14,27 +14,27 @@ struct Signals: Scenario {
     private static let jobs = 8
     private static let afterSecond: Duration = .seconds(1)
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         var options = SmallCluster.Options()
         options.workerArguments = ["--drain-timeout", String(Self.drain), "--concurrency", String(Self.jobs)]
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
             origin.hold()
             try await cluster.start(workers: 1, stage)
             try await push(origin, cluster)
-            let once = try await end(cluster, stage, signals: 1, &verdict)
-            verdict.note("one SIGTERM: ended after \(Stage.seconds(once)) with a drain time of \(Self.drain) s")
-            verdict.require(once <= .seconds(Self.drain + 2), "it took longer than its drain time and 2 s")
+            let once = try await end(cluster, stage, signals: 1, &result)
+            result.note("one SIGTERM: ended after \(Stage.seconds(once)) with a drain time of \(Self.drain) s")
+            result.require(once <= .seconds(Self.drain + 2), "it took longer than its drain time and 2 s")
             try cluster.fleet.restart(cluster.fleet.workers[0])
-            let twice = try await end(cluster, stage, signals: 2, &verdict)
-            verdict.note("two SIGTERM: ended, and all jobs ready again, after \(Stage.seconds(twice))")
-            verdict.require(twice <= Self.afterSecond, "it took longer than a second")
+            let twice = try await end(cluster, stage, signals: 2, &result)
+            result.note("two SIGTERM: ended, and all jobs ready again, after \(Stage.seconds(twice))")
+            result.require(twice <= Self.afterSecond, "it took longer than a second")
             try cluster.fleet.restart(cluster.fleet.workers[0])
             origin.release()
             let done = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.done() == Self.jobs }
-            verdict.require(done != nil, "not all jobs were done in the end")
+            result.require(done != nil, "not all jobs were done in the end")
         }
     }
 
@@ -55,13 +55,13 @@ struct Signals: Scenario {
         _ cluster: SmallCluster,
         _ stage: Stage,
         signals: Int,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws -> Duration {
         let process = cluster.fleet.workers[0].process
         let running = try await stage.wait(atMost: .seconds(30)) {
             try await cluster.client.send(["ZCARD", .string(stage.lease)]).int == Self.jobs
         }
-        verdict.require(running != nil, "the worker did not take all jobs")
+        result.require(running != nil, "the worker did not take all jobs")
         let start = stage.clock.now
         for signal in 0..<signals {
             // A signal that arrives while the first is pending merges with it.
@@ -70,16 +70,16 @@ struct Signals: Scenario {
         }
         let code = await Fleet.ending(of: process, within: .seconds(30))
         let took = start.duration(to: stage.clock.now)
-        verdict.require(code == 0, "it ended with \(code.map(String.init) ?? "nothing")")
+        result.require(code == 0, "it ended with \(code.map(String.init) ?? "nothing")")
         let leased = try await cluster.client.send(["ZCARD", .string(stage.lease)]).int
-        verdict.require(leased == 0, "\(leased ?? -1) jobs are still leased")
+        result.require(leased == 0, "\(leased ?? -1) jobs are still leased")
         let metas = try await cluster.client.send(["HVALS", .string(stage.meta)]).array ?? []
         let spent = metas.compactMap(\.string).filter { meta in
             // `attempt+free|…`: the number of free attempts must equal the number made.
             let parts = meta.prefix { $0 != "|" }.split(separator: "+")
             return parts.count != 2 || parts[0] != parts[1]
         }
-        verdict.require(spent.isEmpty && metas.count == Self.jobs, "attempts were spent: \(spent)")
+        result.require(spent.isEmpty && metas.count == Self.jobs, "attempts were spent: \(spent)")
         return took
     }
 }

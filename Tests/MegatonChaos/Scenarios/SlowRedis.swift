@@ -24,10 +24,10 @@ struct SlowRedis: Scenario {
     /// Writes nothing, so that SCRIPT KILL can end it.
     private static let endless = "#!lua flags=no-writes\nwhile true do end"
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         var options = SmallCluster.Options()
         options.control += ["enable-debug-command local", "busy-reply-threshold 200"]
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
@@ -37,16 +37,16 @@ struct SlowRedis: Scenario {
             let source = origin.url("/one.png").absoluteString
             try await warmUp(pusher, source, cluster, stage)
             let load = SteadyLoad(pusher, source: source, batch: Self.batch)
-            let hangs = try await push(load, cluster.fleet.options.control, stage, &verdict)
+            let hangs = try await push(load, cluster.fleet.options.control, stage, &result)
             let ended = try await stage.wait(atMost: .seconds(30)) {
                 try await cluster.view.batch(Self.batch)["done"] == load.pushed
             }
-            verdict.require(ended != nil, "not all jobs were done")
-            try await count(load, cluster, &verdict)
+            result.require(ended != nil, "not all jobs were done")
+            try await count(load, cluster, &result)
             // Counters of leases and the last lines of the histories are complete when the workers have ended.
-            verdict.complain(await cluster.endFleet())
-            try await leases(cluster, &verdict)
-            try latencies(load, hangs, cluster, &verdict)
+            result.add(violations: await cluster.endFleet())
+            try await leases(cluster, &result)
+            try latencies(load, hangs, cluster, &result)
         }
     }
 
@@ -63,19 +63,19 @@ struct SlowRedis: Scenario {
         _ load: SteadyLoad,
         _ control: String,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws -> [Interval] {
         async let pushing: Void = load.run()
         try await stage.clock.sleep(for: Self.calm)
         let silent = try await hangSilently(control, stage)
         try await stage.clock.sleep(for: Self.calm)
-        verdict.require(load.refused == 0, "Redis was busy before it was to be")
-        let busy = try await hangBusy(control, stage, &verdict)
+        result.require(load.refused == 0, "Redis was busy before it was to be")
+        let busy = try await hangBusy(control, stage, &result)
         try await stage.clock.sleep(for: Self.calm)
         load.stop()
         try await pushing
-        verdict.note("\(load.pushed) jobs pushed; \(load.refused) pushes were told that Redis is busy, and repeated")
-        verdict.require(load.refused > 0, "nobody was told that Redis is busy: that proves nothing")
+        result.note("\(load.pushed) jobs pushed; \(load.refused) pushes were told that Redis is busy, and repeated")
+        result.require(load.refused > 0, "nobody was told that Redis is busy: that proves nothing")
         return [silent, busy]
     }
 
@@ -90,7 +90,7 @@ struct SlowRedis: Scenario {
     }
 
     /// Redis answers all clients that it is busy.
-    private func hangBusy(_ control: String, _ stage: Stage, _ verdict: inout Verdict) async throws -> Interval {
+    private func hangBusy(_ control: String, _ stage: Stage, _ result: inout ScenarioResult) async throws -> Interval {
         let (blocked, killer) = (try stage.client(control, timeout: .seconds(20)), try stage.client(control))
         defer {
             blocked.close()
@@ -103,7 +103,7 @@ struct SlowRedis: Scenario {
         async let isKilled = Self.isKilled(blocked)
         try await stage.clock.sleep(for: Self.hang)
         try await killer.send(["SCRIPT", "KILL"])
-        verdict.require(try await isKilled, "the script ended by itself")
+        result.require(try await isKilled, "the script ended by itself")
         return start..<SteadyLoad.now
     }
 
@@ -120,35 +120,35 @@ struct SlowRedis: Scenario {
 
     // MARK: - The judgement
 
-    private func count(_ load: SteadyLoad, _ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
-        verdict.requireDone(load.pushed, of: Self.batch, try await cluster.view.batch(Self.batch))
-        verdict.complain(try await cluster.view.misplaced())
+    private func count(_ load: SteadyLoad, _ cluster: SmallCluster, _ result: inout ScenarioResult) async throws {
+        result.requireDone(load.pushed, of: Self.batch, try await cluster.view.batch(Self.batch))
+        result.add(violations: try await cluster.view.misplaced())
     }
 
-    private func leases(_ cluster: SmallCluster, _ verdict: inout Verdict) async throws {
+    private func leases(_ cluster: SmallCluster, _ result: inout ScenarioResult) async throws {
         let leases = try await cluster.view.leases()
-        verdict.note(leases.text)
-        verdict.require(leases.areZero, "leases were lost")
+        result.note(leases.text)
+        result.require(leases.areZero, "leases were lost")
     }
 
     private func latencies(
         _ load: SteadyLoad,
         _ hangs: [Interval],
         _ cluster: SmallCluster,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) throws {
-        verdict.complain(try HistoryChecker(cluster.fleet.histories).violations)
+        result.add(violations: try HistoryChecker(cluster.fleet.histories).violations)
         let ends = try Self.ends(cluster.fleet.histories)
         let jobs = (0..<load.pushed).compactMap { number in
             ends[load.id(number)].map { (due: load.due(number), took: $0 - load.due(number)) }
         }
-        verdict.require(jobs.count == load.pushed, "the histories have \(jobs.count) ends of \(load.pushed) jobs")
+        result.require(jobs.count == load.pushed, "the histories have \(jobs.count) ends of \(load.pushed) jobs")
         func those(dueFrom start: Double, until end: Double) -> Latencies {
             Latencies(jobs.filter { $0.due >= start && $0.due < end }.map { $0.took })
         }
         let calm = those(dueFrom: load.start + Self.settling, until: hangs[0].lowerBound - Self.margin)
-        verdict.note("calm, \(calm.text)")
-        verdict.require(calm.count > 0, "no job ended in the calm before: that proves nothing")
+        result.note("calm, \(calm.text)")
+        result.require(calm.count > 0, "no job ended in the calm before: that proves nothing")
         let limit = max(Self.limit, 2 * calm.percentile(0.99))
         for (index, (name, hang)) in zip(["DEBUG SLEEP", "BUSY"], hangs).enumerated() {
             let next = index + 1 < hangs.count ? hangs[index + 1].lowerBound - Self.margin : .infinity
@@ -157,10 +157,10 @@ struct SlowRedis: Scenario {
             let during = those(dueFrom: hang.lowerBound - Self.margin, until: hang.upperBound)
             let settling = those(dueFrom: hang.upperBound, until: settled)
             let after = those(dueFrom: settled, until: next)
-            verdict.note("\(name) for \(seconds) s, \(during.text)")
-            verdict.note("\(name), the second after it, \(settling.text)")
-            verdict.note("\(name), from a second after it on, \(after.text)")
-            verdict.require(
+            result.note("\(name) for \(seconds) s, \(during.text)")
+            result.note("\(name), the second after it, \(settling.text)")
+            result.note("\(name), from a second after it on, \(after.text)")
+            result.require(
                 after.count > 0 && after.percentile(0.99) <= limit,
                 String(format: "\(name): p99 was not below %.0f ms a second after it", limit)
             )

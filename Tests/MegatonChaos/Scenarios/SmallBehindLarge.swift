@@ -71,12 +71,12 @@ struct SmallBehindLarge: Scenario {
         }
     }
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         try Self.requireMemory()
         var options = SmallCluster.Options()
         // Without persistence: the subjects are memory and fairness.
         options.control = []
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             let image = TestImage.quarters(width: 100, height: 100)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
@@ -84,16 +84,16 @@ struct SmallBehindLarge: Scenario {
                 templates: (0..<Self.sources).map { Template(origin.url("/large/\($0).png").absoluteString) },
                 submitter: BatchSubmitter(queue: cluster.view.queue, batch: "bulk")
             )
-            try await pushFirst(bulk, cluster, stage, &verdict)
+            try await pushFirst(bulk, cluster, stage, &result)
             // Started only now, so that the backlog does not shrink while it is measured.
             try await cluster.start(workers: 2, stage)
             try await stage.reach("a fleet at work", within: .seconds(60)) { try await cluster.view.done() >= 1000 }
             async let rest: Void = bulk.pushLast(Self.first..<Self.jobs)
-            try await submitSmall(origin, bulk, cluster, stage, &verdict)
+            try await submitSmall(origin, bulk, cluster, stage, &result)
             try await rest
             let pushed = await bulk.submitter.submitted
-            verdict.require(pushed == Self.jobs, "Redis has \(pushed) of \(Self.jobs) jobs")
-            try await cancel(cluster, stage, &verdict)
+            result.require(pushed == Self.jobs, "Redis has \(pushed) of \(Self.jobs) jobs")
+            try await cancel(cluster, stage, &result)
         }
     }
 
@@ -115,7 +115,7 @@ struct SmallBehindLarge: Scenario {
         _ bulk: Bulk,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let before = try await Stage.info("used_memory", in: "memory", cluster.client)
         let start = stage.clock.now
@@ -123,10 +123,10 @@ struct SmallBehindLarge: Scenario {
         let took = start.duration(to: stage.clock.now)
         let after = try await Stage.info("used_memory", in: "memory", cluster.client)
         let each = (after - before) / Self.first
-        verdict.note("\(Self.first) jobs pushed in \(Stage.seconds(took))")
+        result.note("\(Self.first) jobs pushed in \(Stage.seconds(took))")
         let json = bulk.templates[0].json(500_000).count
-        verdict.note("a job that waits: \(each) bytes of Redis, of them \(json) its JSON")
-        verdict.require(each <= Self.memoryLimit, "a job that waits costs \(each) bytes, not \(Self.memoryLimit)")
+        result.note("a job that waits: \(each) bytes of Redis, of them \(json) its JSON")
+        result.require(each <= Self.memoryLimit, "a job that waits costs \(each) bytes, not \(Self.memoryLimit)")
     }
 
     private func submitSmall(
@@ -134,7 +134,7 @@ struct SmallBehindLarge: Scenario {
         _ bulk: Bulk,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let list = "\(stage.directory)/small.txt"
         try JobList.write((0..<Self.smallJobs).map { origin.url("/small/\($0).png").absoluteString }, to: list)
@@ -144,29 +144,29 @@ struct SmallBehindLarge: Scenario {
         defer { submit.send(SIGKILL) }
         let code = await Fleet.ending(of: submit, within: .seconds(120))
         let took = start.duration(to: stage.clock.now)
-        verdict.require(!bulk.isPushed, "the large batch was pushed before the small one had ended")
+        result.require(!bulk.isPushed, "the large batch was pushed before the small one had ended")
         let counters = try await cluster.view.batch("small")
-        verdict.note(
+        result.note(
             "\(counters["done"]) jobs behind \(ahead["submitted"] - ahead.ended), while more came: "
                 + "\(Stage.seconds(took)) with the process"
         )
         if let first = try await cluster.view.time("created", ofBatch: "small"),
             let last = try await cluster.view.time("finished", ofBatch: "small")
         {
-            verdict.note("from the push to the last end: \(last - first) ms")
+            result.note("from the push to the last end: \(last - first) ms")
         }
-        verdict.require(code == 0, "the small batch's submitter ended with \(code.map(String.init) ?? "nothing")")
-        verdict.require(counters["done"] == Self.smallJobs, "\(counters["done"]) of the small batch are done")
-        verdict.require(took <= Self.limit, "the small batch took \(Stage.seconds(took))")
+        result.require(code == 0, "the small batch's submitter ended with \(code.map(String.init) ?? "nothing")")
+        result.require(counters["done"] == Self.smallJobs, "\(counters["done"]) of the small batch are done")
+        result.require(took <= Self.limit, "the small batch took \(Stage.seconds(took))")
     }
 
     /// Cancels the rest of the large batch, which is no longer needed.
-    private func cancel(_ cluster: SmallCluster, _ stage: Stage, _ verdict: inout Verdict) async throws {
+    private func cancel(_ cluster: SmallCluster, _ stage: Stage, _ result: inout ScenarioResult) async throws {
         try await cluster.view.queue.cancel(batch: "bulk")
         let took = try await stage.wait(atMost: .seconds(60)) { try await cluster.view.batch("bulk").isFinished }
         let counters = try await cluster.view.batch("bulk")
-        verdict.note("\(counters["cancelled"]) cancelled: over in \(took.map(Stage.seconds) ?? "more than a minute")")
-        verdict.require(took != nil, "the large batch was not over a minute after its cancellation")
-        verdict.require(counters.ended == Self.jobs, "\(counters.ended) of \(Self.jobs) jobs of the large batch ended")
+        result.note("\(counters["cancelled"]) cancelled: over in \(took.map(Stage.seconds) ?? "more than a minute")")
+        result.require(took != nil, "the large batch was not over a minute after its cancellation")
+        result.require(counters.ended == Self.jobs, "\(counters.ended) of \(Self.jobs) jobs of the large batch ended")
     }
 }

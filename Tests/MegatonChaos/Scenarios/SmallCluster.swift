@@ -81,20 +81,20 @@ final class SmallCluster {
     static func run(
         _ stage: Stage,
         _ options: Options = Options(),
-        _ body: (SmallCluster, inout Verdict) async throws -> Void
-    ) async throws -> Verdict {
+        _ body: (SmallCluster, inout ScenarioResult) async throws -> Void
+    ) async throws -> ScenarioResult {
         let cluster = try await SmallCluster(stage, options)
-        var verdict = Verdict()
+        var result = ScenarioResult()
         do {
-            try await body(cluster, &verdict)
+            try await body(cluster, &result)
         } catch {
-            verdict.complain(["it broke off: \(error)"])
+            result.add(violations: ["it broke off: \(error)"])
         }
-        verdict.complain(await cluster.endFleet())
+        result.add(violations: await cluster.endFleet())
         cluster.client.close()
         cluster.cache.close()
         for server in cluster.servers { await server.stop() }
-        return verdict
+        return result
     }
 
     /// Ends the fleet early, for data that is complete only afterwards: the workers' last counters, the histories.

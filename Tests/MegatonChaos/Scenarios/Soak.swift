@@ -18,12 +18,12 @@ struct Soak: Scenario {
     private static let side = 3200
     private static let largest = 3000
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         var options = SmallCluster.Options()
         options.cache = ["maxmemory 512mb", "maxmemory-policy allkeys-lru"]
         // Of a repeated option the last one counts; the fleet's own sets one thread.
         options.workerArguments = ["--render-threads", "2", "--concurrency", "4"]
-        return try await SmallCluster.run(stage, options) { cluster, verdict in
+        return try await SmallCluster.run(stage, options) { cluster, result in
             let source = try Self.source(cluster.fleet.outputs)
             try await cluster.start(workers: 2, stage)
             try await push(source, cluster)
@@ -33,13 +33,13 @@ struct Soak: Scenario {
             try await cluster.view.queue.cancel(batch: Self.batch)
             _ = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.queue.alive() == 0 }
             // Counters of leases are complete when the workers have ended.
-            verdict.complain(await cluster.endFleet())
+            result.add(violations: await cluster.endFleet())
             let stat = try await cluster.view.stat()
             let leases = LeaseCounters(stat)
-            verdict.note("\(rendered) renders in \(Stage.seconds(Self.length)), \(stat["failed"] ?? 0) failed")
-            verdict.note(leases.text)
-            verdict.require(rendered > 0, "nothing was rendered: that proves nothing")
-            verdict.require(leases.areZero, "leases were lost")
+            result.note("\(rendered) renders in \(Stage.seconds(Self.length)), \(stat["failed"] ?? 0) failed")
+            result.note(leases.text)
+            result.require(rendered > 0, "nothing was rendered: that proves nothing")
+            result.require(leases.areZero, "leases were lost")
         }
     }
 

@@ -57,17 +57,17 @@ struct SplitMaster: Scenario {
         let done: Int
     }
 
-    func run(_ stage: Stage) async throws -> Verdict {
+    func run(_ stage: Stage) async throws -> ScenarioResult {
         let trioOptions = SentinelTrio.Options(
             minReplicasToWrite: 1,
             minReplicasMaxLag: 7,
             isSplittable: true
         )
-        return try await SentinelTrio.run(trioOptions) { (trio) async throws -> Verdict in
+        return try await SentinelTrio.run(trioOptions) { (trio) async throws -> ScenarioResult in
             var options = SmallCluster.Options()
             options.controlURL = trio.url
-            return try await SmallCluster.run(stage, options) { cluster, verdict in
-                try await play(trio, cluster, stage, &verdict)
+            return try await SmallCluster.run(stage, options) { cluster, result in
+                try await play(trio, cluster, stage, &result)
             }
         }
     }
@@ -76,7 +76,7 @@ struct SplitMaster: Scenario {
         _ trio: SentinelTrio,
         _ cluster: SmallCluster,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let image = TestImage.quarters(width: 32, height: 32)
         let origin = try await OriginServer.start(delay: .seconds(1)) { _ in .image(image) }
@@ -95,16 +95,16 @@ struct SplitMaster: Scenario {
             new: new
         )
         try await cluster.start(workers: 2, stage)
-        try await load(cast, stage, &verdict)
-        try await live(cast, stage, &verdict)
+        try await load(cast, stage, &result)
+        try await live(cast, stage, &result)
         let isSame = cluster.fleet.workers.allSatisfy { $0.process.isRunning }
-        verdict.require(isSame && cluster.fleet.coordinators.allSatisfy { $0.isRunning }, "not all processes lived")
-        verdict.complain(await cluster.endFleet())
-        verdict.note(try await cast.view.leases().text)
+        result.require(isSame && cluster.fleet.coordinators.allSatisfy { $0.isRunning }, "not all processes lived")
+        result.add(violations: await cluster.endFleet())
+        result.note(try await cast.view.leases().text)
     }
 
     /// Runs the split from before its start until after its end, with both writers.
-    private func live(_ cast: Cast, _ stage: Stage, _ verdict: inout Verdict) async throws {
+    private func live(_ cast: Cast, _ stage: Stage, _ result: inout ScenarioResult) async throws {
         let (trio, writer, insistent) = (cast.trio, cast.writer, cast.insistent)
         // Unstructured, so that each can be ended at its own time.
         let writing = Task { await writer.run(stage) }
@@ -122,28 +122,28 @@ struct SplitMaster: Scenario {
             trio.split(true)
         }
         let switched = stage.clock.now
-        verdict.note("+switch-master \(Stage.seconds(split.duration(to: switched))) after the split")
+        result.note("+switch-master \(Stage.seconds(split.duration(to: switched))) after the split")
         let kept = Kept(
             number: try await cast.new.send(["GET", .string(Self.key)]).int ?? 0,
             done: try await cast.view.done()
         )
-        verdict.complain(try await cast.view.misplaced().map { "soon after the switch: \($0)" })
-        let refused = try await refusal(cast, after: split, stage, &verdict)
-        try await goOver(cast, kept, after: max(refused, switched), stage, &verdict)
-        try await work(cast, stage, &verdict)
+        result.add(violations: try await cast.view.misplaced().map { "soon after the switch: \($0)" })
+        let refused = try await refusal(cast, after: split, stage, &result)
+        try await goOver(cast, kept, after: max(refused, switched), stage, &result)
+        try await work(cast, stage, &result)
         insisting.cancel()
         await insisting.value
-        try await losses(cast, kept, after: split, &verdict)
-        try await heal(cast, writing, stage, &verdict)
+        try await losses(cast, kept, after: split, &result)
+        try await heal(cast, writing, stage, &result)
     }
 
     // MARK: - Jobs
 
     /// Gives the fleet jobs, and waits until the replicas have all of them, so that none can be lost.
-    private func load(_ cast: Cast, _ stage: Stage, _ verdict: inout Verdict) async throws {
+    private func load(_ cast: Cast, _ stage: Stage, _ result: inout ScenarioResult) async throws {
         try await submit(Self.jobsBefore, to: Self.before, cast)
         let replicas = try await cast.client.send(["WAIT", "2", "5000"], timeout: .seconds(8)).int
-        verdict.require(replicas == 2, "the replicas did not have the first batch in 5 s")
+        result.require(replicas == 2, "the replicas did not have the first batch in 5 s")
         try await stage.reach("a fleet at work", within: .seconds(60)) {
             try await cast.cluster.view.done() >= Self.doneBefore
         }
@@ -164,21 +164,21 @@ struct SplitMaster: Scenario {
     }
 
     /// Checks that jobs pushed now are done, and those from before too, each in exactly one place.
-    private func work(_ cast: Cast, _ stage: Stage, _ verdict: inout Verdict) async throws {
+    private func work(_ cast: Cast, _ stage: Stage, _ result: inout ScenarioResult) async throws {
         let start = stage.clock.now
         try await submit(Self.jobsAfter, to: Self.after, cast)
         for (batch, jobs) in [(Self.after, Self.jobsAfter), (Self.before, Self.jobsBefore)] {
             let ended = try await stage.wait(atMost: Self.batchLimit) { try await cast.view.batch(batch).isFinished }
             let took = start.duration(to: stage.clock.now)
             let counters = try await cast.view.batch(batch)
-            verdict.note(
+            result.note(
                 "batch \"\(batch)\" \(ended == nil ? "not over" : "over") \(Stage.seconds(took)) after the push to the "
                     + "new master: \(counters["done"]) of \(jobs) done"
             )
-            verdict.require(ended != nil, "the batch \"\(batch)\" did not end")
-            verdict.requireDone(jobs, of: batch, counters)
+            result.require(ended != nil, "the batch \"\(batch)\" did not end")
+            result.requireDone(jobs, of: batch, counters)
         }
-        verdict.complain(try await cast.view.misplaced().map { "when all was done: \($0)" })
+        result.add(violations: try await cast.view.misplaced().map { "when all was done: \($0)" })
     }
 
     // MARK: - Writes
@@ -188,15 +188,15 @@ struct SplitMaster: Scenario {
         _ cast: Cast,
         after split: ContinuousClock.Instant,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws -> ContinuousClock.Instant {
         try await stage.reach("a refusal of both writers", within: .seconds(30)) {
             firstRefusal(cast.writer, cast) != nil && firstRefusal(cast.insistent, cast) != nil
         }
         guard let refused = firstRefusal(cast.writer, cast) else { throw Stage.NotReached(what: "a refusal") }
         let took = split.duration(to: refused)
-        verdict.note("NOREPLICAS \(Stage.seconds(took)) after the split")
-        verdict.require(took <= Self.refusalLimit, "the old master did not refuse writes in time")
+        result.note("NOREPLICAS \(Stage.seconds(took)) after the split")
+        result.require(took <= Self.refusalLimit, "the old master did not refuse writes in time")
         return refused
     }
 
@@ -210,19 +210,19 @@ struct SplitMaster: Scenario {
         _ kept: Kept,
         after start: ContinuousClock.Instant,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let port = cast.trio.replicaPort
         try await stage.reach("a write at the new master", within: .seconds(30)) {
             cast.writer.taken.contains { $0.port == port }
         }
         let client = cast.writer.taken.first { $0.port == port }.map { start.duration(to: $0.time) }
-        verdict.note("the client's first write at the new master: \(client.map(Stage.seconds) ?? "none") later")
-        verdict.require(client.map { $0 <= Self.returnLimit } ?? false, "the client did not go over in time")
+        result.note("the client's first write at the new master: \(client.map(Stage.seconds) ?? "none") later")
+        result.require(client.map { $0 <= Self.returnLimit } ?? false, "the client did not go over in time")
         let worked = try await stage.wait(atMost: .seconds(30)) { try await cast.view.done() > kept.done }
         let fleet = start.duration(to: stage.clock.now)
-        verdict.note("the fleet's first job that ended there: \(worked == nil ? "none" : Stage.seconds(fleet)) later")
-        verdict.require(worked != nil && fleet <= Self.returnLimit, "the fleet did not go over in time")
+        result.note("the fleet's first job that ended there: \(worked == nil ? "none" : Stage.seconds(fleet)) later")
+        result.require(worked != nil && fleet <= Self.returnLimit, "the fleet did not go over in time")
     }
 
     /// Counts the writes that the old master acknowledged and the new one never received: documented losses.
@@ -230,24 +230,24 @@ struct SplitMaster: Scenario {
         _ cast: Cast,
         _ kept: Kept,
         after split: ContinuousClock.Instant,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         let port = cast.trio.masterPort
         let taken = cast.writer.taken.filter { $0.port == port }
         let served = taken.count { $0.time > split }
-        verdict.note(
+        result.note(
             "the old master acknowledged \(served) of the client's writes after the split; "
                 + "\(taken.count { $0.number > kept.number }) are lost; other failures: \(cast.writer.failureText)"
         )
-        verdict.require(served > 0, "the old master served nobody after the split: it was cut off from its clients too")
+        result.require(served > 0, "the old master served nobody after the split: it was cut off from its clients too")
         let done = try await QueueView(redis: cast.old).done()
-        verdict.note("ends of jobs that it acknowledged and that are lost, so that they ran again: \(done - kept.done)")
+        result.note("ends of jobs that it acknowledged and that are lost, so that they ran again: \(done - kept.done)")
         for (name, writer) in [("the client", cast.writer), ("a client that insists", cast.insistent)] {
             let late = firstRefusal(writer, cast).map { first in
                 writer.taken.count { $0.port == port && $0.time > first }
             }
-            verdict.require(late != nil, "no write of \(name) was refused")
-            verdict.require((late ?? 0) == 0, "\(late ?? 0) writes of \(name) were acknowledged after a refusal")
+            result.require(late != nil, "no write of \(name) was refused")
+            result.require((late ?? 0) == 0, "\(late ?? 0) writes of \(name) were acknowledged after a refusal")
         }
     }
 
@@ -256,24 +256,24 @@ struct SplitMaster: Scenario {
         _ cast: Cast,
         _ writing: Task<Void, Never>,
         _ stage: Stage,
-        _ verdict: inout Verdict
+        _ result: inout ScenarioResult
     ) async throws {
         cast.trio.split(false)
         let demoted = try await stage.wait(atMost: .seconds(90)) {
             try await cast.old.send(["ROLE"]).array?.first?.string == "slave"
         }
-        verdict.note("the old master a replica \(demoted.map(Stage.seconds) ?? "not within 90 s") after the healing")
-        verdict.require(demoted.map { $0 <= Self.demotionLimit } ?? false, "it did not become a replica in time")
+        result.note("the old master a replica \(demoted.map(Stage.seconds) ?? "not within 90 s") after the healing")
+        result.require(demoted.map { $0 <= Self.demotionLimit } ?? false, "it did not become a replica in time")
         writing.cancel()
         await writing.value
         let last = cast.writer.taken.last
-        verdict.require(last?.port == cast.trio.replicaPort, "the last write was not taken by the new master")
+        result.require(last?.port == cast.trio.replicaPort, "the last write was not taken by the new master")
         let value = try await cast.new.send(["GET", .string(Self.key)]).int ?? 0
-        verdict.require(value >= last?.number ?? 0, "the new master lost a write that it had acknowledged")
+        result.require(value >= last?.number ?? 0, "the new master lost a write that it had acknowledged")
         let same = try await stage.wait(atMost: .seconds(30)) {
             try await cast.old.send(["GET", .string(Self.key)]).int == value
         }
-        verdict.note("the old master has the new one's value \(same.map(Stage.seconds) ?? "not within 30 s") later")
-        verdict.require(same != nil, "the old master did not get the new one's value")
+        result.note("the old master has the new one's value \(same.map(Stage.seconds) ?? "not within 30 s") later")
+        result.require(same != nil, "the old master did not get the new one's value")
     }
 }

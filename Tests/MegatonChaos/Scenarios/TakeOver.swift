@@ -12,8 +12,8 @@ struct TakeOver: Scenario {
     private static let jobs = 20_000
     private static let limit: Duration = .seconds(11)
 
-    func run(_ stage: Stage) async throws -> Verdict {
-        try await SmallCluster.run(stage) { cluster, verdict in
+    func run(_ stage: Stage) async throws -> ScenarioResult {
+        try await SmallCluster.run(stage) { cluster, result in
             let image = TestImage.quarters(width: 32, height: 32)
             let origin = try await OriginServer.start { _ in .image(image) }
             defer { origin.stop() }
@@ -30,16 +30,16 @@ struct TakeOver: Scenario {
             }
             try await submitter.close()
             let took = try await kill(cluster, stage)
-            verdict.note("admitting again \(took.map(Stage.seconds) ?? "never") after the kill")
-            verdict.require(took.map { $0 <= Self.limit } ?? false, "it took longer than 11 s")
+            result.note("admitting again \(took.map(Stage.seconds) ?? "never") after the kill")
+            result.require(took.map { $0 <= Self.limit } ?? false, "it took longer than 11 s")
             let ended = try await stage.wait(atMost: .seconds(120)) {
                 try await cluster.view.batch(Self.batch).isFinished
             }
-            verdict.require(ended != nil, "the batch did not end")
+            result.require(ended != nil, "the batch did not end")
             let counters = try await cluster.view.batch(Self.batch)
-            verdict.note("\(counters["done"]) done, \(counters["deduplicated"]) admitted twice")
-            verdict.requireDone(Self.jobs, of: Self.batch, counters)
-            verdict.require(counters["deduplicated"] == 0, "\(counters["deduplicated"]) jobs were admitted twice")
+            result.note("\(counters["done"]) done, \(counters["deduplicated"]) admitted twice")
+            result.requireDone(Self.jobs, of: Self.batch, counters)
+            result.require(counters["deduplicated"] == 0, "\(counters["deduplicated"]) jobs were admitted twice")
         }
     }
 

@@ -1,7 +1,7 @@
 import MegatonCluster
 
 /// The result of a scenario or a run.
-struct Verdict {
+struct ScenarioResult {
     /// Measurements, for the table in the docs.
     private(set) var figures: [String] = []
     /// Violations; empty means success.
@@ -22,7 +22,7 @@ struct Verdict {
         )
     }
 
-    mutating func complain(_ what: some Sequence<String>) { violations += what }
+    mutating func add(violations found: some Sequence<String>) { violations += found }
 
-    var isGood: Bool { violations.isEmpty }
+    var hasPassed: Bool { violations.isEmpty }
 }
