@@ -84,7 +84,7 @@ public final class ClusterClient: Sendable {
         deduplicates: Bool = false,
         weight: Int = 1
     ) async throws -> Batch {
-        let name = name ?? "batch-" + String(UInt64.random(in: .min ... .max), radix: 36)
+        let name = name ?? ProcessIdentity.batch("batch")
         guard Job.isName(name) else {
             throw ClusterError(.invalidConfiguration, "A batch's name must match [A-Za-z0-9._:-]{1,128}.")
         }

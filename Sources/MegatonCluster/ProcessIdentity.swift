@@ -1,4 +1,4 @@
-import Foundation
+internal import Foundation
 
 /// Unique names of processes and batches.
 package enum ProcessIdentity {
