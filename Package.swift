@@ -85,6 +85,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -111,6 +112,7 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings
         ),
@@ -209,7 +211,10 @@ let package = Package(
         ),
         .testTarget(
             name: "MegatonClusterTests",
-            dependencies: ["MegatonBenchmarks", "MegatonCluster", "MegatonPipelineTesting", "MegatonTestSupport"],
+            dependencies: [
+                "MegatonBenchmarks", "MegatonCluster", "MegatonPipelineTesting", "MegatonTestSupport",
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ],
             swiftSettings: settings
         ),
         .testTarget(

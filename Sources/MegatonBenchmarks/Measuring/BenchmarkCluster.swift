@@ -26,7 +26,7 @@ struct BenchmarkCluster: Sendable {
         let processes = BenchmarkProcesses(arguments: workers, environment: ["MEGATON_REDIS": address.description])
         let (value, outputs) = try await withThrowingTaskGroup(of: (Value, [String])?.self) { group in
             group.addTask {
-                await coordinator.run()
+                await coordinator.runUntilCancelled()
                 return nil
             }
             group.addTask { try await processes.run(body) }

@@ -3,7 +3,6 @@ import Foundation
 import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
-import NIOPosix
 
 /// `megaton coordinator`
 struct CoordinatorCommand: AsyncParsableCommand {
@@ -41,22 +40,11 @@ struct CoordinatorCommand: AsyncParsableCommand {
             configuration.keys = redis.keys
             configuration.window = window
             configuration.presets = try loadPresets()
-            let coordinator = Coordinator(
-                configuration,
-                redis: try redis.control(),
-                group: MultiThreadedEventLoopGroup.singleton,
-                name: ProcessIdentity.process(),
-                logger: log.logger("megaton.coordinator")
-            )
+            let logger = log.logger("megaton.coordinator")
+            let coordinator = Coordinator(configuration, redis: try redis.control(), logger: logger)
             try await ProcessSignals.forwarded(to: shutdown) {
-                try await start.run(until: shutdown, isReady: { coordinator.isReady }) { limit in
-                    try await coordinator.start(waitingForRedis: limit)
-                } _: {
-                    await withTaskGroup(of: Void.self) { group in
-                        group.addTask { await coordinator.run() }
-                        await shutdown.wait(for: .drain)
-                        group.cancelAll()
-                    }
+                try await start.run(coordinator, until: shutdown, logger: logger, isReady: { coordinator.isReady }) {
+                    try await coordinator.start(waitingForRedis: $0)
                 }
             }
         }

@@ -250,7 +250,7 @@ struct RunCommand: AsyncParsableCommand {
         let fleet = try fleet(control, cache, paths, count, queue)
         return try await withThrowingTaskGroup(of: Value?.self) { group in
             group.addTask {
-                await coordinator.run()
+                await coordinator.runUntilCancelled()
                 return nil
             }
             group.addTask {

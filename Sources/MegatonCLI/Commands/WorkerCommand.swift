@@ -4,8 +4,6 @@ import Logging
 import MegatonCluster
 import MegatonCommandLine
 import MegatonPipeline
-import NIOCore
-import NIOPosix
 import Synchronization
 
 /// `megaton worker`
@@ -115,24 +113,17 @@ struct WorkerCommand: AsyncParsableCommand {
                 }
                 let logger = log.logger("megaton.worker")
                 try worker.apply(to: &configuration, logger: logger)
-                let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
                 let worker = try Worker(
                     configuration,
-                    name: ProcessIdentity.process(),
-                    group: MultiThreadedEventLoopGroup.singleton,
-                    leaseGroup: leaseGroup,
                     logger: logger,
                     onHungRender: { _exit(70) }
                 )
                 var start = start
                 // The worker that started it answers health checks on that port.
                 if onlySuspects { start.health = nil }
-                try await start.run(until: shutdown, isReady: { worker.isReady }) { limit in
+                try await start.run(worker, until: shutdown, logger: logger, isReady: { worker.isReady }) { limit in
                     try await worker.start(waitingForRedis: limit)
-                } _: {
-                    await worker.run(until: shutdown)
                 }
-                try await leaseGroup.shutdownGracefully()
             }
         }
     }

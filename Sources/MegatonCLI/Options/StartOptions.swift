@@ -1,5 +1,7 @@
 import ArgumentParser
+import Logging
 import MegatonCluster
+import ServiceLifecycle
 
 /// Start of a process that runs until SIGTERM: its time limit for Redis, and the address of its health checks.
 struct StartOptions: ParsableArguments {
@@ -28,18 +30,21 @@ struct StartOptions: ParsableArguments {
         }
     }
 
-    /// Serves health checks from the beginning, connects, and then runs the body until it ends by itself.
+    /// Serves health checks from the beginning, connects, and then runs the service until it ends by itself or by the
+    /// shutdown.
     ///
     /// - Parameters:
-    ///   - shutdown: ends the wait for Redis; the body does not begin then.
+    ///   - shutdown: ends the wait for Redis; the service does not begin then. Later it shuts the service down
+    ///     gracefully, or cancels it.
     ///   - isReady: called for each request of `/ready`, on an event loop: must not block.
     ///   - connect: receives the time limit for Redis.
-    /// - Throws: `CLIError` if the process cannot listen on the address, and the errors of `connect` and `body`.
+    /// - Throws: `CLIError` if the process cannot listen on the address, and the errors of `connect` and the service.
     func run(
+        _ service: any Service,
         until shutdown: ShutdownSignal,
+        logger: Logger,
         isReady: @escaping @Sendable () -> Bool,
-        connect: @escaping @Sendable (Duration) async throws -> Void,
-        _ body: () async throws -> Void
+        connect: @escaping @Sendable (Duration) async throws -> Void
     ) async throws {
         var server: HealthServer?
         if let health { server = try await HealthServer.start(health, isReady: isReady) }
@@ -62,7 +67,31 @@ struct StartOptions: ParsableArguments {
             defer { group.cancelAll() }
             return try await group.next() ?? false
         }
-        if isConnected { try await body() }
+        if isConnected { try await Self.run(service, until: shutdown, logger: logger) }
         try await server?.stop()
+    }
+
+    /// Runs the service in a group of its own. The first signal shuts it down gracefully, and the second cancels it.
+    private static func run(_ service: any Service, until shutdown: ShutdownSignal, logger: Logger) async throws {
+        // A worker for suspects ends by itself.
+        let services = [
+            ServiceGroupConfiguration.ServiceConfiguration(
+                service: service,
+                successTerminationBehavior: .gracefullyShutdownGroup
+            )
+        ]
+        let group = ServiceGroup(configuration: ServiceGroupConfiguration(services: services, logger: logger))
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+            tasks.addTask { try await group.run() }
+            tasks.addTask {
+                await shutdown.wait(for: .drain)
+                if !Task.isCancelled { await group.triggerGracefulShutdown() }
+                await shutdown.wait(for: .abort)
+            }
+            // The service has ended, or is canceled at the second signal and ends soon.
+            try await tasks.next()
+            tasks.cancelAll()
+            try await tasks.waitForAll()
+        }
     }
 }

@@ -3,6 +3,7 @@ public import Logging
 public import MegatonPipeline
 public import MegatonRedis
 public import NIOCore
+public import NIOPosix
 import Synchronization
 
 /// Admits jobs: the leader among the coordinators stages pushed jobs, validates them, and admits them into a bounded
@@ -39,6 +40,7 @@ public final class Coordinator: Sendable {
     private let queue: JobQueue
     private let sweeper: LeaseSweeper
     private let logger: Logger
+    let starting = ServiceStart()
     /// Time since which a fallback has seen no leader.
     private let leaderless = Mutex<ContinuousClock.Instant?>(nil)
     /// Time at which Redis last answered an attempt to lead or a renewal.
@@ -58,15 +60,18 @@ public final class Coordinator: Sendable {
     /// Number of hosts whose requests are counted individually.
     private static let hostsKept = 10_000
 
-    /// - Parameter name: `host:pid:random`.
+    /// - Parameters:
+    ///   - group: event loops of the connections.
+    ///   - name: unique name; `host:pid:random` if nil.
     public init(
         _ configuration: Configuration,
         redis: RedisConfiguration,
-        group: any EventLoopGroup,
-        name: String,
+        group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        name: String? = nil,
         logger: Logger
     ) {
         self.configuration = configuration
+        let name = name ?? ProcessIdentity.process()
         var logger = logger
         logger[metadataKey: LogKey.coordinator] = "\(name)"
         self.logger = logger
@@ -89,10 +94,11 @@ public final class Coordinator: Sendable {
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
     public func start(waitingForRedis limit: Duration = .zero) async throws {
         try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
+        starting.finish()
     }
 
     /// Works until the task is cancelled, then releases the leader's lease.
-    public func run() async {
+    package func runUntilCancelled() async {
         await withTaskCancellationHandler {
             await withTaskGroup(of: Void.self) { group in
                 group.addTask { await self.listener.run() }

@@ -3,6 +3,7 @@ public import Logging
 internal import MegatonPipeline
 internal import MegatonRedis
 public import NIOCore
+public import NIOPosix
 
 /// Claims jobs, runs them and settles them until it is asked to stop.
 ///
@@ -10,10 +11,12 @@ public import NIOCore
 /// threads. If a worker dies, its jobs can be claimed by others within the lease and a second.
 public final class Worker: Sendable {
     public let configuration: Configuration
-    /// `host:pid:random`.
+    /// Unique name, such as `host:pid:random`.
     public let name: String
     private let queue: JobQueue
     private let leases: RedisClient
+    /// Event loop of `leases`, if the worker has made it.
+    private let ownGroup: MultiThreadedEventLoopGroup?
     private let wake: RedisClient
     private let cacheClient: RedisClient?
     private let lock: InFlightLock?
@@ -29,30 +32,36 @@ public final class Worker: Sendable {
     private let watchdog: RenderWatchdog
     private let running = RunningJobs()
     private let statistics = StatisticsRecorder()
+    let starting = ServiceStart()
     private let logger: Logger
 
     private static let fileThreads = 2
     private static let statisticsInterval: Duration = .seconds(5)
 
     /// - Parameters:
-    ///   - leaseGroup: one event loop that nothing else uses.
+    ///   - name: unique name; `host:pid:random` if nil.
+    ///   - group: event loops of the connections.
+    ///   - leaseGroup: one event loop that nothing else uses; if nil, the worker makes one and ends it with itself.
     ///   - onHungRender: called when a codec hangs: the process must end, as a thread cannot be stopped from outside.
     /// - Throws: if libvips cannot be used.
     public init(
         _ configuration: Configuration,
-        name: String,
-        group: any EventLoopGroup,
-        leaseGroup: any EventLoopGroup,
+        name: String? = nil,
+        group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        leaseGroup: (any EventLoopGroup)? = nil,
         logger: Logger,
         onHungRender: @escaping @Sendable () -> Void
     ) throws {
+        let name = name ?? ProcessIdentity.process()
         var logger = logger
         logger[metadataKey: LogKey.worker] = "\(name)"
         self.configuration = configuration
         self.name = name
         self.logger = logger
         let control = RedisClient(configuration.control, role: "control", group: group, logger: logger)
-        leases = RedisClient(configuration.control, role: "lease", group: leaseGroup, logger: logger)
+        ownGroup = leaseGroup == nil ? MultiThreadedEventLoopGroup(numberOfThreads: 1) : nil
+        let leaseLoops = leaseGroup ?? ownGroup ?? group
+        leases = RedisClient(configuration.control, role: "lease", group: leaseLoops, logger: logger)
         wake = RedisClient(configuration.control, role: "wake", group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
         let history = History(file: configuration.history, logger: logger)
@@ -137,6 +146,7 @@ public final class Worker: Sendable {
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
     public func start(waitingForRedis limit: Duration = .zero) async throws {
         try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
+        starting.finish()
     }
 
     /// Whether Redis has answered a renewal within the lease, so that jobs claimed now can be kept.
@@ -166,7 +176,7 @@ public final class Worker: Sendable {
                     }
                 }
             }
-            if let fallback { group.addTask { await fallback.run() } }
+            if let fallback { group.addTask { await fallback.runUntilCancelled() } }
             group.addTask {
                 await signal.wait(for: .drain)
                 // A worker that shuts down does not wait for an unreachable Redis: leases run out by themselves, and
@@ -221,6 +231,11 @@ public final class Worker: Sendable {
         wake.close()
         cacheClient?.close()
         files.stop()
+        do {
+            try await ownGroup?.shutdownGracefully()
+        } catch {
+            logger.warning("an event loop did not end", metadata: [LogKey.error: "\(error)"])
+        }
     }
 
     private func addLastStatistics() async {

@@ -282,7 +282,7 @@ import Testing
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             )
             try await coordinator.start()
-            let running = Task { await coordinator.run() }  // Canceled below.
+            let running = Task { await coordinator.runUntilCancelled() }  // Canceled below.
             let client = server.client()
             defer { client.close() }
             try await client.send(["LPUSH", .string(keys.jobs), #"{"id":"a","source":"https://h/a"}"#, "nonsense"])
@@ -336,7 +336,7 @@ import Testing
                 logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             )
             try await withThrowingTaskGroup(of: Void.self) { group in
-                group.addTask { await coordinator.run() }
+                group.addTask { await coordinator.runUntilCancelled() }
                 while try await fixture.places("a") != ["ready"], !Task.isCancelled { await Task.yield() }
                 // Longer than a worker's gate: the leader takes it again and again, while there is nothing to admit.
                 for _ in 0..<5 {
