@@ -87,6 +87,11 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
+            // Lua scripts of Redis.
+            resources: [
+                .embedInCode("Queue/Scripts"), .embedInCode("RateLimiting/Scripts"),
+                .embedInCode("SharedCache/Scripts"),
+            ],
             swiftSettings: settings
         ),
         // Options, processes, inputs and text that both programs need.
@@ -153,6 +158,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ],
             path: "Tests/MegatonChaos",
+            resources: [.embedInCode("Scripts")],
             swiftSettings: settings
         ),
         // What scripts/fuzz runs: the targets of the tests' fuzzers under libFuzzer.

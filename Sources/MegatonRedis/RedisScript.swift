@@ -2,7 +2,7 @@ internal import Crypto
 
 /// A Lua script that the server knows by its digest.
 ///
-/// The contract of each script (KEYS, ARGV, return value, pre- and postconditions) is documented above its source.
+/// The contract of each script (KEYS, ARGV, return value, pre- and postconditions) is at the top of its source.
 public struct RedisScript: Sendable {
     /// Name in messages and logs.
     public let name: String
@@ -18,6 +18,17 @@ public struct RedisScript: Sendable {
         digest = Insecure.SHA1.hash(data: Array(source.utf8)).map { byte in
             (byte < 16 ? "0" : "") + String(byte, radix: 16)
         }.joined()
+    }
+
+    /// A script that is embedded in the program as a `.lua` file.
+    ///
+    /// - Parameters:
+    ///   - name: name in messages and logs.
+    ///   - file: content of the file. Its first line begins with `#!lua` and has the script's flags.
+    ///   - prelude: content of a file with functions that several scripts share; inserted after the first line.
+    package init(name: String, file: [UInt8], prelude: [UInt8] = []) {
+        let body = file.firstIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? file.endIndex
+        self.init(name: name, source: String(decoding: file[..<body] + prelude + file[body...], as: UTF8.self))
     }
 
     /// Returns the EVALSHA command for one call.

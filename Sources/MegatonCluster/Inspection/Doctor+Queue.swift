@@ -3,7 +3,7 @@ internal import MegatonRedis
 extension Doctor {
     /// Maximum number of hosts named in a finding.
     private static let shownHosts = 10
-    /// Index of `open` in a host's state; see `HostScripts`.
+    /// Index of `open` in a host's state; see `hostPrelude.lua`.
     private static let openField = 5
 
     /// Findings about the state of the queue.

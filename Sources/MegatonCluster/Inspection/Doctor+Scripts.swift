@@ -16,22 +16,3 @@ extension Doctor {
         return Finding(level: .ok, subject: subject, message: "all \(scripts.count) load")
     }
 }
-
-extension QueueScripts {
-    /// All scripts of the queue.
-    static let all = [
-        submit, cancelBatch, results, stage, replay, admit, lead, publish, resign, claim, renew, release, sweep, settle,
-        retry,
-        hasten, forgetBatch, control, requeue, drop, audit, auditBodies, auditStage, auditIntake,
-    ]
-}
-
-extension HostScripts {
-    /// All scripts of host limits.
-    static let all = [enter, renew, leave]
-}
-
-extension FlightScripts {
-    /// All scripts of the shared cache.
-    static let all = [begin, look, renew, finish, drop, fail, remember]
-}

@@ -46,11 +46,11 @@ extension JobQueue {
             ],
             arguments: [.string(batch)]
         )
-        try await hasten(batch)
+        try await promoteDelayed(of: batch)
     }
 
     /// Makes the delayed jobs of a cancelled batch ready, one page at a time.
-    private func hasten(_ batch: String) async throws(RedisError) {
+    private func promoteDelayed(of batch: String) async throws(RedisError) {
         var cursor = "0"
         repeat {
             let reply = try await redis.send(["ZSCAN", .string(keys.delay), .string(cursor), "COUNT", "500"])
@@ -62,7 +62,7 @@ extension JobQueue {
             if ids.isEmpty { continue }
             // The script checks the batch of each job, and leaves jobs of other batches alone.
             try await redis.run(
-                QueueScripts.hasten,
+                QueueScripts.promoteDelayed,
                 keys: [keys.delay, keys.meta] + keys.ready + [keys.wake],
                 arguments: [.string(batch)] + ids.map { .string($0) }
             )

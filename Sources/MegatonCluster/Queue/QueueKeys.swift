@@ -104,7 +104,7 @@ public struct QueueKeys: Sendable, Hashable {
 
     // MARK: Host limits
 
-    /// HASH, `host:port` to its state; see `HostScripts`.
+    /// HASH, `host:port` to its state; see `hostPrelude.lua`.
     var rate: String { prefix + "rate" }
     /// ZSET of permits to their expiry, ms: the requests in flight to a host.
     func fetching(_ host: String) -> String { prefix + "fetching:\(host)" }

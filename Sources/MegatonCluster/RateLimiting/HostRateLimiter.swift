@@ -92,10 +92,10 @@ public final class HostRateLimiter: FetchLimiting {
             ]
             // The same round trip releases the permits that this process no longer uses.
             let replies = try await redis.run(
-                HostScripts.enter,
+                HostScripts.acquire,
                 after: unused.map { release in
                     let (keys, arguments) = call(for: release)
-                    return HostScripts.leave.call(keys: keys, arguments: arguments)
+                    return HostScripts.release.call(keys: keys, arguments: arguments)
                 },
                 calls: [([keys.rate, keys.fetching(host)], arguments)]
             )
@@ -231,7 +231,7 @@ public final class HostRateLimiter: FetchLimiting {
     /// - Returns: whether Redis acknowledged all of them.
     private func report(_ releases: [(keys: [String], arguments: [RedisArgument])]) async -> Bool {
         do {
-            let replies = try await redis.run(HostScripts.leave, calls: releases)
+            let replies = try await redis.run(HostScripts.release, calls: releases)
             for case .error(let text) in replies { throw RedisError(reply: text) }
             return true
         } catch {

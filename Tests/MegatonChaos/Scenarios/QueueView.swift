@@ -67,33 +67,5 @@ struct QueueView {
         return (reply.array ?? []).compactMap(\.string)
     }
 
-    /// KEYS 1 body · 2 meta · 3-5 ready · 6 lease · 7 delay · 8 suspects
-    /// Returns a sentence for each inconsistent job, at most twenty. Changes nothing.
-    private static let misplacedScript = RedisScript(
-        name: "misplaced",
-        source: """
-            #!lua flags=no-writes
-            local places, wrong = {}, {}
-            local function put(ids)
-              for _, id in ipairs(ids) do places[id] = (places[id] or 0) + 1 end
-            end
-            local function tell(id, what)
-              if #wrong < 20 then wrong[#wrong + 1] = id .. ' ' .. what end
-            end
-            for k = 3, 5 do put(redis.call('LRANGE', KEYS[k], 0, -1)) end
-            put(redis.call('LRANGE', KEYS[8], 0, -1))
-            for k = 6, 7 do put(redis.call('ZRANGE', KEYS[k], 0, -1)) end
-            for _, id in ipairs(redis.call('HKEYS', KEYS[1])) do
-              if redis.call('HEXISTS', KEYS[2], id) == 0 then tell(id, 'has a body and no meta') end
-              if places[id] ~= 1 then tell(id, 'is in ' .. (places[id] or 0) .. ' places') end
-            end
-            for id in pairs(places) do
-              if redis.call('HEXISTS', KEYS[1], id) == 0 then tell(id, 'has a place and no body') end
-            end
-            for _, id in ipairs(redis.call('HKEYS', KEYS[2])) do
-              if redis.call('HEXISTS', KEYS[1], id) == 0 then tell(id, 'has a meta and no body') end
-            end
-            return wrong
-            """
-    )
+    private static let misplacedScript = RedisScript(name: "misplaced", file: PackageResources.misplaced_lua)
 }

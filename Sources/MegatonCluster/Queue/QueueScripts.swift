@@ -1,0 +1,49 @@
+internal import MegatonRedis
+
+/// Lua scripts that change jobs and batches. Nothing else changes them, except a client's `LPUSH` to an intake.
+///
+/// Each is a file in `Scripts`; its first lines are its contract. Every script names all keys that it touches, takes the
+/// time from Redis, and does a bounded amount of work. Scripts that work the queue off carry `allow-oom`: when Redis is
+/// out of memory, jobs can still finish while no new work gets in.
+enum QueueScripts {
+    // Batches
+    static let submit = script("submit", PackageResources.submit_lua)
+    static let cancelBatch = script("cancelBatch", PackageResources.cancelBatch_lua)
+    static let results = script("results", PackageResources.results_lua)
+    static let promoteDelayed = script("promoteDelayed", PackageResources.promoteDelayed_lua)
+    static let forgetBatch = script("forgetBatch", PackageResources.forgetBatch_lua)
+
+    // The leader: intake and lease
+    static let stage = script("stage", PackageResources.stage_lua)
+    static let replay = script("replay", PackageResources.replay_lua)
+    static let admit = script("admit", PackageResources.admit_lua)
+    static let lead = script("lead", PackageResources.lead_lua)
+    static let publish = script("publish", PackageResources.publish_lua)
+    static let resign = script("resign", PackageResources.resign_lua)
+
+    // Workers
+    static let claim = script("claim", PackageResources.claim_lua)
+    static let renew = script("renew", PackageResources.renew_lua)
+    static let release = script("release", PackageResources.release_lua)
+    static let settle = script("settle", PackageResources.settle_lua)
+    static let retry = script("retry", PackageResources.retry_lua)
+    static let sweep = script("sweep", PackageResources.sweep_lua)
+
+    // Administration
+    static let control = script("control", PackageResources.control_lua)
+    static let requeue = script("requeue", PackageResources.requeue_lua)
+    static let drop = script("drop", PackageResources.drop_lua)
+    static let audit = script("audit", PackageResources.audit_lua)
+    static let auditBodies = script("auditBodies", PackageResources.auditBodies_lua)
+    static let auditStage = script("auditStage", PackageResources.auditStage_lua)
+    static let auditIntake = script("auditIntake", PackageResources.auditIntake_lua)
+
+    static let all = [
+        submit, cancelBatch, results, promoteDelayed, forgetBatch, stage, replay, admit, lead, publish, resign, claim,
+        renew, release, settle, retry, sweep, control, requeue, drop, audit, auditBodies, auditStage, auditIntake,
+    ]
+
+    private static func script(_ name: String, _ file: [UInt8]) -> RedisScript {
+        RedisScript(name: name, file: file, prelude: PackageResources.queuePrelude_lua)
+    }
+}

@@ -1,0 +1,210 @@
+#!lua flags=allow-oom
+-- admit: turns the first jobs of the stage into jobs that can be claimed, or into dead letters.
+--
+-- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 body · 5 meta · 6-8 ready: high, normal, bulk · 9 wake · 10 dead ·
+--      11 deadinfo · 12 stat · 13 batches · 14 cancelled · 15 round, then for each batch concerned: batch:<b>,
+--      results:<b>, seen:<b>
+-- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number of
+--      batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source, or
+--      `x` if it is invalid · number of its batch, 0 for none · `1` if it came through its batch's own intake · its
+--      JSON, or its `DeadJob` · the digest that distinguishes it from other jobs, if its batch admits equal jobs only
+--      once, otherwise ``; or the outcome of an invalid job · its content in 32 hex digits, if its id is to be compared
+--      with those that the batch has had, otherwise `` · its labels as JSON, otherwise ``
+-- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or
+--      STALEROUND. The round is then one higher.
+-- Before: the jobs are the first of the stage, in order. After: they have left the stage, and each is in exactly one of
+-- ready, dead, ended and waiting; its batch's `total` counts it.
+-- A job whose key its batch has had, or whose key is alive, is a duplicate if the content is the same: it ends as
+-- `deduplicated` with the outcome of the first job if that is known, or waits for it (at most 100 duplicates) until
+-- `finish` answers. With other content it becomes a dead letter with the code `id_conflict`, under a key of its own.
+-- A batch remembers 1,000,000 ids until it has ended, or for a day after its last job if it has no submitter. Beyond
+-- that, and without a batch, only jobs that are alive are compared, by their JSON. A job that a deduplicating batch has
+-- seen is a duplicate too.
+-- A batch whose key, counters or `seen` are damaged counts nothing and is not touched: its jobs become dead letters
+-- instead of ready, and each that ends here is counted in `damaged_batch_ends`. Jobs of other batches are admitted as
+-- if it did not exist. If only its ledger is damaged, it lacks outcomes but no jobs.
+
+local leaderKey, epochKey, stageKey, bodyKey, metaKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local wakeKey, deadKey, deadInfoKey, statKey, batchesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local cancelledKey, roundKey, fixedKeys = KEYS[14], KEYS[15], 15
+local readyKeys = {KEYS[6], KEYS[7], KEYS[8]}
+local caller, epoch, maximumTokens, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local batchCount, fixedArguments, argumentsPerJob = tonumber(ARGV[5]), 5, 8
+
+if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
+  return redis.error_reply('NOTLEADER another process leads')
+end
+if (redis.call('GET', roundKey) or '0') ~= round then
+  return redis.error_reply('STALEROUND the stage is not the one that its leader knows')
+end
+local first = fixedArguments + batchCount + 1
+local jobCount = math.min((#ARGV - first + 1) / argumentsPerJob, redis.call('LLEN', stageKey))
+local last = first + argumentsPerJob * jobCount - 1
+local batches = {}
+for number = 1, batchCount do
+  local name = ARGV[fixedArguments + number]
+  local batchKey, resultsKey, seenKey = batchKeys(fixedKeys, number)
+  batches[number] = {
+    name = name, key = batchKey, results = resultsKey, seen = seenKey, total = 0, own = 0,
+    damaged = not isConsistent(batchKey, seenKey),
+    cancelled = redis.call('SISMEMBER', cancelledKey, name) == 1
+  }
+end
+redis.call('INCR', roundKey)
+local ids, alive = {}, {}
+for i = first, last, argumentsPerJob do
+  ids[#ids + 1] = ARGV[i]
+  local batch = batches[tonumber(ARGV[i + 2])]
+  if batch then
+    batch.total = batch.total + 1
+    if ARGV[i + 3] == '1' then batch.own = batch.own + 1 end
+  end
+end
+-- A batch counts all of its jobs before the first of them ends here, so that it is not finished in between.
+for _, batch in ipairs(batches) do
+  if batch.total > 0 and not batch.damaged then
+    redis.call('HINCRBY', batch.key, 'total', batch.total)
+    redis.call('HINCRBY', batch.key, 'own', batch.own)
+    if redis.call('ZADD', batchesKey, 'NX', now(), batch.name) == 1 then
+      redis.call('HSETNX', batch.key, 'created', now())
+    end
+  end
+end
+-- Jobs are alive if they have a meta, which is small: a body may have a megabyte.
+for i = 1, #ids, 1000 do
+  local known = redis.call('HMGET', metaKey, unpack(ids, i, math.min(i + 999, #ids)))
+  for k, meta in ipairs(known) do alive[ids[i + k - 1]] = meta and true end
+end
+local result = {0, 0, 0, 0}
+local fresh, bodies, metas, ready = {}, {}, {}, {{}, {}, {}}
+-- Deletes the dead letters of the jobs that were admitted so far. Called before a dead letter is added: a job that
+-- is refused after another was admitted under the same id stays dead.
+local function revive()
+  if callForAll('ZREM', deadKey, fresh) > 0 then callForAll('HDEL', deadInfoKey, fresh) end
+  fresh = {}
+end
+-- The JSON of the jobs that are admitted here, by key.
+local texts = {}
+local function isSame(id, json)
+  if texts[id] then return texts[id] == json end
+  return redis.call('HSTRLEN', bodyKey, id) == #json and redis.call('HGET', bodyKey, id) == json
+end
+-- The key of a dead letter whose own key is another job's.
+local function spareKey(id, i)
+  return (string.find(id, '/', 1, true) and id or '/' .. id) .. '/' .. redis.call('GET', roundKey) .. '.' .. i
+end
+local function countEnd(batch, counter, outcome)
+  if batch and batch.damaged then
+    redis.call('HINCRBY', statKey, 'damaged_batch_ends', 1)
+  elseif batch then
+    finishOrFlagDamaged(statKey, batch.key, batch.results, batch.seen, {[counter] = 1}, {outcome}, true)
+  end
+end
+local function duplicate(batch, id, json, labels, outcome)
+  redis.call('HINCRBY', statKey, 'deduplicated', 1)
+  countEnd(batch, 'deduplicated', outcome or refusedOutcome(id, json, 'deduplicated', 'duplicate_id',
+           'The same job with this id is there already; its own line has the outcome.', labels))
+  result[3] = result[3] + 1
+end
+local function conflict(batch, id, json, labels, i)
+  local message = 'id is "' .. submittedId(id) .. '", the id of another job ' ..
+    (batch and 'of the batch "' .. batch.name .. '"' or 'that has not ended') ..
+    ' with another source, renditions, output, credential or labels; give each job an id of its own'
+  local letter = {attempts = 0, code = 'id_conflict', message = message, job = json, batch = batch and batch.name}
+  letter = cjson.encode(letter)
+  if labels ~= '' then letter = string.sub(letter, 1, -2) .. ',"labels":' .. labels .. '}' end
+  revive()
+  addDeadLetter(deadKey, deadInfoKey, spareKey(id, i), letter)
+  redis.call('HINCRBY', statKey, 'failed', 1)
+  countEnd(batch, 'failed', refusedOutcome(id, json, 'failed', 'id_conflict', message, labels))
+  result[2] = result[2] + 1
+end
+-- Whether the job's key is known. If it is, the job has ended as a duplicate or a conflict, or waits for the first job
+-- with that key.
+local function isKnown(batch, id, json, content, labels, i)
+  local known = content ~= '' and redis.call('HGET', batch.seen, 'i' .. submittedId(id))
+  if not known and not alive[id] then return false end
+  if not known then
+    if isSame(id, json) then duplicate(batch, id, json, labels) else conflict(batch, id, json, labels, i) end
+    return true
+  end
+  local state = string.sub(known, 34)
+  local waiting = tonumber(state)
+  if string.sub(known, 1, 32) ~= content then
+    conflict(batch, id, json, labels, i)
+  elseif string.sub(state, 1, 1) == '{' then
+    duplicate(batch, id, json, labels, asDuplicate(state))
+  elseif waiting and waiting < 100 and alive[id] then
+    redis.call('HSET', batch.seen, 'i' .. submittedId(id), content .. ':' .. waiting + 1)
+    redis.call('HINCRBY', statKey, 'deduplicated', 1)
+    result[3] = result[3] + 1
+  else
+    duplicate(batch, id, json, labels)
+  end
+  return true
+end
+local function admit(batch, id, kind, json, content)
+  alive[id] = true
+  texts[id] = json
+  if content ~= '' and redis.call('HLEN', batch.seen) < 1000000 then
+    redis.call('HSET', batch.seen, 'i' .. submittedId(id), content .. ':0')
+    batch.remembers = true
+  end
+  fresh[#fresh + 1] = id
+  bodies[#bodies + 1] = id
+  bodies[#bodies + 1] = json
+  metas[#metas + 1] = id
+  local priority, digest = string.match(kind, '^(%d)@?(.*)$')
+  metas[#metas + 1] = packMeta(0, 0, '', priority, batch and batch.name or '', 0, digest)
+  local list = ready[tonumber(priority)]
+  list[#list + 1] = id
+  result[1] = result[1] + 1
+end
+for i = first, last, argumentsPerJob do
+  local id, kind, batch = ARGV[i], ARGV[i + 1], batches[tonumber(ARGV[i + 2])]
+  local json, extra, content, labels = ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7]
+  if kind == 'x' then
+    revive()
+    addDeadLetter(deadKey, deadInfoKey, alive[id] and spareKey(id, i) or id, json)
+    redis.call('HINCRBY', statKey, 'failed', 1)
+    countEnd(batch, 'failed', extra)
+    result[2] = result[2] + 1
+  elseif batch and batch.cancelled then
+    redis.call('HINCRBY', statKey, 'cancelled', 1)
+    countEnd(batch, 'cancelled',
+             refusedOutcome(id, json, 'cancelled', 'cancelled', 'The batch was cancelled before the job began.',
+                            labels))
+    result[4] = result[4] + 1
+  elseif batch and batch.damaged then
+    revive()
+    addDeadLetter(deadKey, deadInfoKey, alive[id] and spareKey(id, i) or id, cjson.encode({
+      attempts = 0, code = 'damaged_batch', batch = batch.name, job = json,
+      message = 'A key of the batch is damaged, so that it cannot count its jobs.'
+    }))
+    redis.call('HINCRBY', statKey, 'failed', 1)
+    countEnd(batch)
+    result[2] = result[2] + 1
+  elseif not isKnown(batch, id, json, content, labels, i) then
+    if extra ~= '' and redis.call('HSETNX', batch.seen, 'd' .. extra, '') == 0 then
+      duplicate(batch, id, json, labels,
+                refusedOutcome(id, json, 'deduplicated', 'duplicate', 'The batch has the same job already.', labels))
+    else
+      admit(batch, id, kind, json, content)
+    end
+  end
+end
+callForAll('HSET', bodyKey, bodies)
+callForAll('HSET', metaKey, metas)
+for k = 1, 3 do callForAll('LPUSH', readyKeys[k], ready[k]) end
+revive()
+redis.call('LTRIM', stageKey, #ids, -1)
+for _, batch in ipairs(batches) do
+  -- A batch without a submitter is never closed.
+  if batch.remembers and redis.call('HEXISTS', batch.key, 'submitter') == 0 then
+    redis.call('EXPIRE', batch.seen, 86400)
+  end
+end
+local tokens = math.min(result[1], maximumTokens)
+for _ = 1, tokens do redis.call('LPUSH', wakeKey, '1') end
+if tokens > 0 then redis.call('LTRIM', wakeKey, 0, maximumTokens - 1) end
+return result

@@ -1,0 +1,119 @@
+#!lua flags=allow-oom
+-- audit: examines ids that looked inconsistent, each in its state at this moment, and repairs them on request.
+--
+-- KEYS 1 body · 2 meta · 3-5 ready: high, normal, bulk · 6 lease · 7 delay · 8 dead · 9 deadinfo · 10 wake · 11 stat ·
+--      12 suspects, then for each batch concerned: batch:<b>, results:<b>, seen:<b>
+-- ARGV 1 `1` to repair · 2 number of batches · their names, then pairs of an id and the number of its batch, 0 for none
+-- Returns a list of {id, kind, its places joined by ` + `, its batch}, one for each fault: all that were found, or
+--      those that were repaired.
+--
+-- The kinds are those of `QueueAudit.Kind`. The batches may be left out if nothing is to be repaired. Jobs in
+-- `suspects` count as ready here.
+-- Before: any state. After a repair: each id has body and meta and is in exactly one of ready, lease and delay, or is
+-- nowhere except, perhaps, in dead. A lease wins over delay, delay over ready; an orphan becomes ready and goes first.
+-- A job that cannot run any more has failed: its batch counts it, unless it is dead and was counted then, and its JSON,
+-- if it still exists, is in dead. A batch that cannot count any more lacks the job, which is then in
+-- `damaged_batch_ends` of stat. Such a job is left alone if its batch is not the one that was given. An unreadable meta
+-- counts as missing: `claim` would fail on it.
+
+local bodyKey, metaKey, leaseKey, delayKey, deadKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
+local deadInfoKey, wakeKey, statKey, suspectsKey, fixedKeys = KEYS[9], KEYS[10], KEYS[11], KEYS[12], 12
+local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
+local repairs, batchCount, fixedArguments = ARGV[1], tonumber(ARGV[2]), 2
+
+-- Lists whose jobs count as ready.
+local waitingKeys = {readyKeys[1], readyKeys[2], readyKeys[3], suspectsKey}
+local lost = 'What the queue knew of the job was incomplete.'
+local function examine(id)
+  local j = {id = id, body = redis.call('HEXISTS', bodyKey, id) == 1, places = {}, batch = ''}
+  local m = redis.call('HGET', metaKey, id)
+  if m then
+    local _, _, _, p, b = unpackMeta(m)
+    j.batch = b or ''
+    if p == '1' or p == '2' or p == '3' then j.list = readyKeys[tonumber(p)] end
+  end
+  if redis.call('ZSCORE', leaseKey, id) then j.places[1] = 'lease' end
+  if redis.call('ZSCORE', delayKey, id) then j.places[#j.places + 1] = 'delay' end
+  for _, key in ipairs(waitingKeys) do
+    for _ = 1, #redis.call('LPOS', key, id, 'COUNT', 0) do j.places[#j.places + 1] = 'ready' end
+  end
+  j.dead = redis.call('ZSCORE', deadKey, id)
+  if j.body and j.list then
+    if #j.places == 0 then j.kind = 'orphan' elseif #j.places > 1 then j.kind = 'two_states' end
+  elseif j.body then
+    j.kind = 'without_meta'
+    j.json = redis.call('HGET', bodyKey, id)
+    local read, job = pcall(cjson.decode, j.json)
+    if read and type(job) == 'table' then
+      if j.batch == '' and type(job.batch) == 'string' then j.batch = job.batch end
+      if j.batch == '' and not job.requeuedFrom then j.batch = string.match(id, '^([^/]+)/') or '' end
+      if type(job.labels) == 'table' and next(job.labels) then j.labels = cjson.encode(job.labels) end
+    end
+  elseif m then
+    j.kind = 'without_body'
+  elseif #j.places > 0 then
+    j.kind = 'without_job'
+  end
+  return j
+end
+local function removeFromReady(id)
+  for _, key in ipairs(waitingKeys) do redis.call('LREM', key, 0, id) end
+end
+local function remove(j)
+  removeFromReady(j.id)
+  redis.call('ZREM', leaseKey, j.id)
+  redis.call('ZREM', delayKey, j.id)
+  redis.call('HDEL', bodyKey, j.id)
+  redis.call('HDEL', metaKey, j.id)
+end
+local function fail(j, number)
+  if j.dead then return end
+  if j.json then
+    local dead = {attempts = 0, code = 'orphan', message = lost, job = j.json}
+    if j.batch ~= '' then dead.batch = j.batch end
+    local letter = cjson.encode(dead)
+    if j.labels then letter = string.sub(letter, 1, -2) .. ',"labels":' .. j.labels .. '}' end
+    addDeadLetter(deadKey, deadInfoKey, j.id, letter)
+  end
+  redis.call('HINCRBY', statKey, 'failed', 1)
+  local batchKey, resultsKey, seenKey = batchKeys(fixedKeys, number)
+  if number > 0 and redis.call('EXISTS', batchKey) == 1 then
+    finishOrFlagDamaged(statKey, batchKey, resultsKey, seenKey, {failed = 1},
+                        {refusedOutcome(j.id, j.json or '', 'failed', 'orphan', lost, j.labels)})
+  end
+end
+local function repair(j, number)
+  if j.kind == 'orphan' then
+    redis.call('RPUSH', j.list, j.id)
+    redis.call('LPUSH', wakeKey, '1')
+    redis.call('LTRIM', wakeKey, 0, 255)
+  elseif j.kind == 'two_states' then
+    removeFromReady(j.id)
+    if j.places[1] == 'lease' then redis.call('ZREM', delayKey, j.id) end
+    if j.places[1] == 'ready' then redis.call('RPUSH', j.list, j.id) end
+  elseif j.kind then
+    remove(j)
+    if j.kind ~= 'without_job' then fail(j, number) end
+  end
+end
+local faults = {}
+for i = fixedArguments + batchCount + 1, #ARGV, 2 do
+  local j, number = examine(ARGV[i]), tonumber(ARGV[i + 1])
+  local aliveAndDead = j.body and j.list and j.dead
+  local failing = j.kind == 'without_meta' or j.kind == 'without_body'
+  if repairs == '1' then
+    if failing and j.batch ~= (number > 0 and ARGV[fixedArguments + number] or '') then
+      j.kind = nil
+    else
+      repair(j, number)
+    end
+    if aliveAndDead then
+      redis.call('ZREM', deadKey, j.id)
+      redis.call('HDEL', deadInfoKey, j.id)
+    end
+  end
+  local places = table.concat(j.places, ' + ')
+  if j.kind then faults[#faults + 1] = {j.id, j.kind, places, j.batch} end
+  if aliveAndDead then faults[#faults + 1] = {j.id, 'undead', places, j.batch} end
+end
+return faults

@@ -1,0 +1,191 @@
+#!lua flags=allow-oom
+-- claim: claims jobs. Each receives its lease and its attempt number in the same step, so that no job is without a
+-- lease in between.
+--
+-- KEYS 1-3 ready: high, normal, bulk · 4 lease · 5 delay · 6 body · 7 meta · 8 control · 9 cancelled · 10 workers ·
+--      11 workerinfo · 12 crashes · 13 suspects · 14 isolating · 15 places
+-- ARGV 1 worker · 2 lease, ms · 3 maximum number of jobs · 4 number of jobs that the worker holds · 5 its places ·
+--      6 `1` to ignore its share · 7 suspects: `none`, `ask` (for a process of their own), `one` (among the others),
+--      `only`
+-- Returns a list: number of jobs that were left to other workers · `1` if the caller is to start a process for
+--      suspects · then for each job {id, attempt, stalls, json, batch, `1` if the batch was cancelled, number of free
+--      attempts, deaths its source is suspected of, 0 or the bytes of a JSON that is too large to be handed out and is
+--      left out}.
+-- After: each of the jobs is in `lease` and in none of the ready lists, and its attempt number is one higher. Every
+-- later write about the job must carry that number: it is the fencing token. Delayed jobs that are due go first, the
+-- earliest in front, but only up to half of the requested number, so that fresh jobs get their turn.
+--
+-- If fewer jobs are ready than places are free, a worker claims no more than its share by places, so that the last jobs
+-- of a batch do not all go to one worker. It asks again soon, and then ignores its share.
+-- A job whose source two processes have died of is in `suspects` and not in ready. After three deaths, the job is
+-- handed out like any other, so that the worker fails it. No two jobs of one suspected source run at a time. The caller
+-- is asked for a process only if a suspect waits whose source is not running: otherwise the process would find nothing
+-- to do.
+-- A reply has at most 1 MiB of JSON, or one job: a larger reply could not be read.
+
+local leaseKey, delayKey, bodyKey, metaKey, controlKey = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local cancelledKey, workersKey, workerInfoKey, crashesKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local suspectsKey, isolatingKey, placesKey = KEYS[13], KEYS[14], KEYS[15]
+local readyKeys = {KEYS[1], KEYS[2], KEYS[3]}
+local worker, leaseTime, most, held = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local places, ignoresShare, mode = tonumber(ARGV[5]), ARGV[6], ARGV[7]
+
+local t = now()
+local reply, bytes, known = {0, 0}, 0, {}
+local due = redis.call('ZRANGEBYSCORE', delayKey, '-inf', t, 'LIMIT', 0, math.ceil(most / 2))
+for i = #due, 1, -1 do
+  local id = due[i]
+  redis.call('ZREM', delayKey, id)
+  local m = redis.call('HGET', metaKey, id)
+  if m then
+    local _, _, _, p = unpackMeta(m)
+    redis.call('RPUSH', readyKeys[tonumber(p)], id)
+  end
+end
+if redis.call('HGET', controlKey, 'paused') == '1' then return reply end
+local ends = string.format('%.0f', t + leaseTime)
+local function read(ids)
+  local metas = redis.call('HMGET', metaKey, unpack(ids))
+  local jobs, digests = {}, {}
+  for i, id in ipairs(ids) do
+    local a, s, _, p, b, f, d = unpackMeta(metas[i] or '')
+    if a and not known[id] then
+      known[id] = true
+      jobs[#jobs + 1] = {id = id, a = a + 1, s = s, p = p, b = b, f = f, d = d}
+      if d ~= '' then digests[#digests + 1] = d end
+    end
+  end
+  local counts = deathCounts(crashesKey, digests, t)
+  for _, j in ipairs(jobs) do
+    j.deaths = counts[j.d] or 0
+    j.gone = j.b ~= '' and redis.call('SISMEMBER', cancelledKey, j.b) == 1
+    j.suspect = j.deaths == 2 and not j.gone
+  end
+  return jobs
+end
+local function fits(j)
+  j.size = redis.call('HSTRLEN', bodyKey, j.id)
+  j.large = j.size > 16777216
+  if j.large then return true end
+  if bytes > 0 and bytes + j.size > 1048576 then return false end
+  bytes = bytes + j.size
+  return true
+end
+local function handOut(jobs)
+  local wanted, bodies = {}, {}
+  for _, j in ipairs(jobs) do
+    if j.size > 0 and not j.large then wanted[#wanted + 1] = j.id end
+  end
+  if #wanted > 0 then
+    for i, body in ipairs(redis.call('HMGET', bodyKey, unpack(wanted))) do bodies[wanted[i]] = body end
+  end
+  local claimed, leases = {}, {}
+  for _, j in ipairs(jobs) do
+    if bodies[j.id] or j.large then
+      claimed[#claimed + 1] = j.id
+      claimed[#claimed + 1] = packMeta(j.a, j.s, worker, j.p, j.b, j.f, j.d)
+      leases[#leases + 1] = ends
+      leases[#leases + 1] = j.id
+      reply[#reply + 1] = {j.id, j.a, j.s, bodies[j.id] or '', j.b, j.gone and '1' or '0', j.f, j.deaths,
+                           j.large and j.size or 0}
+    end
+  end
+  callForAll('HSET', metaKey, claimed)
+  callForAll('ZADD', leaseKey, leases)
+end
+-- Suspected sources of which a job waits and none runs.
+local open, isOpen = 0, {}
+local function mayRun(d)
+  if isOpen[d] == nil then
+    local expiry = redis.call('ZSCORE', isolatingKey, d)
+    isOpen[d] = not expiry or tonumber(expiry) <= t
+    if isOpen[d] then open = open + 1 end
+  end
+  return isOpen[d]
+end
+local ids = redis.call('RPOP', suspectsKey, 256)
+if ids then
+  redis.call('ZREMRANGEBYSCORE', isolatingKey, '-inf', t)
+  local kept = {}
+  for _, j in ipairs(read(ids)) do
+    if not j.suspect then
+      known[j.id] = nil
+      redis.call('RPUSH', readyKeys[tonumber(j.p)], j.id)
+    elseif not mayRun(j.d) then
+      -- Behind the others: many jobs of one source must not hide those of another.
+      redis.call('LPUSH', suspectsKey, j.id)
+    elseif (mode == 'one' or mode == 'only') and #reply == 2 then
+      fits(j)
+      handOut({j})
+      redis.call('ZADD', isolatingKey, ends, j.d)
+      isOpen[j.d], open = false, open - 1
+      most = most - 1
+    else
+      kept[#kept + 1] = j.id
+    end
+  end
+  for i = #kept, 1, -1 do redis.call('RPUSH', suspectsKey, kept[i]) end
+end
+if mode == 'only' then return reply end
+local function allPlaces()
+  local n, w, at = string.match(redis.call('GET', placesKey) or '', '^(%d+)|(%d+)|(%d+)$')
+  local workers = redis.call('ZCARD', workersKey)
+  if n and tonumber(w) == workers and t - tonumber(at) < 1000 and t >= tonumber(at) then return tonumber(n) end
+  local total = 0
+  local alive = redis.call('ZRANGEBYSCORE', workersKey, t - leaseTime, '+inf', 'LIMIT', 0, 5000)
+  for i = 1, #alive, 1000 do
+    local infos = redis.call('HMGET', workerInfoKey, unpack(alive, i, math.min(i + 999, #alive)))
+    for _, info in ipairs(infos) do
+      total = total + (tonumber(string.match(info or '', '"concurrency":(%d+)')) or 1)
+    end
+  end
+  redis.call('SET', placesKey, string.format('%d|%d|%.0f', total, workers, t), 'PX', 60000)
+  return total
+end
+local ready = 0
+for k = 1, 3 do ready = ready + redis.call('LLEN', readyKeys[k]) end
+local want = math.max(math.min(most, ready), 0)
+if want > 0 and ignoresShare ~= '1' then
+  local leased = redis.call('ZCARD', leaseKey)
+  local total = math.max(allPlaces(), places)
+  if ready < total - leased then
+    local share = math.max(math.ceil((ready + leased) * places / total) - held, 0)
+    reply[1] = math.max(want - share, 0)
+    want = math.min(want, share)
+  end
+end
+local isFull = false
+for k = 1, 3 do
+  while want > 0 and not isFull do
+    local popped = redis.call('RPOP', readyKeys[k], math.min(want, 256))
+    if not popped then break end
+    local taken, back = {}, {}
+    for _, j in ipairs(read(popped)) do
+      if j.suspect then
+        redis.call('LPUSH', suspectsKey, j.id)
+        mayRun(j.d)
+      elseif isFull or not fits(j) then
+        isFull = true
+        back[#back + 1] = j.id
+      else
+        taken[#taken + 1] = j
+        want = want - 1
+      end
+    end
+    for i = #back, 1, -1 do redis.call('RPUSH', readyKeys[k], back[i]) end
+    handOut(taken)
+  end
+end
+if mode == 'ask' and open > 0 then
+  local me, starting = 'w:' .. worker, 0
+  redis.call('ZREMRANGEBYSCORE', isolatingKey, '-inf', t)
+  redis.call('ZREM', isolatingKey, me)
+  for _, name in ipairs(redis.call('ZRANGE', isolatingKey, 0, 999)) do
+    if string.sub(name, 1, 2) == 'w:' then starting = starting + 1 end
+  end
+  if open > starting then
+    redis.call('ZADD', isolatingKey, t + 5000, me)
+    reply[2] = 1
+  end
+end
+return reply

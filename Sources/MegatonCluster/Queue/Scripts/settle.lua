@@ -1,0 +1,80 @@
+#!lua flags=allow-oom
+-- settle: ends jobs for good. Each is handled by itself: a refused one does not hold the others up.
+--
+-- KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 crashes · 8 isolating, then for each batch
+--      concerned: batch:<b>, results:<b>, seen:<b>
+-- ARGV 1 worker · 2 number of jobs, then for each of them: id · attempt · `done`, `failed` or `cancelled` · number of
+--      its batch, 0 for none · the outcome as JSON, if it has a batch · the `DeadJob` as JSON, if it failed · number of
+--      pairs that follow · pairs of counter and number, added to the batch
+-- Returns for each job, in order, `ok` or one of: `gone` (already ended), `fenced` (another attempt runs), `nolease`
+--      (the lease ran out; another attempt will run), `damaged` (it has ended as after `ok`, but a key or a counter of
+--      its batch is damaged, so that the batch may not have counted it).
+-- The source of a job that is done is no longer suspected.
+-- After `ok`: the job is nowhere except, if it failed, in dead; its batch counts it, once. After `damaged`: the same,
+-- except for the batch; jobs of other batches end as if that batch did not exist. After any other reply: nothing about
+-- the job has changed.
+
+local leaseKey, bodyKey, metaKey, statKey, deadKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local deadInfoKey, crashesKey, isolatingKey, fixedKeys = KEYS[6], KEYS[7], KEYS[8], 8
+local worker, jobCount, firstJob = ARGV[1], tonumber(ARGV[2]), 3
+
+-- The position of each job in ARGV.
+local positions, ids, position = {}, {}, firstJob
+for i = 1, jobCount do
+  positions[i], ids[i] = position, ARGV[position]
+  position = position + 7 + 2 * tonumber(ARGV[position + 6])
+end
+local metas = redis.call('HMGET', metaKey, unpack(ids))
+local leases = redis.call('ZMSCORE', leaseKey, unpack(ids))
+local results, ended, isEnded, stats, batches, sources, cleared = {}, {}, {}, {}, {}, {}, {}
+for i, at in ipairs(positions) do
+  local id, attempt, status, number = ids[i], tonumber(ARGV[at + 1]), ARGV[at + 2], tonumber(ARGV[at + 3])
+  local lastAttempt, holder, digest
+  if metas[i] and not isEnded[id] then
+    local a, _, w, _, _, _, d = unpackMeta(metas[i])
+    lastAttempt, holder, digest = a, w, d
+  end
+  if not lastAttempt then
+    results[i] = 'gone'
+  elseif lastAttempt ~= attempt or holder ~= worker then
+    results[i] = 'fenced'
+  elseif not leases[i] then
+    results[i] = 'nolease'
+  else
+    results[i] = 'ok'
+    isEnded[id] = true
+    ended[#ended + 1] = id
+    stats[status] = (stats[status] or 0) + 1
+    if digest ~= '' then
+      sources[#sources + 1] = digest
+      if status == 'done' then cleared[#cleared + 1] = digest end
+    end
+    if status == 'failed' then addDeadLetter(deadKey, deadInfoKey, id, ARGV[at + 5]) end
+    if number > 0 then
+      local batch = batches[number] or {counts = {}, outcomes = {}, ends = {}}
+      batches[number] = batch
+      batch.ends[#batch.ends + 1] = i
+      batch.counts[status] = (batch.counts[status] or 0) + 1
+      for pair = at + 7, at + 5 + 2 * tonumber(ARGV[at + 6]), 2 do
+        batch.counts[ARGV[pair]] = (batch.counts[ARGV[pair]] or 0) + tonumber(ARGV[pair + 1])
+      end
+      batch.outcomes[#batch.outcomes + 1] = ARGV[at + 4]
+    end
+  end
+end
+callForAll('ZREM', leaseKey, ended)
+callForAll('HDEL', bodyKey, ended)
+callForAll('HDEL', metaKey, ended)
+if #sources > 0 and redis.call('EXISTS', crashesKey) == 1 then
+  callForAll('ZREM', crashesKey, cleared)
+  callForAll('ZREM', isolatingKey, sources)
+end
+for status, count in pairs(stats) do redis.call('HINCRBY', statKey, status, count) end
+for number, batch in pairs(batches) do
+  local batchKey, resultsKey, seenKey = batchKeys(fixedKeys, number)
+  -- By now the jobs have ended: a batch that cannot count must not keep the others from counting theirs.
+  if not finishOrFlagDamaged(statKey, batchKey, resultsKey, seenKey, batch.counts, batch.outcomes) then
+    for _, i in ipairs(batch.ends) do results[i] = 'damaged' end
+  end
+end
+return results

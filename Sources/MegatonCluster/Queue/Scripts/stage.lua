@@ -1,0 +1,101 @@
+#!lua flags=allow-oom
+-- stage: moves jobs from the intakes into the leader's stage, which only the leader touches.
+--
+-- KEYS 1 leader · 2 epoch · 3 stage:<epoch> · 4 stages · 5 intakes · 6 credit · 7 control · 8 round · 9… intakes, the
+--      public one first
+-- ARGV 1 caller's name · 2 epoch · 3 maximum number of jobs · 4 number of jobs at the front of the stage that the
+--      caller has already · 5 the round that the caller knows; then two for each intake: its batch, `` for the public
+--      one · its weight
+-- Returns the jobs that are then in the stage behind those, oldest first, each `<batch>\0<json>`; or the error
+--      NOTLEADER or STALEROUND.
+--
+-- The round is then one higher: after a failover that has returned Redis to an earlier state, a leader that relies on
+-- its memory of the stage is refused.
+-- After: a job is in exactly one of intake and stage. Jobs that the stage held already come first, so that after a
+-- failure between `stage` and `admit` a leader resumes with the same jobs.
+-- A job of more than 1 MiB is cut and marked with a first byte 1, so that validation rejects it. One call moves about
+-- 1 MiB and returns at most 1 MiB, or one job: Redis serves no other client meanwhile, and a larger reply could not be
+-- read.
+-- Smooth weighted round robin, as in nginx: with each job, every intake that has jobs gains its weight, and the intake
+-- with the most credit provides the job and pays the sum of all weights. Remaining credit is kept in `credit`, so that
+-- the shares hold even if there is room for only one job at a time. A batch's own intake is forgotten once it is empty.
+-- Nothing is moved from the intakes while the queue drains.
+
+local leaderKey, epochKey, stageKey, stagesKey, intakesKey = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local creditKey, controlKey, roundKey, publicIntake = KEYS[6], KEYS[7], KEYS[8], 9
+local caller, epoch, most, had, round = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+
+if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoch then
+  return redis.error_reply('NOTLEADER another process leads')
+end
+if (redis.call('GET', roundKey) or '0') ~= round then
+  return redis.error_reply('STALEROUND the stage is not the one that its leader knows')
+end
+redis.call('INCR', roundKey)
+local want = most - math.max(redis.call('LLEN', stageKey) - had, 0)
+if redis.call('HGET', controlKey, 'drain') == '1' then want = 0 end
+-- The position of an intake in ARGV.
+local function position(k)
+  return 6 + 2 * (k - publicIntake)
+end
+local open, total = {}, 0
+for k = publicIntake, #KEYS do
+  local at = position(k)
+  if redis.call('EXISTS', KEYS[k]) == 1 then
+    local intake = {key = KEYS[k], batch = ARGV[at], weight = tonumber(ARGV[at + 1])}
+    intake.credit = tonumber(redis.call('HGET', creditKey, intake.batch) or '0')
+    open[#open + 1] = intake
+    total = total + intake.weight
+  end
+end
+-- Pages are small, so that a call reads little beyond the limit: large jobs one by one.
+local moved, page = 0, 1
+while want > 0 and #open > 0 and moved < 1048576 do
+  local best = 1
+  for i = 1, #open do
+    open[i].credit = open[i].credit + open[i].weight
+    if open[i].credit > open[best].credit then best = i end
+  end
+  local intake = open[best]
+  -- The only intake left needs no turns: each job would cost as much credit as it has just gained.
+  local jobs = redis.call('RPOP', intake.key, #open == 1 and math.min(want, page) or 1)
+  if jobs then
+    intake.credit = intake.credit - total
+    local before = moved
+    for i, job in ipairs(jobs) do
+      moved = moved + #job
+      if #job > 1048576 then job = '\1' .. string.sub(job, 1, 1024) end
+      jobs[i] = intake.batch .. '\0' .. job
+    end
+    redis.call('RPUSH', stageKey, unpack(jobs))
+    want = want - #jobs
+    page = (moved - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
+  else
+    total = total - intake.weight
+    table.remove(open, best)
+  end
+end
+for i = 1, #open do redis.call('HSET', creditKey, open[i].batch, open[i].credit) end
+for k = publicIntake, #KEYS do
+  local batch = ARGV[position(k)]
+  if redis.call('EXISTS', KEYS[k]) == 0 then
+    redis.call('HDEL', creditKey, batch)
+    if k > publicIntake then redis.call('ZREM', intakesKey, batch) end
+  end
+end
+local staged, bytes, start, last = {}, 0, had, had + most - 1
+page = 1
+while start <= last and bytes < 1048576 do
+  local jobs = redis.call('LRANGE', stageKey, start, math.min(start + page - 1, last))
+  if #jobs == 0 then break end
+  local before = bytes
+  for _, job in ipairs(jobs) do
+    bytes = bytes + #job
+    if #staged > 0 and bytes > 1048576 then break end
+    staged[#staged + 1] = job
+  end
+  start = start + #jobs
+  page = (bytes - before) / #jobs < 8192 and math.min(page * 2, 8) or 1
+end
+if #staged > 0 then redis.call('SADD', stagesKey, epoch) end
+return staged

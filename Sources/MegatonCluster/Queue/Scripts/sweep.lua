@@ -1,0 +1,110 @@
+#!lua flags=allow-oom
+-- sweep: makes jobs ready again whose lease has run out or whose worker is known to be dead, counts process deaths for
+-- the sources that dead workers held, and forgets workers that have been silent for long.
+--
+-- KEYS 1 lease · 2 meta · 3-5 ready: high, normal, bulk · 6 wake · 7 sweepgate · 8 stat · 9 workers · 10 workerinfo ·
+--      11 crashes · 12 suspects · 13 isolating
+-- ARGV 1 maximum number of jobs · 2 gate, ms · 3 silence after which a worker is forgotten, ms · 4 `1` to sweep even if
+--      another process has just done so · 5 how long a source is suspected, ms · 6… names of workers whose processes
+--      have ended
+-- Returns how many were swept, -1 if another process swept a moment ago.
+-- After: each swept job has one more stall and goes first, or waits in `suspects`.
+-- A worker is dead if it was named, or if one of its leases has run out and it has missed two renewals. All of its
+-- leases then end, so that everything it held is seen at one moment. A worker that still renews has lost the reply to a
+-- claim, and no source is suspected because of that. If all jobs of a dead worker name one source, that source has one
+-- more death. Otherwise any of the sources may be the cause: each counts one death, but no more than two, which makes
+-- it a suspect that runs by itself. The score in `crashes` is eight times the expiry time, plus the deaths, at most
+-- seven.
+
+local leaseKey, metaKey, wakeKey, sweepGateKey, statKey = KEYS[1], KEYS[2], KEYS[6], KEYS[7], KEYS[8]
+local workersKey, workerInfoKey, crashesKey, suspectsKey = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local isolatingKey = KEYS[13]
+local readyKeys = {KEYS[3], KEYS[4], KEYS[5]}
+local limit, gate, silence, isForced = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local suspicion, firstName = tonumber(ARGV[5]), 6
+
+if isForced == '1' then
+  redis.call('SET', sweepGateKey, '1', 'PX', gate)
+elseif not redis.call('SET', sweepGateKey, '1', 'NX', 'PX', gate) then
+  return -1
+end
+local t, dead, anyDead = now(), {}, false
+for i = firstName, #ARGV do
+  dead[ARGV[i]], anyDead = true, true
+  redis.call('ZREM', workersKey, ARGV[i])
+  redis.call('HDEL', workerInfoKey, ARGV[i])
+end
+local function isDead(worker)
+  if worker == '' then return false end
+  if dead[worker] == nil then
+    local sign = redis.call('ZSCORE', workersKey, worker)
+    local renewal = string.match(redis.call('HGET', workerInfoKey, worker) or '', '"renewal":([%d.]+)')
+    dead[worker] = not (sign and renewal and t - tonumber(sign) < 2000 * tonumber(renewal))
+  end
+  return dead[worker]
+end
+local swept, isSwept, lost = {}, {}, {}
+local function collect(ids, areExpired)
+  for i = 1, #ids, 1000 do
+    local metas = redis.call('HMGET', metaKey, unpack(ids, i, math.min(i + 999, #ids)))
+    for k, m in ipairs(metas) do
+      local id = ids[i + k - 1]
+      local a, s, w, p, b, f, d = unpackMeta(m or '')
+      if areExpired and a and isDead(w) then anyDead = true end
+      if not a then
+        if areExpired then lost[#lost + 1] = id end
+      elseif not isSwept[id] and (areExpired or dead[w]) then
+        isSwept[id] = true
+        swept[#swept + 1] = {id = id, a = a, s = s, w = w, p = p, b = b, f = f, d = d}
+      end
+    end
+  end
+end
+collect(redis.call('ZRANGEBYSCORE', leaseKey, '-inf', t, 'LIMIT', 0, limit), true)
+if anyDead then collect(redis.call('ZRANGE', leaseKey, 0, 19999), false) end
+-- For each dead worker, the sources of the jobs that it held.
+local digests, holdings = {}, {}
+for _, j in ipairs(swept) do
+  if j.d ~= '' then
+    digests[#digests + 1] = j.d
+    if dead[j.w] then
+      holdings[j.w] = holdings[j.w] or {count = 0, digests = {}}
+      if not holdings[j.w].digests[j.d] then holdings[j.w].count = holdings[j.w].count + 1 end
+      holdings[j.w].digests[j.d] = true
+    end
+  end
+end
+local counts = deathCounts(crashesKey, digests, t)
+local function suspect(d, isAlone)
+  local count = counts[d] or 0
+  counts[d] = isAlone and math.min(count + 1, 7) or math.max(count, math.min(count + 1, 2))
+  redis.call('ZADD', crashesKey, string.format('%.0f', (t + suspicion) * 8 + counts[d]), d)
+  redis.call('ZREM', isolatingKey, d)
+end
+for _, held in pairs(holdings) do
+  for d in pairs(held.digests) do suspect(d, held.count == 1) end
+end
+callForAll('ZREM', leaseKey, lost)
+for _, j in ipairs(swept) do
+  redis.call('ZREM', leaseKey, j.id)
+  redis.call('HSET', metaKey, j.id, packMeta(j.a, j.s + 1, '', j.p, j.b, j.f, j.d))
+  if counts[j.d] == 2 then
+    redis.call('LPUSH', suspectsKey, j.id)
+  else
+    redis.call('RPUSH', readyKeys[tonumber(j.p)], j.id)
+  end
+  redis.call('LPUSH', wakeKey, '1')
+end
+if #swept > 0 then
+  redis.call('LTRIM', wakeKey, 0, 255)
+  redis.call('HINCRBY', statKey, 'stalled', #swept)
+end
+redis.call('ZREMRANGEBYSCORE', crashesKey, '-inf', string.format('%.0f', t * 8))
+local sources = redis.call('ZCARD', crashesKey)
+if sources > 100000 then redis.call('ZREMRANGEBYRANK', crashesKey, 0, sources - 100001) end
+local silent = redis.call('ZRANGEBYSCORE', workersKey, '-inf', t - silence, 'LIMIT', 0, 1000)
+for _, worker in ipairs(silent) do
+  redis.call('ZREM', workersKey, worker)
+  redis.call('HDEL', workerInfoKey, worker)
+end
+return #swept

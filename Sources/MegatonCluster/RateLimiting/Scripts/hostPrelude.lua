@@ -1,0 +1,36 @@
+-- hostPrelude: functions that the scripts of host limits share, prepended to the source of each. It reads no KEYS and
+-- ARGV of its own.
+--
+-- A host's state is one field of the hash `rate`, ten numbers: `tat` µs, when the next request is due by the rate
+-- (GCRA, the leaky bucket as a meter: ATM Forum TM 4.1, appendix I) · `slot` µs, time up to which refused requests have
+-- been assigned a turn · `factor` 1/64 to 1, remaining fraction of the limits · `blocked` ms, no request before that
+-- time · `failures` consecutive ones · `open` ms, circuit open until then · `halved` ms, when the factor was last
+-- halved · `mean` µs, mean duration of a request · `path` of the last 429 or 503, as a number, 0 for none · `counts`
+-- ms, time until which one from another path concerns the whole host.
+
+-- The time in microseconds and in milliseconds.
+local function now()
+  local t = redis.call('TIME')
+  local us = t[1] * 1000000 + t[2]
+  return us, math.floor(us / 1000)
+end
+
+-- The state of a host, which is new if nothing is known of it.
+local function readHost(rateKey, host)
+  local s = {}
+  for number in string.gmatch(redis.call('HGET', rateKey, host) or '', '[^ ]+') do s[#s + 1] = tonumber(number) end
+  return {
+    isNew = #s == 0, tat = s[1] or 0, slot = s[2] or 0, factor = s[3] or 1, blocked = s[4] or 0, failures = s[5] or 0,
+    open = s[6] or 0, halved = s[7] or 0, mean = s[8] or 200000, path = s[9] or 0, counts = s[10] or 0
+  }
+end
+
+-- Stores the state of a host. At most 10,000 hosts are remembered: a new one replaces a random one, which is then
+-- treated as new.
+local function storeHost(rateKey, host, s)
+  if s.isNew and redis.call('HLEN', rateKey) >= 10000 then
+    redis.call('HDEL', rateKey, redis.call('HRANDFIELD', rateKey))
+  end
+  redis.call('HSET', rateKey, host, string.format('%.0f %.0f %.6f %.0f %d %.0f %.0f %.0f %.0f %.0f', s.tat, s.slot,
+             s.factor, s.blocked, s.failures, s.open, s.halved, s.mean, s.path, s.counts))
+end

@@ -1,0 +1,49 @@
+#!lua flags=allow-oom
+-- releasePermit: releases a permit and reports the outcome of its request.
+--
+-- KEYS 1 rate · 2 fetching:<host>
+-- ARGV 1 host · 2 token · 3 `answered`, `earlier` (answered a while ago), `throttled`, `failed` or `none` · 4 ms to
+--      send no request, for `throttled` · 5 failures that open the circuit · 6 ms for which it is open at first ·
+--      7 maximum ms for which it is open · 8 µs that the request took, 0 if unknown · 9 requested path as a number
+--      above 0; 0 if unknown
+-- Returns 1, or 0 if the permit had expired; its outcome counts all the same.
+-- After: a `throttled` counts for its path alone, unless one from another path came within its time, at least a minute.
+-- Then the limits of the host are halved, at most once a second, and it gets no request before the time it named; each
+-- `answered` restores a twentieth. The given number of consecutive failures opens the circuit, and each failed probe
+-- opens it for twice as long as before; failures of requests that were in progress when it opened do not count. An
+-- `earlier` ends a row of failures, but does not close the circuit, and restores nothing of the limits.
+
+local rateKey, fetchingKey = KEYS[1], KEYS[2]
+local host, token, outcome, pause = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local failureThreshold, openInterval = tonumber(ARGV[5]), tonumber(ARGV[6])
+local maximumOpenInterval, duration, requestedPath = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+
+local us, ms = now()
+local state = readHost(rateKey, host)
+local known = redis.call('ZREM', fetchingKey, token)
+if outcome == 'answered' then
+  if state.open > 0 then state.slot = us end
+  state.failures, state.open = 0, 0
+  state.factor = math.min(1, state.factor + 0.05)
+  if duration > 0 then state.mean = state.mean + (duration - state.mean) / 8 end
+elseif outcome == 'earlier' then
+  if state.open == 0 then state.failures = 0 end
+elseif outcome == 'throttled' then
+  if state.path ~= requestedPath and state.counts > ms then
+    state.failures, state.open = 0, 0
+    state.blocked = math.max(state.blocked, ms + pause)
+    if ms - state.halved >= 1000 then
+      state.factor = math.max(1 / 64, state.factor / 2)
+      state.halved = ms
+    end
+  end
+  state.path, state.counts = requestedPath, ms + math.max(pause, 60000)
+elseif outcome == 'failed' and state.open <= ms then
+  state.failures = math.min(state.failures + 1, 1000)
+  local over = state.failures - failureThreshold
+  if over >= 0 then
+    state.open = ms + math.min(maximumOpenInterval, openInterval * 2 ^ math.min(over, 20))
+  end
+end
+storeHost(rateKey, host, state)
+return known
