@@ -1,0 +1,18 @@
+-- Redis runs its scripts with Lua 5.1, without files and modules, and with these libraries:
+-- https://redis.io/docs/latest/develop/programmability/lua-api/
+std = "lua51"
+not_globals = {"dofile", "io", "loadfile", "module", "os", "package", "print", "require"}
+read_globals = {"KEYS", "ARGV", "redis", "cjson", "cmsgpack", "bit", "struct"}
+-- Of the values that a function returns, a script may need only some.
+unused_secondaries = false
+
+-- The Swift side prepends a prelude to the scripts of these folders.
+files["Sources/MegatonCluster/Queue/Scripts"] = {
+    read_globals = {
+        "now", "unpackMeta", "packMeta", "callForAll", "batchKeys", "deathCounts", "submittedId", "refusedOutcome",
+        "asDuplicate", "addDeadLetter", "isConsistent", "closeIfComplete", "finishOrFlagDamaged",
+    },
+}
+files["Sources/MegatonCluster/RateLimiting/Scripts"] = {read_globals = {"now", "readHost", "storeHost"}}
+-- The functions of a prelude are used by other files.
+files["**/*Prelude.lua"] = {ignore = {"211"}}
