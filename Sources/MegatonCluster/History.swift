@@ -12,7 +12,7 @@ struct History: Sendable {
         do {
             try await file.note(event())
         } catch {
-            logger.error("the history has a gap", metadata: [LogKey.error: "\(error)"])
+            logger.error("an event could not be written to the history", metadata: [LogKey.error: "\(error)"])
         }
     }
 }

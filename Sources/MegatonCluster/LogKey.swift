@@ -9,6 +9,7 @@ enum LogKey {
     static let limit = "limit"
     static let pid = "process.pid"
     static let queue = "queue"
-    static let verdict = "verdict"
+    /// Reply of Redis to a settlement.
+    static let reply = "settle.reply"
     static let worker = "worker.id"
 }

@@ -92,7 +92,7 @@ public final class RedisClient: Sendable {
         let deadline = NIODeadline.now() + TimeAmount(timeout ?? configuration.commandTimeout)
         let connection = try await connection(before: deadline)
         guard NIODeadline.now() < deadline else {
-            throw RedisError(.unreachable, "Redis was reached too late; the command was not sent.")
+            throw RedisError(.unreachable, "Connecting to Redis took too long; the command was not sent.")
         }
         let replies: [RedisValue]
         do throws(RedisError) {
@@ -144,7 +144,7 @@ public final class RedisClient: Sendable {
 
     private enum Attempt {
         /// The deadline passed before the attempt ended.
-        static let late = RedisError(.unreachable, "There was no connection to Redis in time; nothing was sent.")
+        static let late = RedisError(.unreachable, "Connecting to Redis took too long; the command was not sent.")
 
         case ready(RedisConnection)
         case running(EventLoopFuture<RedisConnection>)
@@ -180,7 +180,7 @@ public final class RedisClient: Sendable {
             do throws(RedisError) {
                 let attempt = try attempt()
                 if case .running = attempt, shared.withLock({ !$0.waitsForReconnect && $0.failure != nil }) {
-                    throw RedisError(.unreachable, "Redis was away a moment ago; it is being tried again meanwhile.")
+                    throw RedisError(.unreachable, "Redis was unreachable a moment ago; the client is reconnecting.")
                 }
                 return try await attempt.connection(before: deadline)
             } catch {
@@ -224,7 +224,7 @@ public final class RedisClient: Sendable {
         do {
             if delay > .zero {
                 logger.debug(
-                    "Redis is tried again",
+                    "reconnecting to Redis",
                     metadata: ["delay.ms": "\(TimeAmount(delay).nanoseconds / 1_000_000)"]
                 )
                 try await Task.sleep(for: delay)
@@ -251,7 +251,9 @@ public final class RedisClient: Sendable {
             let isClosed = shared.withLock { if case .closed = $0.state { true } else { false } }
             if isClosed { throw error }
             // Cancelled by `failFast`: waiting callers may retry.
-            if error is CancellationError { throw RedisError(.unreachable, "Redis is away, and nobody waits for it.") }
+            if error is CancellationError {
+                throw RedisError(.unreachable, "Redis is unreachable, and this client no longer waits for it.")
+            }
             if isFirst { logger.warning("cannot reach Redis", metadata: ["error": "\(error)"]) }
             throw error
         }

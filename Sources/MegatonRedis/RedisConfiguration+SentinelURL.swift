@@ -38,7 +38,7 @@ extension RedisConfiguration {
             default:
                 throw RedisError(
                     .invalidConfiguration,
-                    "A sentinel URL knows the options db, sentinel-username and sentinel-password only."
+                    "A sentinel URL has only the options db, sentinel-username and sentinel-password."
                 )
             }
         }
@@ -60,7 +60,7 @@ extension RedisConfiguration {
             guard let host = sentinelHost(text) else {
                 throw RedisError(
                     .invalidConfiguration,
-                    "Number \(hosts.count + 1) of the sentinels in the Redis URL is no host or host:port."
+                    "Number \(hosts.count + 1) of the sentinels in the Redis URL is not a host or host:port."
                 )
             }
             hosts.append(host)

@@ -51,7 +51,7 @@ public struct RedisConfiguration: Sendable, Equatable {
         switch scheme {
         case "redis", "rediss":
             guard let host = url.host, !host.isEmpty else {
-                throw RedisError(.invalidConfiguration, "The Redis URL \(scheme)://… names no host.")
+                throw RedisError(.invalidConfiguration, "The Redis URL \(scheme)://… has no host.")
             }
             let bare = host.hasPrefix("[") ? String(host.dropFirst().dropLast()) : host
             self.init(address: .tcp(host: bare, port: url.port ?? 6379))
@@ -67,7 +67,7 @@ public struct RedisConfiguration: Sendable, Equatable {
         default:
             throw RedisError(
                 .invalidConfiguration,
-                "\(scheme): is no scheme for Redis; use redis://, rediss://, unix:// or redis-sentinel://."
+                "\(scheme): is not a scheme for Redis; use redis://, rediss://, unix:// or redis-sentinel://."
             )
         }
         username = url.user.flatMap { $0.isEmpty ? nil : $0 }
@@ -77,7 +77,7 @@ public struct RedisConfiguration: Sendable, Equatable {
     static func database(_ text: String) throws(RedisError) -> Int {
         if text.isEmpty { return 0 }
         guard let number = Int(text), number >= 0 else {
-            throw RedisError(.invalidConfiguration, "The database in the Redis URL is no number from 0 up.")
+            throw RedisError(.invalidConfiguration, "The database in the Redis URL is not a number of at least 0.")
         }
         return number
     }

@@ -76,7 +76,10 @@ extension RedisClient {
             timeout: timeout
         )
         guard all.count == commands.count + calls.count else {
-            throw RedisError(.unexpectedReply, "Redis answered \(all.count) of \(commands.count + calls.count) calls.")
+            throw RedisError(
+                .unexpectedReply,
+                "Redis replied to \(all.count) of \(commands.count + calls.count) commands."
+            )
         }
         let first = Array(all.prefix(commands.count))
         var replies = Array(all.dropFirst(commands.count))

@@ -40,7 +40,7 @@ public final class RedisSubscriber: Sendable {
             } catch is CancellationError {
                 return
             } catch {
-                logger.debug("subscription ended", metadata: ["error": "\(error)"])
+                logger.debug("a subscription ended; subscribing again", metadata: ["error": "\(error)"])
                 failure = error
             }
             try? await Task.sleep(for: backoff.next(after: failure))  // If cancelled, the loop's condition ends it.
@@ -56,7 +56,7 @@ public final class RedisSubscriber: Sendable {
                 if case .error(let text) = push.first {
                     // E.g. the ACL does not permit the channels. Close it: a connection that receives nothing would go
                     // unnoticed.
-                    logger.warning("Redis refuses the subscription", metadata: ["error": "\(text)"])
+                    logger.warning("Redis refused a subscription", metadata: ["error": "\(text)"])
                     connection.close()
                     return
                 }

@@ -141,7 +141,10 @@ public final class Coordinator: Sendable {
             } catch is CancellationError {
                 break
             } catch {
-                logger.warning("coordinator lost its Redis or its lead", metadata: [LogKey.error: "\(error)"])
+                logger.warning(
+                    "the coordinator lost Redis or the leadership; retrying",
+                    metadata: [LogKey.error: "\(error)"]
+                )
                 // Another coordinator may succeed; our lease must not keep it out.
                 await resign()
                 try? await Task.sleep(for: failures.next(after: error))  // Cancelled: the loop's condition ends it.
@@ -157,7 +160,10 @@ public final class Coordinator: Sendable {
         do {
             try await leadership.resign()
         } catch {
-            logger.debug("the lead was not given up", metadata: [LogKey.error: "\(error)"])
+            logger.debug(
+                "the leader's lease could not be released and will expire",
+                metadata: [LogKey.error: "\(error)"]
+            )
         }
     }
 
@@ -190,7 +196,7 @@ public final class Coordinator: Sendable {
 
     /// Admits jobs for as long as this process is the leader of the epoch.
     private func lead(_ epoch: Int) async throws {
-        logger.info("leading", metadata: [LogKey.epoch: "\(epoch)"])
+        logger.info("this coordinator leads", metadata: [LogKey.epoch: "\(epoch)"])
         let intake = Intake(
             queue: queue,
             name: leadership.holder,
@@ -206,7 +212,7 @@ public final class Coordinator: Sendable {
         while !Task.isCancelled {
             if renewal.isDue(at: .now) {
                 guard try await leadership.tryToLead() == epoch else {
-                    logger.warning("somebody else leads now", metadata: [LogKey.epoch: "\(epoch)"])
+                    logger.warning("another coordinator leads now", metadata: [LogKey.epoch: "\(epoch)"])
                     return
                 }
                 lastAnswer.withLock { $0 = .now }
@@ -225,7 +231,7 @@ public final class Coordinator: Sendable {
             case .admitted(let counts):
                 pause = Self.fullWait
                 if counts.invalid > 0 {
-                    logger.info("jobs were invalid", metadata: [LogKey.count: "\(counts.invalid)"])
+                    logger.info("invalid jobs became dead letters", metadata: [LogKey.count: "\(counts.invalid)"])
                 }
             case .full:
                 try await Task.sleep(for: pause)

@@ -146,7 +146,7 @@ struct JobValidator: Sendable {
             if job.renditions != nil || job.output != nil {
                 let field = job.renditions != nil ? "renditions" : "output"
                 throw JobError(
-                    "\(field) goes with kind \"process\" alone; kind \"fetch\" has neither renditions nor output"
+                    "\(field) is for kind \"process\" only; kind \"fetch\" has neither renditions nor output"
                 )
             }
             return nil

@@ -15,7 +15,7 @@ extension Doctor {
     }
 
     private static func finding(_ report: QueueAudit.Report, repair: Bool) -> Finding {
-        let rest = report.isComplete ? "" : "; the queue has more, which were not looked at"
+        let rest = report.isComplete ? "" : "; the queue has more, which were not checked"
         let scope = "\(report.examined) \(report.examined == 1 ? "id" : "ids")\(rest)"
         if report.count == 0 {
             return Finding(level: .ok, subject: "audit", message: "no faults in \(scope)")

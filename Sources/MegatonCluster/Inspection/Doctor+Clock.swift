@@ -20,9 +20,9 @@ extension Doctor {
             level: isFine ? .ok : .warning,
             subject: "\(part.rawValue): clock",
             message: isFine
-                ? "within \(Int(skew)) s of this machine's"
-                : "\(text(ahead)) this machine's. Leases and delays follow Redis' clock and are right all the same; the "
-                    + "times that people read are not. Set the clocks by NTP."
+                ? "within \(Int(skew)) s of this machine's clock"
+                : "\(text(ahead)) this machine's clock. Leases and delays are correct, as they follow the clock of Redis; "
+                    + "displayed times are not. Synchronize the clocks by NTP."
         )
     }
 
@@ -33,9 +33,9 @@ extension Doctor {
             level: isFine ? .ok : .warning,
             subject: "clocks",
             message: isFine
-                ? "control and cache are within \(Int(skew)) s of each other"
-                : "the control's is \(text(ahead)) the cache's. Each Redis uses its own and nothing breaks; times of jobs "
-                    + "and of cache entries cannot be compared. Set the clocks by NTP."
+                ? "the clocks of control Redis and cache Redis are within \(Int(skew)) s of each other"
+                : "the clock of the control Redis is \(text(ahead)) that of the cache Redis. Each uses its own, so jobs "
+                    + "and cache are correct, but their times cannot be compared. Synchronize the clocks by NTP."
         )
     }
 

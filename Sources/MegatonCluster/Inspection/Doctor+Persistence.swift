@@ -15,19 +15,28 @@ extension Doctor {
             add(.warning, "appendonly is off: jobs are lost when this Redis stops. Set appendonly yes.")
         }
         if sync == "no" && part == .control {
-            add(.warning, "appendfsync is no: a machine that stops may take half a minute with it. Set it to everysec.")
+            add(
+                .warning,
+                "appendfsync is no: if the machine stops, up to half a minute of jobs is lost. Set it to everysec."
+            )
         }
         if isKept && Self.hasFailed("aof_last_write_status", info) {
-            add(.error, "the append-only file cannot be written, so nothing can. Is the disk full? See Redis' log.")
+            add(
+                .error,
+                "Redis cannot write its append-only file and refuses all writes. Is the disk full? See the log of Redis."
+            )
         }
         if isKept && Self.hasFailed("aof_last_bgrewrite_status", info) {
-            add(.warning, "the append-only file was not rewritten and grows. Is the disk full? See Redis' log.")
+            add(
+                .warning,
+                "the last rewrite of the append-only file failed, and the file grows. Is the disk full? See the log of Redis."
+            )
         }
         if Self.hasFailed("rdb_last_bgsave_status", info) {
             add(
                 .warning,
-                "the last snapshot failed: with stop-writes-on-bgsave-error nothing is written any more. Is the disk or "
-                    + "the memory full? See Redis' log."
+                "the last snapshot failed; with stop-writes-on-bgsave-error Redis refuses all writes. Is the disk or the "
+                    + "memory full? See the log of Redis."
             )
         }
         if findings.isEmpty {

@@ -13,8 +13,8 @@ extension Doctor {
             var findings = status.isKnown ? [] : [unknownQueue()]
             findings += [coordinator(status), silentWorkers(status), workers(status), dead(status)]
             findings.append(try await damagedBatches())
-            findings += try await brakes()
-            findings.append(try await brokenOff())
+            findings += try await pauses()
+            findings.append(try await openCircuits())
             return findings
         } catch {
             return [Finding(level: .error, subject: "queue", message: "\(error)")]
@@ -39,7 +39,7 @@ extension Doctor {
             level: status.leader != nil || !status.isKnown ? .ok : .warning,
             subject: "coordinator",
             message: status.leader.map { "\($0) leads" }
-                ?? "none leads; \(Self.waiting(waiting)) to be admitted, and so will new ones. Start megaton coordinator."
+                ?? "no coordinator leads; \(Self.waiting(waiting)) to be admitted. Start megaton coordinator."
         )
     }
 
@@ -50,8 +50,8 @@ extension Doctor {
             subject: "silent workers",
             message: silent == 0
                 ? "none"
-                : "\(silent) \(silent == 1 ? "has" : "have") given no sign of life three times, and died or "
-                    + "\(silent == 1 ? "hangs. Its" : "hang. Their") jobs go to others."
+                : "\(silent) \(silent == 1 ? "worker has" : "workers have") missed three heartbeats and died or "
+                    + "\(silent == 1 ? "hangs. Its" : "hang. Their") jobs go to other workers."
         )
     }
 
@@ -62,8 +62,8 @@ extension Doctor {
             level: living > 0 || !status.isKnown ? .ok : .warning,
             subject: "workers",
             message: living == 0
-                ? "none is there; \(Self.waiting(waiting)). Start megaton worker."
-                : "\(living) \(living == 1 ? "is" : "are") there"
+                ? "no worker is running; \(Self.waiting(waiting)). Start megaton worker."
+                : "\(living) \(living == 1 ? "is" : "are") running"
         )
     }
 
@@ -73,7 +73,8 @@ extension Doctor {
             subject: "dead jobs",
             message: status.dead == 0
                 ? "none"
-                : "\(status.dead): megaton dead list tells why, megaton dead requeue and megaton dead drop end it."
+                : "\(status.dead). megaton dead list shows the reasons; megaton dead requeue runs them again, and "
+                    + "megaton dead drop deletes them."
         )
     }
 
@@ -86,34 +87,34 @@ extension Doctor {
             subject: "damaged batches",
             message: ends == 0
                 ? "none"
-                : "\(ends == 1 ? "1 job has ended that its batch" : "\(ends) jobs have ended that their batches") may not have "
-                    + "counted, as a key in Redis is no longer what Megaton wrote. The workers' logs and megaton dead list "
-                    + "(damaged_batch) name the batches. They may "
-                    + "never end: delete \(keys.batch("<b>")), \(keys.results("<b>")) and \(keys.seen("<b>")), and submit "
-                    + "under another name what is missing. HDEL \(keys.stat) \(counter) ends this warning."
+                : "\(ends == 1 ? "1 job has" : "\(ends) jobs have") ended without being counted by their batch, because a "
+                    + "key of the batch was changed outside of Megaton. Such a batch may never end. Find it in the logs of "
+                    + "the workers and in megaton dead list --error damaged_batch, delete \(keys.batch("<b>")), "
+                    + "\(keys.results("<b>")) and \(keys.seen("<b>")), and submit the missing jobs under another name. "
+                    + "To clear this warning, run HDEL \(keys.stat) \(counter) in the control Redis."
         )
     }
 
     /// A queue that was paused for a moment and forgotten looks like one that hangs.
-    private func brakes() async throws(RedisError) -> [Finding] {
-        let brakes = JobQueue.Brake.allCases
-        let fields = brakes.map { RedisArgument.string($0.rawValue) }
+    private func pauses() async throws(RedisError) -> [Finding] {
+        let modes = JobQueue.Brake.allCases
+        let fields = modes.map { RedisArgument.string($0.rawValue) }
         let reply = try await control.send(RedisCommand(["HMGET", .string(keys.control)] + fields))
         let values = reply.array ?? []
-        let set = zip(brakes, values).filter { $1.string == "1" }.map { $0.0 }
-        if set.isEmpty { return [Finding(level: .ok, subject: "brakes", message: "none is set")] }
-        return set.map { brake in
+        let set = zip(modes, values).filter { $1.string == "1" }.map { $0.0 }
+        if set.isEmpty { return [Finding(level: .ok, subject: "pauses", message: "the queue is not paused")] }
+        return set.map { mode in
             let effect =
-                switch brake {
-                case .paused: "paused: no job begins"
-                case .drain: "draining: no job is taken in, and what is pushed waits"
+                switch mode {
+                case .paused: "paused: no jobs are claimed"
+                case .drain: "draining: no jobs are admitted, and pushed jobs wait"
                 }
-            return Finding(level: .warning, subject: "brakes", message: effect + ". megaton queue resume ends it.")
+            return Finding(level: .warning, subject: "pauses", message: effect + ". To resume: megaton queue resume.")
         }
     }
 
     /// Hosts with an open circuit breaker.
-    private func brokenOff() async throws(RedisError) -> Finding {
+    private func openCircuits() async throws(RedisError) -> Finding {
         let time = (try await control.send(["TIME"]).array ?? []).compactMap(\.int)
         guard time.count == 2 else { throw JobQueue.unexpected("TIME") }
         let now = Double(time[0] * 1000 + time[1] / 1000)
@@ -132,14 +133,15 @@ extension Doctor {
                 }
             }
         } while cursor != "0"
-        if probes.isEmpty { return Finding(level: .ok, subject: "hosts", message: "none is broken off") }
+        if probes.isEmpty { return Finding(level: .ok, subject: "hosts", message: "no circuit breaker is open") }
         let named = probes.sorted { $0.key < $1.key }.prefix(Self.shownHosts)
-            .map { "\($0.key) (probed in \(Int($0.value.rounded(.up))) s)" }
+            .map { "\($0.key) (next probe in \(Int($0.value.rounded(.up))) s)" }
         let more = probes.count > named.count ? " and \(probes.count - named.count) more" : ""
         return Finding(
             level: .warning,
             subject: "hosts",
-            message: "broken off after failures in a row: \(named.joined(separator: ", "))\(more). Their jobs wait."
+            message:
+                "circuit breaker open after consecutive failures: \(named.joined(separator: ", "))\(more). Their jobs wait."
         )
     }
 }

@@ -55,7 +55,7 @@ extension Doctor {
             subject: "\(part.rawValue): latency",
             message: "\(redis.configuration) answers in \(Self.milliseconds(median)) (median of \(Self.pings)), "
                 + "at worst in \(Self.milliseconds(worst))"
-                + (isFine ? "" : ". Is it far away, or held up? See SLOWLOG GET and LATENCY DOCTOR.")
+                + (isFine ? "" : ". Check the network, and SLOWLOG GET and LATENCY DOCTOR of Redis.")
         )
     }
 
@@ -68,7 +68,7 @@ extension Doctor {
             subject: "\(part.rawValue): role",
             message: role == "master"
                 ? role
-                : "it is no master (\(role)) and takes no writes. Give the master's address, or redis-sentinel://."
+                : "it is not a master (\(role)) and accepts no writes. Use the address of the master, or redis-sentinel://."
         )
     }
 
@@ -78,7 +78,7 @@ extension Doctor {
         return Finding(
             level: major >= 7 ? .ok : .error,
             subject: "\(part.rawValue): version",
-            message: major >= 7 ? version : "\(version) has no script flags; Redis 7.0 or later is needed"
+            message: major >= 7 ? version : "\(version) is too old: it has no script flags. Use Redis 7.0 or later."
         )
     }
 
@@ -102,7 +102,7 @@ extension Doctor {
         let (used, limit) = (Inspector.field("used_memory", info), Inspector.field("maxmemory", info))
         let subject = "\(part.rawValue): memory"
         if limit == 0 {
-            let hint = ": the cache grows until the machine is full. Set maxmemory."
+            let hint = ": the cache grows until the memory of the machine is full. Set maxmemory."
             return Finding(
                 level: part == .cache ? .warning : .ok,
                 subject: subject,
@@ -117,7 +117,7 @@ extension Doctor {
         return Finding(
             level: .warning,
             subject: subject,
-            message: state + ": when it is full it takes \(part == .control ? "no new jobs" : "no new entries"). "
+            message: state + ": when it is full, Redis refuses \(part == .control ? "new jobs" : "new entries"). "
                 + "Raise maxmemory."
         )
     }
@@ -132,8 +132,10 @@ extension Doctor {
             Finding(
                 level: good == nil ? .warning : .ok,
                 subject: "\(Part.control.rawValue): replicas",
-                message: good.map { "\(replicas), \($0) of them keep up; without them it takes no writes" }
-                    ?? "\(replicas), and min-replicas-to-write is 0: a master that is cut off goes on taking jobs, which "
+                message: good.map {
+                    "\(replicas) connected, \($0) of them up to date; without these Redis refuses writes"
+                }
+                    ?? "\(replicas) connected, and min-replicas-to-write is 0: an isolated master keeps accepting jobs, which "
                     + "are lost at the failover. Set min-replicas-to-write 1."
             )
         ]

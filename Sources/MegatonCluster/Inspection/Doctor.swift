@@ -43,7 +43,7 @@ public struct Doctor: Sendable {
             return Finding(
                 level: .ok,
                 subject: "libvips",
-                message: "\(VipsRuntime.version), untrusted loaders are blocked; read are "
+                message: "\(VipsRuntime.version); untrusted loaders are blocked; readable types: "
                     + AssetType.supported.map(\.description).sorted().joined(separator: ", ")
             )
         } catch {

@@ -79,14 +79,14 @@ extension QueueAudit {
 
         private var sentence: String {
             switch kind {
-            case .orphan: "it has body and meta and is in no list"
-            case .twoStates: "it is in \(places)"
-            case .withoutMeta: "its body has no meta that can be read"
-            case .withoutBody: "its meta has no body"
-            case .withoutJob: "it is in \(places) and has neither body nor meta"
+            case .orphan: "it has a body and a meta but is in no list"
+            case .twoStates: "it is in two states: \(places)"
+            case .withoutMeta: "it has a body but no readable meta"
+            case .withoutBody: "it has a meta but no body"
+            case .withoutJob: "it is in \(places) but has neither body nor meta"
             case .undead: "it is alive and dead at once"
-            case .emptyStage: "the epoch has nothing staged and is in stages"
-            case .lostIntake: "the batch's intake has jobs and is not in intakes"
+            case .emptyStage: "the epoch is in stages but has nothing staged"
+            case .lostIntake: "the intake of the batch has jobs but is not in intakes"
             }
         }
     }

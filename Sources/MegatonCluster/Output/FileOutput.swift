@@ -46,7 +46,7 @@ public struct FileOutput: Sendable {
         } catch let error as ImagePipeline.Error {
             throw error
         } catch {
-            throw ImagePipeline.Error(.cancelled, "The writing of outputs was cancelled.")
+            throw ImagePipeline.Error(.cancelled, "Writing the outputs was canceled.")
         }
     }
 
@@ -91,10 +91,10 @@ public struct FileOutput: Sendable {
             let source = "/proc/self/fd/\(unnamed)"
             if linkat(AT_FDCWD, source, place.descriptor, place.name, AT_SYMLINK_FOLLOW) == 0 { return }
             // A link cannot replace a file: an existing one is replaced by a rename from a second name.
-            guard errno == EEXIST else { throw error("cannot be put in its place", place) }
+            guard errno == EEXIST else { throw error("cannot be given its final name", place) }
             let temporary = temporaryName()
             guard linkat(AT_FDCWD, source, place.descriptor, temporary, AT_SYMLINK_FOLLOW) == 0 else {
-                throw error("cannot be put in its place", place)
+                throw error("cannot be given its final name", place)
             }
             try rename(temporary, data, place, rule)
             return
@@ -143,7 +143,7 @@ public struct FileOutput: Sendable {
             throw error
         }
         guard renameat(place.descriptor, temporary, place.descriptor, place.name) == 0 else {
-            let failure = error("cannot be put in its place", place)
+            let failure = error("cannot be given its final name", place)
             unlinkat(place.descriptor, temporary, 0)
             throw failure
         }

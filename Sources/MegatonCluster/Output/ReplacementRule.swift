@@ -80,7 +80,7 @@ struct ReplacementRule {
     ) -> String? {
         let wanted = type.map(\.description) ?? "image"
         if info.st_mode & S_IFMT == S_IFLNK { return "is a symbolic link, not a file of type \(wanted)" }
-        guard info.st_mode & S_IFMT == S_IFREG else { return "is no regular file" }
+        guard info.st_mode & S_IFMT == S_IFREG else { return "is not a regular file" }
         // Opened without blocking: a pipe may have replaced the file.
         let descriptor = openat(place.descriptor, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
         guard descriptor >= 0 else {
@@ -89,10 +89,12 @@ struct ReplacementRule {
         defer { close(descriptor) }
         var head = [UInt8](repeating: 0, count: Self.headSize)
         let count = read(descriptor, &head, head.count)
-        if count <= 0 { return "is there, empty and no file of type \(wanted)" }
-        guard let found = AssetType(Data(head.prefix(count))) else { return "is there and no file of type \(wanted)" }
+        if count <= 0 { return "exists, is empty and is not a file of type \(wanted)" }
+        guard let found = AssetType(Data(head.prefix(count))) else {
+            return "exists and is not a file of type \(wanted)"
+        }
         if found == type { return nil }
-        return "is there and a file of type \(found), not \(wanted)"
+        return "exists and is a file of type \(found), not \(wanted)"
     }
 
     /// Number of bytes that identify a type.

@@ -17,9 +17,9 @@ public enum EvictionPolicyCheck {
             } catch {
                 guard error.isTransient, limit > .zero else { throw error }
                 let metadata: Logger.Metadata = [LogKey.error: "\(error)", LogKey.limit: "\(limit)"]
-                logger.notice("waiting for Redis", metadata: metadata)
+                logger.notice("waiting for Redis: it is unreachable", metadata: metadata)
                 try await wait(for: redis, limit)
-                logger.notice("Redis is there")
+                logger.notice("Redis answers")
             }
             try await run(redis)
         } onCancel: {
@@ -32,7 +32,7 @@ public enum EvictionPolicyCheck {
             try await redis.connect(waiting: limit)
         } catch {
             guard error.isTransient else { throw error }
-            throw RedisError(error.code, "\(error.message) It was tried for \(limit.components.seconds) s.")
+            throw RedisError(error.code, "\(error.message) Gave up after \(limit.components.seconds) s.")
         }
     }
 

@@ -34,11 +34,11 @@ struct LeaseSweeper: Sendable {
             case .worker(let interval): (swept, pause) = try await queue.sweepInTurn(every: interval)
             }
             if swept > 0 {
-                logger.warning("leases ran out; the jobs are ready again", metadata: [LogKey.count: "\(swept)"])
+                logger.warning("leases expired; their jobs are ready again", metadata: [LogKey.count: "\(swept)"])
             }
             return pause
         } catch {
-            logger.debug("cannot sweep", metadata: [LogKey.error: "\(error)"])
+            logger.debug("cannot sweep expired leases", metadata: [LogKey.error: "\(error)"])
             return switch role {
             case .leader: JobQueue.leadersSweep
             case .worker(let interval): interval

@@ -108,7 +108,7 @@ public final class HostRateLimiter: FetchLimiting {
         } catch {
             retryLater(unused)
             statistics?.add("gate_open", 1)
-            logger.debug("no politeness: Redis is away", metadata: [LogKey.error: "\(error)"])
+            logger.debug("host limits are off: Redis is unreachable", metadata: [LogKey.error: "\(error)"])
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             return FetchPermit(host: host, token: nil)
         }
@@ -121,14 +121,14 @@ public final class HostRateLimiter: FetchLimiting {
             guard left > 0 else {
                 throw ImagePipeline.Error(
                     .throttled,
-                    "\(host) is asked as often as it may be; its turn comes.",
+                    "Host \(host) is at its limit of \(limitText); the job is delayed \(Self.seconds(wait)) s.",
                     retryAfter: wait
                 )
             }
             var error = ImagePipeline.Error(
                 .throttled,
-                "\(host) answered 429 or 503 to different paths, and asks not to be asked again for another "
-                    + "\(Int(left.rounded(.up))) s.",
+                "Host \(host) answered 429 or 503 for several paths and asked for a pause; it gets no request for "
+                    + "another \(Int(left.rounded(.up))) s.",
                 retryAfter: wait
             )
             error.requestedDelay = left
@@ -139,8 +139,8 @@ public final class HostRateLimiter: FetchLimiting {
             let isLong = fields.last?.int ?? 0 > Self.freeOpenings
             throw ImagePipeline.Error(
                 isLong ? .unreachable : .throttled,
-                "\(host) failed \(limits.failureThreshold) times or more in a row and is broken off; it is probed in "
-                    + "\(String(format: "%.1f", wait)) s.",
+                "The circuit breaker of host \(host) is open after at least \(limits.failureThreshold) consecutive "
+                    + "failures; the next probe is in \(Self.seconds(wait)) s.",
                 retryAfter: wait
             )
         default:
@@ -151,6 +151,13 @@ public final class HostRateLimiter: FetchLimiting {
             return permit
         }
     }
+
+    private var limitText: String {
+        let concurrency = "\(limits.concurrency) \(limits.concurrency == 1 ? "request" : "requests") at a time"
+        return limits.rate.map { "\(concurrency) and \($0) a second" } ?? concurrency
+    }
+
+    private static func seconds(_ number: Double) -> String { String(format: "%.1f", number) }
 
     /// A cached permit that can be reused, or else the unused permits to release.
     private func cachedPermit(
@@ -235,7 +242,10 @@ public final class HostRateLimiter: FetchLimiting {
             for case .error(let text) in replies { throw RedisError(reply: text) }
             return true
         } catch {
-            logger.debug("passes were not given back", metadata: [LogKey.error: "\(error)"])
+            logger.debug(
+                "permits could not be released; they are released later or expire",
+                metadata: [LogKey.error: "\(error)"]
+            )
             return false
         }
     }
@@ -307,7 +317,7 @@ public final class HostRateLimiter: FetchLimiting {
             )
             for case .error(let text) in replies { throw RedisError(reply: text) }
         } catch {
-            logger.debug("passes were not renewed", metadata: [LogKey.error: "\(error)"])
+            logger.debug("permits could not be renewed", metadata: [LogKey.error: "\(error)"])
         }
     }
 

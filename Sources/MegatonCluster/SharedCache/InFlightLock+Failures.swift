@@ -29,7 +29,7 @@ extension InFlightLock {
             await note(.land, lead, "failed")
         } catch {
             // The flight ends when its lease expires.
-            logger.debug("a flight was not ended", metadata: [LogKey.error: "\(error)"])
+            logger.debug("cannot end a flight; its lease will expire", metadata: [LogKey.error: "\(error)"])
         }
     }
 
@@ -50,7 +50,7 @@ extension InFlightLock {
             )
         } catch {
             statistics?.add("cache_errors", 1)
-            logger.debug("a failure was not remembered", metadata: [LogKey.error: "\(error)"])
+            logger.debug("cannot remember a failure", metadata: [LogKey.error: "\(error)"])
         }
     }
 
@@ -66,7 +66,7 @@ extension InFlightLock {
             return RememberedFailure.told(replies[0], millisecondsLeft: left)
         } catch {
             statistics?.add("cache_errors", 1)
-            logger.debug("a failure was not looked up", metadata: [LogKey.error: "\(error)"])
+            logger.debug("cannot look up a remembered failure", metadata: [LogKey.error: "\(error)"])
             return nil
         }
     }
@@ -80,7 +80,7 @@ extension InFlightLock {
             for case .error(let text) in replies { throw RedisError(reply: text) }
         } catch {
             statistics?.add("cache_errors", 1)
-            logger.debug("an entry was not discarded", metadata: [LogKey.error: "\(error)"])
+            logger.debug("cannot delete a cache entry", metadata: [LogKey.error: "\(error)"])
         }
     }
 }

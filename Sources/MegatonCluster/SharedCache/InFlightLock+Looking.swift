@@ -24,7 +24,7 @@ extension InFlightLock {
             return found
         } catch {
             statistics?.add("fail_open", keys.count)
-            logger.debug("no cache: nothing is found", metadata: [LogKey.error: "\(error)"])
+            logger.debug("the cache failed; this lookup finds nothing", metadata: [LogKey.error: "\(error)"])
             return keys.map { _ in nil }
         }
     }

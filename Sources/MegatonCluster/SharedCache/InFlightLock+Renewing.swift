@@ -29,7 +29,7 @@ extension InFlightLock {
             let lost = replies.count { $0.int != 1 }
             if lost > 0 { statistics?.add("flights_lost", lost) }
         } catch {
-            logger.debug("flights were not renewed", metadata: [LogKey.error: "\(error)"])
+            logger.debug("cannot renew flights", metadata: [LogKey.error: "\(error)"])
         }
     }
 }

@@ -146,7 +146,10 @@ public final class InFlightLock: FlightCoordinating {
         } catch {
             for (key, ticket) in zip(keys, tickets) { waiters.unregister(key.description, ticket) }
             statistics?.add("fail_open", keys.count)
-            logger.debug("no cache: everybody leads", metadata: [LogKey.error: "\(error)"])
+            logger.debug(
+                "the cache failed; this lookup works without single flight",
+                metadata: [LogKey.error: "\(error)"]
+            )
             let leads = keys.map { FlightLead(key: $0, token: nil) }
             for lead in leads { await note(.lead, lead) }
             return leads.map { .lead($0) }
@@ -189,7 +192,7 @@ public final class InFlightLock: FlightCoordinating {
                 }
             } catch {
                 statistics?.add("cache_errors", 1)
-                logger.debug("an entry was not kept", metadata: [LogKey.error: "\(error)"])
+                logger.debug("a cache entry was not stored", metadata: [LogKey.error: "\(error)"])
                 // Redis is out of memory, for example: the flight must end all the same, or its waiters wait for the
                 // whole lease.
                 await end(lead, error: nil)
@@ -225,7 +228,7 @@ public final class InFlightLock: FlightCoordinating {
             return try await decision(key, ticket, reply, hasPartial)
         } catch {
             statistics?.add("fail_open", 1)
-            logger.debug("no decision: it is led without a lock", metadata: [LogKey.error: "\(error)"])
+            logger.debug("a lookup failed; the caller leads without a lock", metadata: [LogKey.error: "\(error)"])
             return .lead(FlightLead(key: key, token: nil))
         }
     }
@@ -238,7 +241,7 @@ public final class InFlightLock: FlightCoordinating {
     ) async throws(RedisError) -> FlightDecision {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, let word = fields.first?.string else {
-            throw RedisError(.unexpectedReply, "The script begin gave an answer that its contract does not have.")
+            throw RedisError(.unexpectedReply, "The script begin returned an unexpected reply.")
         }
         switch word {
         case "hit" where fields.count == 4:
@@ -286,7 +289,7 @@ public final class InFlightLock: FlightCoordinating {
             statistics?.add("stale_hits", 1)
             return .stale(old, lead)
         default:
-            throw RedisError(.unexpectedReply, "The script begin answered \"\(word)\".")
+            throw RedisError(.unexpectedReply, "The script begin returned the unexpected reply \"\(word)\".")
         }
     }
 
@@ -308,7 +311,7 @@ public final class InFlightLock: FlightCoordinating {
             return entry
         } catch {
             statistics?.add("cache_errors", 1)
-            logger.debug("a stale entry was not read", metadata: [LogKey.error: "\(error)"])
+            logger.debug("cannot read a stale cache entry", metadata: [LogKey.error: "\(error)"])
             return nil
         }
     }

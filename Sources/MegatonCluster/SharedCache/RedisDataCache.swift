@@ -89,7 +89,7 @@ public final class RedisDataCache: DataCaching {
     public func storeData(_ data: Data, for key: String) async {
         guard data.count <= configuration.maximumEntrySize else {
             logger.debug(
-                "an entry was not kept: it is too large",
+                "a cache entry was not stored: it is too large",
                 metadata: [
                     "cache.key": "\(Self.name(key))", "bytes": "\(data.count)",
                     "limit": "\(configuration.maximumEntrySize)",
@@ -183,8 +183,8 @@ public final class RedisDataCache: DataCaching {
     private func drop(_ name: String, _ header: ByteBuffer, why: String) async throws(RedisError) -> CachedData? {
         if try await redis.run(FlightScripts.drop, keys: [name], arguments: [.buffer(header)]).int == 1 {
             logger.warning(
-                "a cache entry was damaged and is deleted",
-                metadata: ["cache.key": "\(name)", "why": "\(why)"]
+                "a damaged cache entry was deleted",
+                metadata: ["cache.key": "\(name)", "reason": "\(why)"]
             )
             statistics?.add("damaged", 1)
         }
@@ -235,6 +235,6 @@ public final class RedisDataCache: DataCaching {
 
     private func missed(_ error: any Error) {
         statistics?.add("cache_errors", 1)
-        logger.debug("the cache failed, which is a miss", metadata: [LogKey.error: "\(error)"])
+        logger.debug("the cache failed; this counts as a miss", metadata: [LogKey.error: "\(error)"])
     }
 }

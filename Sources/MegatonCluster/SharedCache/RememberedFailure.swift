@@ -53,7 +53,10 @@ struct RememberedFailure {
     static func told(_ value: RedisValue, millisecondsLeft: Int) -> ImagePipeline.Error {
         let left = Double(max(0, millisecondsLeft)) / 1000
         guard let failure = RememberedFailure(value) else {
-            var error = ImagePipeline.Error(.unreachable, "It failed a moment ago, for a reason that cannot be read.")
+            var error = ImagePipeline.Error(
+                .unreachable,
+                "The source failed a moment ago; the remembered reason cannot be read."
+            )
             (error.retryAfter, error.remembered) = (left, left)
             return error
         }

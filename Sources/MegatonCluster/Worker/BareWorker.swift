@@ -85,7 +85,7 @@ package struct BareWorker: Sendable {
         do {
             try await queue.release([], worker: name, leaves: true)
         } catch {
-            logger.warning("the worker could not sign off", metadata: [LogKey.error: "\(error)"])
+            logger.warning("the worker could not sign off; its entry expires", metadata: [LogKey.error: "\(error)"])
         }
     }
 

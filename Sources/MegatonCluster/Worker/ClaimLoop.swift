@@ -77,7 +77,7 @@ final class ClaimLoop: Sendable {
                     } catch  where signal.level > .none || Task.isCancelled {
                         break
                     } catch {
-                        logger.warning("cannot claim", metadata: [LogKey.error: "\(error)"])
+                        logger.warning("cannot claim jobs; retrying", metadata: [LogKey.error: "\(error)"])
                         // Cancelled: the loop's condition ends it.
                         try? await Task.sleep(for: failures.next(after: error))
                     }
@@ -173,7 +173,10 @@ final class ClaimLoop: Sendable {
     /// Lets running jobs finish. Those that do not finish in time, or by the second signal, are stopped and released.
     private func drain(_ signal: ShutdownSignal) async {
         if running.count > 0 {
-            logger.info("draining", metadata: [LogKey.count: "\(running.count)"])
+            logger.info(
+                "draining: running jobs finish, no others are claimed",
+                metadata: [LogKey.count: "\(running.count)"]
+            )
         }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await signal.wait(for: .abort) }

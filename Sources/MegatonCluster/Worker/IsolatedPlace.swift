@@ -56,7 +56,10 @@ final class IsolatedPlace: Sendable {
             do {
                 let process = try await start()
                 if !process.isSuccess && !Task.isCancelled {
-                    logger.warning("the process for suspects ended", metadata: [LogKey.pid: "\(process.pid)"])
+                    logger.warning(
+                        "the isolated process for suspects ended with an error",
+                        metadata: [LogKey.pid: "\(process.pid)"]
+                    )
                     let obituary = try await queue.report(deathOf: process.pid, on: host)
                     if !obituary.hadRegistered { throw CannotStart() }
                 }
@@ -65,7 +68,7 @@ final class IsolatedPlace: Sendable {
             } catch {
                 // An unreachable Redis says nothing about whether processes can be started.
                 if !(error is RedisError) { failures += 1 }
-                logger.warning("no process for suspects", metadata: [LogKey.error: "\(error)"])
+                logger.warning("no isolated process for suspects could be run", metadata: [LogKey.error: "\(error)"])
                 // Cancelled: the loop's condition ends it.
                 try? await Task.sleep(for: backoff.next(after: error))
                 if failures >= Self.failureLimit { isBroken.store(true, ordering: .releasing) }
@@ -76,6 +79,6 @@ final class IsolatedPlace: Sendable {
     }
 
     private struct CannotStart: Error, CustomStringConvertible {
-        let description = "the process ended before it had registered"
+        let description = "the process ended before it registered as a worker"
     }
 }

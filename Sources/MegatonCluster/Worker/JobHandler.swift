@@ -36,7 +36,7 @@ struct JobHandler: Sendable {
         } catch {
             // The lease runs out and the job runs again; its results are in the cache by then.
             logger.warning(
-                "a job's end could not be told",
+                "a job's completion could not be reported; the job runs again after its lease",
                 metadata: [LogKey.jobID: "\(job.id)", LogKey.error: "\(error)"]
             )
         }
@@ -49,15 +49,15 @@ struct JobHandler: Sendable {
         )
         if settlement.result == .damaged {
             logger.error(
-                "the job's batch could not count what it did: a key of the batch is damaged",
+                "a job has ended, but its batch may not have counted it: a key of the batch is damaged",
                 metadata: [LogKey.jobID: "\(job.id)", LogKey.batch: "\(job.batch)"]
             )
         }
         if settlement.result.isHeard { return }
         statistics.add("late_\(result)", 1)
         logger.info(
-            "the job was no longer ours",
-            metadata: [LogKey.jobID: "\(job.id)", LogKey.verdict: "\(result)"]
+            "a settlement was refused: the job has ended or another attempt has it",
+            metadata: [LogKey.jobID: "\(job.id)", LogKey.reply: "\(result)"]
         )
     }
 
@@ -224,7 +224,7 @@ struct JobHandler: Sendable {
         var message = error.message
         if let delay = error.requestedDelay, retry.asksForTooLong(error) {
             let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))
-            message += " The job is not tried again: \(asked) s is more than the longest wait, \(longest) s."
+            message += " The job is not retried: a wait of \(asked) s exceeds the maximum, \(longest) s."
         }
         completion.outcome.status = .failed
         completion.outcome.error = .init(code: code, message: message, retryable: error.isRetryable)

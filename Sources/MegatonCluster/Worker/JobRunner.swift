@@ -24,7 +24,10 @@ package struct JobRunner: JobRunning {
         do throws(ImagePipeline.Error) {
             guard let url = URL(string: job.source) else {
                 // Without the source, which may contain a secret: the outcome has it anyway.
-                throw ImagePipeline.Error(.invalidURL, "The source is no URL; spaces and such must be encoded.")
+                throw ImagePipeline.Error(
+                    .invalidURL,
+                    "The source is not a URL; spaces and other special characters must be percent-encoded."
+                )
             }
             var request = try imageRequest(for: job, at: url)
             request.maximumFailureAge = maximumFailureAge
@@ -90,7 +93,7 @@ package struct JobRunner: JobRunning {
             guard Set(paths).count == paths.count else {
                 throw ImagePipeline.Error(
                     .forbidden,
-                    "Two renditions have the same output path; {name} in the template tells them apart."
+                    "Two renditions have the same output path; add {name} to the template."
                 )
             }
             let source = URL(string: job.source).flatMap { $0.isFileURL ? $0.path(percentEncoded: false) : nil }

@@ -55,7 +55,10 @@ struct LeaseHeartbeat: Sendable {
             let fenced = running.fence(at: .now)
             if fenced > 0 {
                 statistics.add("fenced", fenced)
-                logger.warning("leases could not be renewed in time", metadata: [LogKey.count: "\(fenced)"])
+                logger.warning(
+                    "leases could not be renewed in time; their jobs were stopped",
+                    metadata: [LogKey.count: "\(fenced)"]
+                )
             }
             try? await Task.sleep(for: min(.seconds(1), interval / 2))  // Cancelled: the loop's condition ends it.
         }
@@ -93,7 +96,7 @@ struct LeaseHeartbeat: Sendable {
             return nil
         } catch {
             running.renewalFailed()
-            logger.warning("leases were not renewed", metadata: [LogKey.error: "\(error)"])
+            logger.warning("cannot renew leases; retrying", metadata: [LogKey.error: "\(error)"])
             return error
         }
     }

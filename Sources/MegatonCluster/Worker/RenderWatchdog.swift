@@ -20,7 +20,7 @@ struct RenderWatchdog: Sendable {
     func run() async {
         while !Task.isCancelled {
             if let longest = pipeline.longestRunningRender, longest > timeLimit * Self.tolerance {
-                logger.critical("a render hangs in its codec; the process ends, and its jobs go to others")
+                logger.critical("a render hangs in its codec; the process ends, and other workers take its jobs")
                 onHungRender()
             }
             try? await Task.sleep(for: Self.interval)  // Cancelled: the loop's condition ends it.

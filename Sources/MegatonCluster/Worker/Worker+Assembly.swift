@@ -104,12 +104,13 @@ extension Worker {
         let hours = Int(JobQueue.suspicion.inSeconds / 3600)
         let reason =
             isQuarantined
-            ? "Worker processes died \(max(job.deaths, ClaimedJob.deathLimit)) times while they had this image in hand, so no job "
-                + "that names it is run for \(hours) hours."
-            : "\(job.stalls) \(job.stalls == 1 ? "worker" : "workers") died or fell silent with this job, so it is not run again."
+            ? "Worker processes died \(max(job.deaths, ClaimedJob.deathLimit)) times while they processed this image, so "
+                + "jobs with this source are not run for \(hours) hours."
+            : "\(job.stalls) \(job.stalls == 1 ? "worker" : "workers") died or stopped responding while running this job, so "
+                + "it is not run again."
         return ImagePipeline.Error(
             .renderFailed,
-            "\(reason) Look at the image; megaton dead requeue, or megaton run --retry-failed, runs it again.",
+            "\(reason) Check the image, then run the job again with megaton dead requeue or megaton run --retry-failed.",
             isRetryable: false
         )
     }
@@ -117,8 +118,8 @@ extension Worker {
     static func tooLarge(_ job: ClaimedJob) -> ImagePipeline.Error {
         ImagePipeline.Error(
             .invalidURL,
-            "The JSON of the job has \(job.excessSize) bytes, which no worker can read; a job may have \(Job.maximumSize). "
-                + "Submit it with a source that is an address and not the data itself.",
+            "The JSON of the job has \(job.excessSize) bytes; a job may have \(Job.maximumSize). "
+                + "Submit it with a URL as its source instead of the data itself.",
             isRetryable: false
         )
     }

@@ -198,11 +198,17 @@ public final class Worker: Sendable {
         do {
             let dead = try await queue.reportDead(in: space, isGone: ProcessSpace.isGone)
             if dead > 0 {
-                logger.warning("workers have died here; their jobs go on", metadata: [LogKey.count: "\(dead)"])
+                logger.warning(
+                    "earlier workers died on this machine; their jobs are ready again",
+                    metadata: [LogKey.count: "\(dead)"]
+                )
             }
         } catch {
             // Their leases run out by themselves.
-            logger.debug("predecessors were not reported", metadata: [LogKey.error: "\(error)"])
+            logger.debug(
+                "cannot report dead workers of this machine; their leases will expire",
+                metadata: [LogKey.error: "\(error)"]
+            )
         }
     }
 
@@ -212,7 +218,10 @@ public final class Worker: Sendable {
             do {
                 try await statistics.flush(to: queue)
             } catch {
-                logger.debug("statistics were not added", metadata: [LogKey.error: "\(error)"])
+                logger.debug(
+                    "cannot add statistics; they are kept for the next attempt",
+                    metadata: [LogKey.error: "\(error)"]
+                )
             }
         }
     }
@@ -223,7 +232,7 @@ public final class Worker: Sendable {
         do {
             try await queue.release([], worker: name, leaves: true)
         } catch {
-            logger.warning("the worker could not sign off", metadata: [LogKey.error: "\(error)"])
+            logger.warning("the worker could not sign off; its entry expires", metadata: [LogKey.error: "\(error)"])
         }
         await isCounted
         queue.redis.close()
@@ -242,7 +251,7 @@ public final class Worker: Sendable {
         do {
             try await statistics.flush(to: queue)
         } catch {
-            logger.warning("the last statistics were not added", metadata: [LogKey.error: "\(error)"])
+            logger.warning("the last statistics could not be added and are lost", metadata: [LogKey.error: "\(error)"])
         }
     }
 }

@@ -81,7 +81,10 @@ final class RedisReplyReader {
                 replyBytes = Int(reader.pointee.len) - Int(reader.pointee.pos)
             }
             if replyBytes > limits.bytes {
-                throw RedisError(.protocolError, "A reply of Redis is larger than \(limits.bytes) bytes; closing.")
+                throw RedisError(
+                    .protocolError,
+                    "A reply of Redis is larger than \(limits.bytes) bytes; the connection is closed."
+                )
             }
         }
         replaceIfLarge()
@@ -94,7 +97,7 @@ final class RedisReplyReader {
             let text = withUnsafeBytes(of: reader.pointee.errstr) { bytes in
                 String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
             }
-            throw RedisError(.protocolError, "Redis sent what is not RESP2, or beyond the limits: \(text)")
+            throw RedisError(.protocolError, "A reply of Redis is not RESP2 or exceeds the limits: \(text)")
         }
         guard let object else { return nil }
         return Unmanaged<ReplyNode>.fromOpaque(object).takeRetainedValue().value

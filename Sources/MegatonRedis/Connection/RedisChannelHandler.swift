@@ -76,7 +76,7 @@ final class RedisChannelHandler: ChannelInboundHandler {
             return
         }
         guard !pending.isEmpty else {
-            throw RedisError(.protocolError, "Redis answered although nothing was asked.")
+            throw RedisError(.protocolError, "Redis sent a reply without a command.")
         }
         pending[pending.startIndex].replies.append(reply)
         pending[pending.startIndex].missing -= 1

@@ -39,7 +39,7 @@ final class RedisConnector: Sendable {
         case .tcp(let host, let port): return .tcp(host: host, port: port)
         case .unix(let path): return .unix(path: path)
         case .sentinel:
-            guard let resolver else { preconditionFailure("the initialiser makes a resolver for this address") }
+            guard let resolver else { preconditionFailure("the initializer makes a resolver for this address") }
             return try await resolver.resolve(on: loop)
         }
     }
@@ -49,7 +49,7 @@ final class RedisConnector: Sendable {
         on loop: any EventLoop,
         before deadline: NIODeadline
     ) async throws(RedisError) -> RedisConnection {
-        let place = resolver == nil ? "\(configuration)" : "\(endpoint) (told by \(configuration))"
+        let place = resolver == nil ? "\(configuration)" : "\(endpoint) (according to \(configuration))"
         let connection: RedisConnection
         do {
             connection = try await RedisConnection.open(

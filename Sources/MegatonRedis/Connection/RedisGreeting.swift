@@ -58,17 +58,17 @@ struct RedisGreeting {
     private static func describe(_ role: String, _ answer: [RedisValue]) -> String {
         switch role {
         case "slave" where answer.count > 2:
-            "a replica of \(answer[1].string ?? "?"):\(answer[2].string ?? "?") and takes no writes"
-        case "slave": "a replica and takes no writes"
+            "a replica of \(answer[1].string ?? "?"):\(answer[2].string ?? "?") and accepts no writes"
+        case "slave": "a replica and accepts no writes"
         case "sentinel": "a sentinel"
-        default: "no master but \"\(role)\""
+        default: "not a master but \"\(role)\""
         }
     }
 
     private func advice(_ role: String) -> String {
         if asksSentinels { return "A failover may be under way; the next attempt asks the sentinels again." }
-        if role == "sentinel" { return "The URL of sentinels is redis-sentinel://host:26379/name." }
-        return "Give the master's URL, or that of the sentinels that know it: redis-sentinel://host:26379/name."
+        if role == "sentinel" { return "The URL of sentinels looks like redis-sentinel://host:26379/name." }
+        return "Use the URL of the master, or that of its sentinels: redis-sentinel://host:26379/name."
     }
 
     // MARK: - AUTH, for Redis and for sentinels

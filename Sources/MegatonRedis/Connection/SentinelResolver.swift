@@ -45,7 +45,7 @@ final class SentinelResolver: Sendable {
         let said = refusals.map { "\($0.host) (\($0.error.message))" }.joined(separator: ", ")
         throw RedisError(
             isAuthentication ? .authentication : .unreachable,
-            "No sentinel told where the Redis \"\(sentinel.name)\" is. Asked: \(said)."
+            "No sentinel reported the address of the Redis \"\(sentinel.name)\". Asked: \(said)."
         )
     }
 
@@ -80,16 +80,16 @@ final class SentinelResolver: Sendable {
         commands.append(["SENTINEL", "GET-MASTER-ADDR-BY-NAME", .string(sentinel.name)])
         let replies = try await connection.send(commands, deadline: deadline)
         if replies.count == 2, case .error(let text) = replies[0] { throw RedisGreeting.authenticationError(text) }
-        guard let answer = replies.last else { throw RedisError(.unexpectedReply, "gave no reply") }
+        guard let answer = replies.last else { throw RedisError(.unexpectedReply, "sent no reply") }
         return try Self.endpoint(answer)
     }
 
     private static func endpoint(_ answer: RedisValue) throws(RedisError) -> RedisEndpoint {
         if case .error(let text) = answer { throw RedisError(reply: text) }
-        if answer == .null { throw RedisError(.unreachable, "knows no such name") }
+        if answer == .null { throw RedisError(.unreachable, "does not know this name") }
         guard let address = answer.array, address.count == 2, let host = address[0].string, !host.isEmpty,
             let port = address[1].int
-        else { throw RedisError(.unexpectedReply, "sent what is no address") }
+        else { throw RedisError(.unexpectedReply, "sent no valid address") }
         return .tcp(host: host, port: port)
     }
 }

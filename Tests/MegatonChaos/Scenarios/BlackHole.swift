@@ -66,7 +66,7 @@ struct BlackHole: Scenario {
         let start = stage.clock.now
         proxy.blackHole(true)
         try cluster.fleet.startWorkers(1)
-        let noticed = try await stage.wait(atMost: .seconds(30)) { worker.errors.contains("not renewed") }
+        let noticed = try await stage.wait(atMost: .seconds(30)) { worker.errors.contains("cannot renew leases") }
         let free = try await stage.wait(atMost: .seconds(30)) { try await cluster.view.held(by: worker.pid).isEmpty }
         let total = start.duration(to: stage.clock.now)
         result.note(

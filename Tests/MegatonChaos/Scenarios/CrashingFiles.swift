@@ -93,7 +93,7 @@ private enum CrashRun {
             done: outcomes.count { $0.status == .done },
             poisoned: outcomes.count { $0.error?.code == "poison" },
             deaths: ending.errors.split(separator: "\n").count {
-                $0.contains("and is started again") || $0.contains("the process for suspects ended")
+                $0.contains("and is started again") || $0.contains("the isolated process for suspects ended")
             },
             errors: ending.errors
         )

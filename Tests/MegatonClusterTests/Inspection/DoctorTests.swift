@@ -116,14 +116,14 @@ import Testing
             // exist.
             try await fixture.redis.send(["REPLICAOF", "127.0.0.1", "1"])
             let role = try await finding("control Redis: role", examine(fixture))
-            #expect(role.level == .error && role.message.contains("no master"))
+            #expect(role.level == .error && role.message.contains("not a master"))
         }
     }
 
     @Test func clocksThatDisagreeAreWorthAWarning() {
         #expect(Doctor.clock(.control, ahead: 0.9).level == .ok)
         let behind = Doctor.clock(.control, ahead: -3.25)
-        #expect(behind.level == .warning && behind.message.hasPrefix("3.2 s behind this machine's"))
+        #expect(behind.level == .warning && behind.message.hasPrefix("3.2 s behind this machine's clock"))
         #expect(Doctor.clocks(-0.5).level == .ok)
         #expect(Doctor.clocks(2).level == .warning)
     }
@@ -143,16 +143,16 @@ import Testing
 
     // MARK: - The queue
 
-    @Test func brakesThatAreSetAreWorthAWarning() async throws {
+    @Test func aPausedQueueIsWorthAWarning() async throws {
         try await QueueFixture.run { (fixture) async throws in
-            #expect(try await finding("brakes", examine(fixture)).level == .ok)
+            #expect(try await finding("pauses", examine(fixture)).level == .ok)
             try await fixture.queue.set(.paused, true)
-            let paused = try await finding("brakes", examine(fixture))
+            let paused = try await finding("pauses", examine(fixture))
             #expect(paused.level == .warning && paused.message.contains("megaton queue resume"))
             try await fixture.queue.set(.drain, true)
-            #expect(await findings("brakes", examine(fixture)).count == 2)
+            #expect(await findings("pauses", examine(fixture)).count == 2)
             for brake in JobQueue.Brake.allCases { try await fixture.queue.set(brake, false) }
-            #expect(try await finding("brakes", examine(fixture)).level == .ok)
+            #expect(try await finding("pauses", examine(fixture)).level == .ok)
         }
     }
 
@@ -184,14 +184,14 @@ import Testing
             try await fixture.redis.send(["ZADD", workers, .int((seconds - 60) * 1000), "gone"])
             try await fixture.redis.send(["ZADD", workers, .int(seconds * 1000), "here"])
             let all = await examine(fixture)
-            #expect(try finding("workers", all).message == "1 is there")
-            #expect(try finding("silent workers", all).message.hasPrefix("1 has given no sign of life"))
+            #expect(try finding("workers", all).message == "1 is running")
+            #expect(try finding("silent workers", all).message.hasPrefix("1 worker has missed three heartbeats"))
             try await fixture.redis.send(["ZREM", workers, "here"])
-            #expect(try await finding("workers", examine(fixture)).message.hasPrefix("none is there"))
+            #expect(try await finding("workers", examine(fixture)).message.hasPrefix("no worker is running"))
         }
     }
 
-    @Test func hostsThatAreBrokenOffAreNamed() async throws {
+    @Test func hostsWithAnOpenCircuitAreNamed() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let rate = RedisArgument.string(fixture.keys.rate)
             // The circuit was open once, and is closed again; see `hostPrelude.lua` for the fields.

@@ -157,7 +157,7 @@ import Testing
             try await fixture.redis.send(["DEL", ready(fixture), .string(fixture.keys.wake)])
             #expect(
                 try await audit(fixture).examples
-                    == [.init(id: "a", what: "it has body and meta and is in no list (batch b)")]
+                    == [.init(id: "a", what: "it has a body and a meta but is in no list (batch b)")]
             )
             try await findAndMend([.orphan: 1], fixture)
             #expect(try await fixture.places("a") == ["ready"])

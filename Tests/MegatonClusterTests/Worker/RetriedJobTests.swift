@@ -132,7 +132,7 @@ import Testing
             try await cluster.push("a", attempts: 5)
             let letter = try await cluster.death(of: "a")
             #expect(letter.job.attempts == 1 && letter.job.code == "http_status")
-            #expect(letter.job.message.contains("3600 s") && letter.job.message.contains("longest wait, 120 s"))
+            #expect(letter.job.message.contains("3600 s") && letter.job.message.contains("exceeds the maximum, 120 s"))
             // Nor is the origin asked once the job is requeued, although it may be tried several times then.
             #expect(try await cluster.queue.requeue([letter]) == 1)
             while try await cluster.queue.dead(id: "a")?.job.message.contains("remembered") != true {

@@ -26,7 +26,7 @@ import Testing
             let process = try ProgramUnderTest.megaton([command, "--redis", server.url])
             try await wait(for: "waiting for Redis", in: process)
             try await server.startAgain()
-            try await wait(for: "Redis is there", in: process)
+            try await wait(for: "Redis answers", in: process)
             try await wait(for: "\(command) started", in: process)
             process.send(SIGTERM)
             #expect(await process.ending().code == 0, "\(process.errors)")

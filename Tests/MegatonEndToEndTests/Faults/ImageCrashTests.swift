@@ -23,7 +23,7 @@ import Testing
     /// Number of processes that died: workers and processes for suspects.
     private func deaths(_ errors: String) -> Int {
         errors.split(separator: "\n").count {
-            $0.contains("and is started again") || $0.contains("the process for suspects ended")
+            $0.contains("and is started again") || $0.contains("the isolated process for suspects ended")
         }
     }
 

@@ -78,7 +78,7 @@ import Testing
             } throws: { error in
                 guard let error = error as? RedisError else { return false }
                 return error.code == .unreachable && error.message.contains("\"nowhere\"")
-                    && error.message.contains("127.0.0.1:\(sentinel.port) (knows no such name)")
+                    && error.message.contains("127.0.0.1:\(sentinel.port) (does not know this name)")
             }
         }
     }
