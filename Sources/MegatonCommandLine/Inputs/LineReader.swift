@@ -1,4 +1,5 @@
 import Foundation
+package import MegatonCluster
 
 /// Reads lines as they arrive, without waiting for a full block.
 package struct LineReader {
@@ -115,5 +116,43 @@ package struct LineReader {
 
     private func readFailure() -> CLIError {
         CLIError.usage("\(name) cannot be read: \(String(cString: strerror(errno))).")
+    }
+}
+
+/// Location of a line, for messages: `jobs.jsonl, line 3`.
+package struct LineLocation: Sendable, Equatable, CustomStringConvertible {
+    /// Path of the list as it was opened, or `standard input`.
+    let list: String
+    /// Line number, from 1.
+    let number: Int
+
+    package var description: String { "\(list), line \(number)" }
+}
+
+/// Reports lines of lists that are not jobs: the first ones each, the others by their number, as a list may have
+/// millions.
+package struct InvalidLineReporter {
+    private var count = 0
+
+    private static let shown = 20
+
+    package init() {}
+
+    package mutating func add(_ location: LineLocation, _ error: JobError) {
+        add(location, "is no job: \(error.message)")
+    }
+
+    /// - Parameter reason: the verb and the rest of the sentence.
+    package mutating func add(_ location: LineLocation, _ reason: String) {
+        count += 1
+        if count <= Self.shown { Terminal.error("megaton: \(location) \(reason)") }
+    }
+
+    /// Reports the number of the others. Called when all lines were read.
+    package mutating func end() {
+        if count > Self.shown {
+            Terminal.error("megaton: \(Counted.lines(count - Self.shown, "more")) could not be used, for such reasons.")
+        }
+        count = 0
     }
 }

@@ -57,9 +57,9 @@ struct DeadSelection: ParsableArguments {
         while true {
             let page = try await queue.dead(offset: offset, limit: Self.page).filter { $0.died <= start }
             if page.isEmpty { return (found, done, []) }
-            let meant = page.filter(isMeant)
-            let taken = meant.isEmpty ? 0 : try await body(meant)
-            found += meant.count
+            let selected = page.filter { $0.matches(batch: batch, error: error) }
+            let taken = selected.isEmpty ? 0 : try await body(selected)
+            found += selected.count
             done += taken
             offset += page.count - taken
         }
@@ -73,8 +73,12 @@ struct DeadSelection: ParsableArguments {
 
     /// The filters as they follow "dead jobs" in a sentence; empty without filters.
     var scope: String {
-        let place = batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
-        return place + (error.map { " with the error \"\($0)\"" } ?? "")
+        Self.phrase(batch) + (error.map { " with the error \"\($0)\"" } ?? "")
+    }
+
+    /// A batch as it follows "dead job" in a sentence; empty if it is nil.
+    static func phrase(_ batch: String?) -> String {
+        batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
     }
 
     /// Reports a selection that names missing jobs.
@@ -82,11 +86,10 @@ struct DeadSelection: ParsableArguments {
     /// - Throws: `CLIError` 1 with the jobs that were not found.
     func check(found: Int, missing: [String]) throws {
         if !missing.isEmpty {
-            let place = batch.map { $0.isEmpty ? " without a batch" : " of the batch \"\($0)\"" } ?? ""
             let names = missing.prefix(Self.shownIDs).joined(separator: ", ")
             let more = missing.count > Self.shownIDs ? " and \(missing.count - Self.shownIDs) more" : ""
             throw CLIError.notFound(
-                "no dead job\(place) has the \(missing.count == 1 ? "id" : "ids") \(names)\(more); megaton dead list shows "
+                "no dead job\(Self.phrase(batch)) has the \(missing.count == 1 ? "id" : "ids") \(names)\(more); megaton dead list shows "
                     + "those that there are."
             )
         }
@@ -113,8 +116,11 @@ struct DeadSelection: ParsableArguments {
 
     private static let shownBatches = 20
     private static let shownIDs = 20
+}
 
-    private func isMeant(_ letter: DeadLetter) -> Bool {
-        (batch == nil || letter.batch ?? "" == batch) && (error == nil || letter.job.code == error)
+extension DeadLetter {
+    /// Whether the letter is of a batch (`""` for none) and has an error code; nil selects all.
+    func matches(batch: String?, error: String?) -> Bool {
+        (batch == nil || self.batch ?? "" == batch) && (error == nil || job.code == error)
     }
 }

@@ -4,6 +4,15 @@ import MegatonCluster
 import MegatonCommandLine
 import MegatonRedis
 
+/// `megaton cache`
+struct CacheCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cache",
+        abstract: "Change what the shared cache remembers.",
+        subcommands: [ForgetFailuresCommand.self]
+    )
+}
+
 /// `megaton cache forget-failures`
 struct ForgetFailuresCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

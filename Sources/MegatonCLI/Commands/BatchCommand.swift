@@ -1,0 +1,175 @@
+import ArgumentParser
+import MegatonCluster
+import MegatonCommandLine
+import MegatonRedis
+
+/// `megaton batch`
+struct BatchCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "batch",
+        abstract: "Look at batches, wait for one, or cancel it.",
+        subcommands: [
+            BatchListCommand.self, BatchShowCommand.self, BatchWaitCommand.self, BatchCancelCommand.self,
+        ]
+    )
+}
+
+/// `megaton batch list`
+struct BatchListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "The batches, the newest first. One that has ended is known for seven days."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    @Option(name: .long, help: "How many to show at the most.")
+    var limit = 50
+
+    @Flag(name: .long, help: "One JSON object a line.")
+    var json = false
+
+    mutating func validate() throws {
+        if !(1...10_000).contains(limit) { throw ValidationError("--limit is 1 to 10000.") }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                let batches = try await queue.batches(limit: limit + 1)
+                for batch in batches.prefix(limit) {
+                    let report = BatchReport(batch)
+                    Terminal.output(json ? try JSONText.line(report) : report.row)
+                }
+                if batches.isEmpty && !json { Terminal.output("no batches") }
+                if batches.count > limit {
+                    Terminal.error("megaton: the list ends at the newest \(limit) batches; --limit shows more.")
+                }
+            }
+        }
+    }
+}
+
+/// `megaton batch show`
+struct BatchShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "show", abstract: "How far a batch is, as JSON.")
+
+    @OptionGroup var redis: RedisOptions
+
+    @Argument(help: "The batch's name.")
+    var name: String
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                Terminal.output(try JSONText.pretty(try await BatchReport.of(name, queue)))
+            }
+        }
+    }
+}
+
+/// `megaton batch wait`
+struct BatchWaitCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "wait",
+        abstract:
+            "Wait until all jobs of a batch have ended. Exits 2 if some failed or were cancelled, 75 after --timeout."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    @Argument(help: "The batch's name.")
+    var name: String
+
+    @OptionGroup var timeout: TimeoutOptions
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                if try await BatchReport.of(name, queue).state == "open" {
+                    Terminal.error(
+                        "megaton: the batch is open: its submitter may push more. If it is gone, megaton batch cancel ends it."
+                    )
+                }
+                let report = try await timeout.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
+                    try await ended(queue)
+                }
+                Terminal.output(try JSONText.pretty(report))
+                if report.failed + report.cancelled > 0 { throw ExitCode(2) }
+            }
+        }
+    }
+
+    /// Nil while the batch runs, and while Redis is unreachable: nothing is lost by waiting.
+    private func ended(_ queue: JobQueue) async throws -> BatchReport? {
+        do {
+            let report = try await BatchReport.of(name, queue)
+            return report.state == "finished" ? report : nil
+        } catch let error as RedisError {
+            guard error.isTransient else { throw error }
+            return nil
+        }
+    }
+}
+
+/// `megaton batch cancel`
+struct BatchCancelCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "cancel",
+        abstract: "Stop a batch: what has not begun is dropped, what runs is stopped when its worker renews its leases."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    @Argument(help: "The batch's name.")
+    var name: String
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                _ = try await BatchReport.of(name, queue)
+                try await queue.cancel(batch: name)
+                Terminal.output(try await BatchReport.of(name, queue).row)
+            }
+        }
+    }
+}
+
+/// A batch as `megaton batch` shows it.
+struct BatchReport: Encodable {
+    let batch: String
+    let state: String
+    /// Number of submitted jobs; more may follow while the state is `open`.
+    let submitted: Int
+    let done: Int
+    let failed: Int
+    let cancelled: Int
+    let deduplicated: Int
+    let originFetches: Int
+    let renders: Int
+
+    init(_ summary: BatchSummary) {
+        let counters = summary.counters
+        batch = summary.name
+        state = counters.isFinished ? "finished" : counters["closed"] == 1 ? "running" : "open"
+        submitted = max(counters["submitted"], counters["total"])
+        done = counters["done"]
+        failed = counters["failed"]
+        cancelled = counters["cancelled"]
+        deduplicated = counters["deduplicated"]
+        originFetches = counters["origin_fetches"]
+        renders = counters["renders"]
+    }
+
+    /// - Throws: `CLIError` if there is no batch of this name.
+    static func of(_ name: String, _ queue: JobQueue) async throws -> BatchReport {
+        let counters = try await BatchMonitor(queue: queue, batch: name).counters()
+        guard counters.isKnown else { throw CLIError.notFound("there is no batch \"\(name)\".") }
+        return BatchReport(BatchSummary(name: name, counters: counters))
+    }
+
+    var row: String {
+        "\(batch)  \(state)  \(done) done, \(failed) failed, \(cancelled) cancelled, \(deduplicated) deduplicated of "
+            + "\(submitted)"
+    }
+}

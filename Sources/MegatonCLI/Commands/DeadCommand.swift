@@ -1,0 +1,180 @@
+import ArgumentParser
+import Foundation
+import MegatonCluster
+import MegatonCommandLine
+
+/// `megaton dead`
+struct DeadCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "dead",
+        abstract: "Look at the jobs that failed for good, and requeue or drop them.",
+        discussion: "A requeued job is looked at like a new one and belongs to no batch: the one it died in has ended.",
+        subcommands: [DeadListCommand.self, DeadShowCommand.self, DeadRequeueCommand.self, DeadDropCommand.self]
+    )
+}
+
+/// `megaton dead list`
+struct DeadListCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list",
+        abstract: "The dead jobs, the oldest first."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    @Option(name: .long, help: ArgumentHelp("Only those of a batch.", valueName: "name"))
+    var batch: String?
+
+    @Option(name: .long, help: ArgumentHelp("Only those with this error.", valueName: "code"))
+    var error: String?
+
+    @Option(name: .long, help: "How many to show at the most.")
+    var limit = 100
+
+    @Flag(name: .long, help: "One JSON object a line.")
+    var json = false
+
+    mutating func validate() throws {
+        if !(1...100_000).contains(limit) { throw ValidationError("--limit is 1 to 100000.") }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                var (shown, offset, hasMore) = (0, 0, false)
+                while !hasMore {
+                    let page = try await queue.dead(offset: offset, limit: 50)
+                    if page.isEmpty { break }
+                    offset += page.count
+                    for letter in page where letter.matches(batch: batch, error: error) {
+                        hasMore = shown == limit
+                        if hasMore { break }
+                        shown += 1
+                        let line = json ? try JSONText.line(letter) : Self.row(letter)
+                        // Standard output is closed: `head` has read enough.
+                        if !Terminal.output(line) { return }
+                    }
+                }
+                if shown == 0 && !json { Terminal.output("no dead jobs") }
+                if hasMore {
+                    let all = try await queue.deadCount()
+                    Terminal.error("megaton: the list ends at \(shown) of \(all) dead jobs; --limit shows more.")
+                }
+            }
+        }
+    }
+
+    private static func row(_ letter: DeadLetter) -> String {
+        let time = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
+        let batch = letter.batch.map { " (batch \($0))" } ?? ""
+        return "\(time)  \(letter.id)\(batch)  \(letter.job.code)  \(letter.job.message.prefix(120))"
+    }
+}
+
+/// `megaton dead show`
+struct DeadShowCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Everything about a dead job, as JSON: reason, attempts, who buried it, when, and the job."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    @Argument(help: "The job's id.")
+    var id: String
+
+    @Option(
+        name: .long,
+        help: ArgumentHelp("The job's batch, if several have the id (\"\" for none).", valueName: "name")
+    )
+    var batch: String?
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                let letters = try await DeadSelection.letters(of: id, batch: batch, in: queue)
+                if letters.isEmpty {
+                    throw CLIError.notFound("no dead job\(DeadSelection.phrase(batch)) has the id \"\(id)\".")
+                }
+                for letter in letters { Terminal.output(try Self.text(letter)) }
+            }
+        }
+    }
+
+    /// The letter as JSON, with the time of death as a date, and the job as an object in addition to its original text.
+    static func text(_ letter: DeadLetter) throws -> String {
+        let options: JSONSerialization.WritingOptions = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+        let plain = try JSONSerialization.jsonObject(with: Data(try JSONText.line(letter).utf8))
+        guard var object = plain as? [String: Any] else { return try JSONText.pretty(letter) }
+        object["died_at"] = Date(timeIntervalSince1970: letter.died).formatted(.iso8601)
+        // Other text than JSON may have been pushed; it is in `job.job`.
+        if let request = try? JSONSerialization.jsonObject(with: Data(letter.job.job.utf8)) {
+            object["request"] = request
+        }
+        let data = try JSONSerialization.data(withJSONObject: object, options: options)
+        return JSONText.escaped(String(decoding: data, as: UTF8.self))
+    }
+}
+
+/// `megaton dead requeue`
+struct DeadRequeueCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "requeue",
+        abstract: "Push dead jobs again, by id, batch, error code or all."
+    )
+
+    @OptionGroup var selection: DeadSelection
+    @OptionGroup var redis: RedisOptions
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                let (found, done, missing) = try await selection.each(in: queue) { try await queue.requeue($0) }
+                Terminal.output("\(done) of \(Counted.of(found, "dead job")) requeued")
+                if done < found {
+                    let words = found - done == 1 ? "1 was no readable job" : "\(found - done) were no readable jobs"
+                    Terminal.error("megaton: \(words); megaton dead show has the reasons.")
+                }
+                try selection.check(found: found, missing: missing)
+            }
+        }
+    }
+}
+
+/// `megaton dead drop`
+struct DeadDropCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "drop",
+        abstract: "Forget dead jobs, by id, batch, error code or all."
+    )
+
+    @OptionGroup var selection: DeadSelection
+    @OptionGroup var redis: RedisOptions
+
+    @Flag(name: .shortAndLong, help: "Do not ask before --all.")
+    var yes = false
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                if selection.all && !yes { try await confirm(queue) }
+                let (found, done, missing) = try await selection.each(in: queue) { try await queue.drop($0) }
+                Terminal.output("\(Counted.of(done, "dead job")) dropped")
+                try selection.check(found: found, missing: missing)
+            }
+        }
+    }
+
+    /// Asks for confirmation on a terminal, and refuses without one: a script passes `--yes`.
+    private func confirm(_ queue: JobQueue) async throws {
+        let count = try await selection.count(in: queue)
+        if count == 0 { return }
+        let question = "\(Counted.of(count, "dead job"))\(selection.scope) in the queue \"\(redis.queue)\""
+        guard Terminal.canAsk else {
+            throw CLIError.usage("--all forgets \(question) for good; add --yes to do that.")
+        }
+        guard Terminal.confirms("megaton: forget \(question) for good?") else {
+            throw CLIError.notFound("nothing was dropped.")
+        }
+    }
+}

@@ -1,0 +1,84 @@
+import ArgumentParser
+import MegatonCluster
+import MegatonCommandLine
+
+/// `megaton queue`
+struct QueueCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "queue",
+        abstract: "Pause, drain or resume the whole queue.",
+        subcommands: [QueuePauseCommand.self, QueueDrainCommand.self, QueueResumeCommand.self]
+    )
+}
+
+/// `megaton queue pause`
+struct QueuePauseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "pause",
+        abstract: "Begin no more jobs until megaton queue resume. What runs goes on to its end."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                try await queue.set(.paused, true)
+                Terminal.output("paused: no job begins until megaton queue resume")
+            }
+        }
+    }
+}
+
+/// `megaton queue drain`
+struct QueueDrainCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "drain",
+        abstract: "Take no more jobs in until megaton queue resume. What was taken in goes on to its end.",
+        discussion: "What is pushed meanwhile waits in the intake: for an upgrade of the workers, say."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    @Flag(name: .long, help: "Wait until nothing is ready, running or delayed.")
+    var wait = false
+
+    @OptionGroup var timeout: TimeoutOptions
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                try await queue.set(.drain, true)
+                var alive = try await queue.alive()
+                guard wait else {
+                    Terminal.output("draining: \(Counted.jobs(alive)) on the way")
+                    return
+                }
+                try await timeout.wait(orElse: { "\(Counted.jobs(alive)) \(alive == 1 ? "has" : "have") not ended" }) {
+                    alive = try await queue.alive()
+                    return alive == 0 ? () : nil
+                }
+                Terminal.output("drained: nothing is ready, running or delayed")
+            }
+        }
+    }
+}
+
+/// `megaton queue resume`
+struct QueueResumeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "resume",
+        abstract: "Undo megaton queue pause and megaton queue drain."
+    )
+
+    @OptionGroup var redis: RedisOptions
+
+    func run() async throws {
+        try await reportingFailures {
+            try await InspectorSession.queue(redis) { queue in
+                for brake in JobQueue.Brake.allCases { try await queue.set(brake, false) }
+                Terminal.output("resumed")
+            }
+        }
+    }
+}
