@@ -334,7 +334,7 @@ struct RunCommand: AsyncParsableCommand {
             Terminal.output(try JSONText.pretty(summary))
         } else {
             Terminal.note("megaton: \(summary.line)")
-            if let ledger = summary.ledger, Ledger.descriptor(of: ledger) == nil {
+            if let ledger = summary.ledger, LedgerPath.descriptor(of: ledger) == nil {
                 Terminal.note("megaton: the ledger is \(ledger)")
             }
         }

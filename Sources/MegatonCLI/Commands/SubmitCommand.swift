@@ -49,7 +49,7 @@ struct SubmitCommand: AsyncParsableCommand {
         try await reportingFailures {
             try options.check()
             Terminal.isQuiet = options.quiet
-            let directory = output.map(RunPaths.absolute)
+            let directory = output.map(FileNames.absolutePath)
             if options.dryRun { return try await DryRun(options, output: directory).run() }
             let shutdown = ShutdownSignal()
             let name = batch ?? ProcessIdentity.batch("submit")
@@ -70,7 +70,7 @@ struct SubmitCommand: AsyncParsableCommand {
                     "megaton: without --output the renditions stay in the cache, but for jobs that name their own."
                 )
             }
-            let path = options.ledger.map(Ledger.path)
+            let path = options.ledger.map(LedgerPath.absolute)
             let ledger = wait ? try await Ledger.open(path) { shutdown.level == .abort } : nil
             let selection = options.selection(output: directory)
             let run = BatchRun(

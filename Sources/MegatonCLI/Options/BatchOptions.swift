@@ -127,7 +127,7 @@ struct BatchOptions: ParsableArguments {
             throw ValidationError("\(option) is empty; it names a file.")
         }
         if exclude.contains("") { throw ValidationError("--exclude is empty; it is a pattern like '*.gif'.") }
-        if json && ledger.map(Ledger.path) == Ledger.standardOutput {
+        if json && ledger.map(LedgerPath.absolute) == LedgerPath.standardOutput {
             throw ValidationError("--json and --ledger \(ledger ?? "") both write to standard output; choose one.")
         }
         // Beside inputs, these options apply to the inputs.
@@ -165,7 +165,7 @@ struct BatchOptions: ParsableArguments {
 
     /// - Throws: `CLIError` if the ledger would overwrite an input.
     func checkLedger(_ path: String) throws {
-        guard Ledger.descriptor(of: path) == nil else { return }
+        guard LedgerPath.descriptor(of: path) == nil else { return }
         let files = inputs.map(FileNames.localPath) + jobsFrom + (retryFailed.map { [$0] } ?? [])
         for input in files where input != "-" && RetryLedger.isSame(input, path) {
             throw CLIError.usage("the ledger would overwrite the input \(input). Name another file with --ledger.")
@@ -199,27 +199,26 @@ struct BatchOptions: ParsableArguments {
             exclusions: Exclusions(exclude)
         )
     }
+}
 
-    /// The builder of jobs from inputs.
-    ///
-    /// - Parameters:
-    ///   - roots: directories that outputs may go to; nil leaves that to the workers.
-    ///   - files: files beside the inputs that no output may replace.
-    func jobBuilder(
-        batch: String,
-        _ selection: InputSelection,
-        roots: [String]?,
-        files: [String]
-    ) throws -> JobBuilder {
-        let settings = JobBuilder.Settings(
-            batch: batch,
-            renditions: try renditions.renditions(),
-            output: selection.output,
-            attempts: attempts,
-            priority: Job.Priority(rawValue: priority) ?? .normal,
-            credential: credential,
-            reloads: force
-        )
-        return JobBuilder(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
+/// Names of the ledger's file on the command line.
+enum LedgerPath {
+    /// The path that stands for standard output.
+    static let standardOutput = "-"
+
+    /// The absolute path, or ``standardOutput`` for any of its names.
+    static func absolute(_ text: String) -> String {
+        if ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].contains(text) { return standardOutput }
+        return FileNames.absolutePath(text)
+    }
+
+    /// The open descriptor that a path stands for, if any. To open a file by such a name would write from its start.
+    static func descriptor(of path: String) -> Int32? {
+        if absolute(path) == standardOutput { return STDOUT_FILENO }
+        if path == "/dev/stderr" { return STDERR_FILENO }
+        for start in ["/dev/fd/", "/proc/self/fd/"] where path.hasPrefix(start) {
+            return Int32(path.dropFirst(start.count)).flatMap { fcntl($0, F_GETFD) >= 0 ? $0 : nil }
+        }
+        return nil
     }
 }

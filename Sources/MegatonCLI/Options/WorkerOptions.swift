@@ -243,7 +243,7 @@ struct WorkerOptions: ParsableArguments {
     /// - Throws: `CLIError` for the credentials; `ImagePipeline.Error` if libvips has no codec for a type.
     func apply(to configuration: inout Worker.Configuration, logger: Logger) throws {
         configuration.roots = roots
-        configuration.readRoots = allowRead.map(RunPaths.absolute)
+        configuration.readRoots = allowRead.map(FileNames.absolutePath)
         configuration.optionNames = [
             // For a source, the option that allows reading only.
             "the roots of Configuration.fileAccess": "--allow-read",
@@ -292,7 +292,7 @@ struct WorkerOptions: ParsableArguments {
 
     var policy: ImagePipeline.DataCachePolicy { ImagePipeline.DataCachePolicy(rawValue: cachePolicy) ?? .storeAll }
 
-    var roots: [String] { allowRoot.map(RunPaths.absolute) }
+    var roots: [String] { allowRoot.map(FileNames.absolutePath) }
 
     /// Names of the given options that affect only workers.
     var namesForWorkersOnly: [String] {

@@ -338,7 +338,7 @@ final class BatchRun: Sendable {
     /// Whether other output goes to the terminal meanwhile, which would tear a line that is replaced.
     private var isShared: Bool {
         if showsLogs { return true }
-        guard let path = ledger?.path, let descriptor = Ledger.descriptor(of: path) else { return false }
+        guard let path = ledger?.path, let descriptor = LedgerPath.descriptor(of: path) else { return false }
         return isatty(descriptor) == 1
     }
 

@@ -131,7 +131,7 @@ struct JobBuilder: Sendable {
         case "http", "https", "s3": return OutputPath.of(url)
         case "data": return "data-\(OutputPath.hash(source))"
         default:
-            return OutputPath.of(FileNames.components(of: url))
+            return OutputPath.of(OutputTemplate.components(of: url))
         }
     }
 }
@@ -162,5 +162,30 @@ struct OutputNamer {
     /// FNV-1a: stable between runs, which Swift's own hashes are not.
     private static func fingerprint(_ text: String) -> UInt64 {
         text.utf8.reduce(0xCBF2_9CE4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
+    }
+}
+
+extension BatchOptions {
+    /// The builder of jobs from inputs.
+    ///
+    /// - Parameters:
+    ///   - roots: directories that outputs may go to; nil leaves that to the workers.
+    ///   - files: files beside the inputs that no output may replace.
+    func jobBuilder(
+        batch: String,
+        _ selection: InputSelection,
+        roots: [String]?,
+        files: [String]
+    ) throws -> JobBuilder {
+        let settings = JobBuilder.Settings(
+            batch: batch,
+            renditions: try renditions.renditions(),
+            output: selection.output,
+            attempts: attempts,
+            priority: Job.Priority(rawValue: priority) ?? .normal,
+            credential: credential,
+            reloads: force
+        )
+        return JobBuilder(settings, OutputGuard(selection, overwrites: overwrite, roots: roots, files: files))
     }
 }

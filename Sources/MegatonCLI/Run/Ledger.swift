@@ -17,29 +17,10 @@ final class Ledger: Sendable {
     private let isAborted: @Sendable () -> Bool
     private let thread = ThreadPool(name: "megaton-ledger", count: 1)
 
-    /// The path that stands for standard output.
-    static let standardOutput = "-"
-
     /// Time limit for a pipe without a reader to get one at the start.
     private static let readerTimeout: Duration = .seconds(5)
     /// Bytes that a pipe takes at once without blocking as soon as it takes any (PIPE_BUF of pipe(7)).
     private static let pipeBlock = 4096
-
-    /// The absolute path, or ``standardOutput`` for any of its names.
-    static func path(_ text: String) -> String {
-        if ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"].contains(text) { return standardOutput }
-        return RunPaths.absolute(text)
-    }
-
-    /// The open descriptor that a path stands for, if any. To open a file by such a name would write from its start.
-    static func descriptor(of path: String) -> Int32? {
-        if Self.path(path) == standardOutput { return STDOUT_FILENO }
-        if path == "/dev/stderr" { return STDERR_FILENO }
-        for start in ["/dev/fd/", "/proc/self/fd/"] where path.hasPrefix(start) {
-            return Int32(path.dropFirst(start.count)).flatMap { fcntl($0, F_GETFD) >= 0 ? $0 : nil }
-        }
-        return nil
-    }
 
     /// Opens the ledger.
     ///
@@ -49,7 +30,7 @@ final class Ledger: Sendable {
     /// - Throws: `CLIError` if the file cannot be created, another run writes it, or the pipe has no reader.
     static func open(_ path: String?, isAborted: @escaping @Sendable () -> Bool) async throws -> Ledger {
         guard let path else { return Ledger(nil, -1, isFile: false, isAborted) }
-        if let descriptor = descriptor(of: path) {
+        if let descriptor = LedgerPath.descriptor(of: path) {
             return Ledger(path, try check(dup(descriptor), path), isFile: false, isAborted)
         }
         var info = stat()

@@ -22,7 +22,7 @@ struct RunPaths: Sendable {
         self.output = try output.map { try Self.prepare($0, inputs: options.inputs) }
         let retried = options.retryFailed.map(RetryLedger.init)
         if let ledger = options.ledger {
-            self.ledger = Ledger.path(ledger)
+            self.ledger = LedgerPath.absolute(ledger)
         } else if let retried {
             self.ledger = retried.nextPath
         } else {
@@ -37,9 +37,9 @@ struct RunPaths: Sendable {
     ///
     /// - Throws: `CLIError` if it is an input too.
     static func checked(_ output: String, inputs: [String]) throws -> String {
-        let path = absolute(output)
+        let path = FileNames.absolutePath(output)
         // Links are resolved, so that two names of one directory are equal.
-        for input in inputs.map(FileNames.localPath) where real(absolute(input)) == real(path) {
+        for input in inputs.map(FileNames.localPath) where real(FileNames.absolutePath(input)) == real(path) {
             throw CLIError.usage(
                 "--output \(output) is an input too: the next run would take what this one made. Name another directory."
             )
@@ -57,8 +57,6 @@ struct RunPaths: Sendable {
         return path
     }
 
-    static func absolute(_ path: String) -> String { URL(fileURLWithPath: path).standardizedFileURL.path }
-
     private static func real(_ path: String) -> String { URL(fileURLWithPath: path).resolvingSymlinksInPath().path }
 
     private static func inputRoots(_ options: BatchOptions) -> [String] {
@@ -69,7 +67,7 @@ struct RunPaths: Sendable {
             !options.jobsFrom.isEmpty || inputs.contains { $0 == "-" || InputReader.listFormat(of: $0) != nil }
         if hasList { roots.append(FileManager.default.currentDirectoryPath) }
         for input in inputs where input != "-" && !InputReader.isURL(input) {
-            let path = absolute(input)
+            let path = FileNames.absolutePath(input)
             var isDirectory: ObjCBool = false
             guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else { continue }
             roots.append(isDirectory.boolValue ? path : (path as NSString).deletingLastPathComponent)

@@ -1,7 +1,6 @@
-package import Foundation
-import MegatonCluster
+import Foundation
 
-/// Conversion of paths to URLs, and of names to path components.
+/// Conversion of paths to URLs and back.
 package enum FileNames {
     private static let allowed: CharacterSet = {
         var set = CharacterSet(charactersIn: "/-._~!$&'()*+,;=:@")
@@ -23,6 +22,9 @@ package enum FileNames {
         return path.hasPrefix("/") && !path.utf8.contains(0) ? path : argument
     }
 
+    /// An absolute path without `.` and `..`; links stay.
+    package static func absolutePath(_ path: String) -> String { URL(fileURLWithPath: path).standardizedFileURL.path }
+
     /// A name, which need not be UTF-8, as it is written in a URL.
     static func encoded(_ name: [UInt8]) -> String {
         name.map { byte in
@@ -31,10 +33,4 @@ package enum FileNames {
             return (byte < 16 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
         }.joined()
     }
-
-    package static func components(of url: URL) -> [String] { OutputTemplate.components(of: url) }
-
-    static func plain(_ component: String) -> String { OutputTemplate.plain(component) }
-
-    static func hash(_ text: String) -> String { OutputTemplate.hash(text) }
 }

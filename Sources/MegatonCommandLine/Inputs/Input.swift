@@ -1,4 +1,5 @@
 package import Foundation
+import MegatonCluster
 
 /// One input of a run or a submission.
 package enum Input: Sendable, Equatable {
@@ -14,7 +15,7 @@ package enum Input: Sendable, Equatable {
 package enum OutputPath {
     /// - Parameter components: path of the input in its tree; the last component is the file's name.
     package static func of(_ components: [String]) -> String {
-        var parts = components.map(shortened)
+        var parts = components.map(OutputTemplate.plain)
         guard let file = parts.popLast() else { return "_" }
         let dot = file.lastIndex(of: ".")
         let stem = dot.flatMap { $0 == file.startIndex ? nil : String(file[..<$0]) } ?? file
@@ -23,14 +24,12 @@ package enum OutputPath {
 
     /// `<host>/<path>`, with a short hash if there is a query, to distinguish URLs that differ only in it.
     package static func of(_ url: URL) -> String {
-        let path = FileNames.components(of: url)
+        let path = OutputTemplate.components(of: url)
         let port = url.port.map { "_\($0)" } ?? ""
         let result = of([(url.host(percentEncoded: false) ?? "_") + port] + (path.isEmpty ? ["index"] : path))
         return url.query() == nil ? result : "\(result)-\(hash(url.absoluteString))"
     }
 
     /// 8 hex digits: short, and enough to distinguish a few inputs of the same name.
-    package static func hash(_ text: String) -> String { String(FileNames.hash(text).prefix(8)) }
-
-    private static func shortened(_ component: String) -> String { FileNames.plain(component) }
+    package static func hash(_ text: String) -> String { String(OutputTemplate.hash(text).prefix(8)) }
 }

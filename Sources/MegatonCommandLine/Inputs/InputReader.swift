@@ -211,8 +211,9 @@ package struct InputReader {
     ///
     /// - Throws: `CLIError` for the first one that is missing.
     package static func check(_ arguments: [String]) throws {
-        for argument in arguments where argument != "-" && !isURL(FileNames.localPath(argument)) {
-            if !FileManager.default.fileExists(atPath: FileNames.localPath(argument)) { throw missing(argument) }
+        for argument in arguments where argument != "-" {
+            let path = FileNames.localPath(argument)
+            if !isURL(path) && !FileManager.default.fileExists(atPath: path) { throw missing(argument) }
         }
     }
 
@@ -293,7 +294,7 @@ package struct InputReader {
         }
         switch url.scheme?.lowercased() {
         case "file":
-            return .source(url: text, path: OutputPath.of(FileNames.components(of: url)))
+            return .source(url: text, path: OutputPath.of(OutputTemplate.components(of: url)))
         case "data": return .source(url: text, path: "data-\(OutputPath.hash(text))")
         default: return .source(url: text, path: OutputPath.of(url))
         }
