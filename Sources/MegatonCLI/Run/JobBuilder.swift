@@ -46,6 +46,8 @@ struct JobBuilder: Sendable {
     }
 
     private let settings: Settings
+    /// The output directory as the beginning of each job's template.
+    private let outputURL: String?
     private var guardian: OutputGuard
     private var namer = OutputNamer()
     private var count = 0
@@ -55,6 +57,7 @@ struct JobBuilder: Sendable {
     init(_ settings: Settings, _ guardian: OutputGuard) {
         self.settings = settings
         self.guardian = guardian
+        outputURL = settings.output.map { FileNames.fileURL("\($0)/") }
     }
 
     /// Creates the jobs of inputs that were read together.
@@ -121,8 +124,8 @@ struct JobBuilder: Sendable {
     }
 
     private mutating func template(_ path: String, _ source: String) -> String? {
-        guard let output = settings.output else { return nil }
-        return FileNames.fileURL("\(output)/\(namer.path(path, for: source))") + "-{name}.{ext}"
+        guard let outputURL else { return nil }
+        return outputURL + FileNames.encoded(namer.path(path, for: source)) + "-{name}.{ext}"
     }
 
     private static func path(of source: String) -> String {

@@ -9,8 +9,11 @@ package enum FileNames {
     }()
 
     /// `file:///…`, with every character encoded that has a meaning in a URL or in an output template.
-    package static func fileURL(_ path: String) -> String {
-        "file://" + (path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path)
+    package static func fileURL(_ path: String) -> String { "file://" + encoded(path) }
+
+    /// A part of a path as it is written in a URL.
+    package static func encoded(_ path: String) -> String {
+        path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path
     }
 
     /// The path of an argument that is a `file:` URL of this machine; any other argument unchanged.
