@@ -119,7 +119,7 @@ public final class Coordinator: Sendable {
         while !Task.isCancelled {
             do {
                 let wait = isFallback ? Self.pollInterval : configuration.renewInterval
-                if try await isWanted() {
+                if try await shouldLead() {
                     let attempt = try await leadership.attempt()
                     lastAnswer.withLock { $0 = .now }
                     switch attempt {
@@ -171,7 +171,7 @@ public final class Coordinator: Sendable {
 
     /// Whether to try to lead. A fallback waits until there has been no leader for a while: a coordinator that restarts
     /// is to become the leader again.
-    private func isWanted() async throws(RedisError) -> Bool {
+    private func shouldLead() async throws(RedisError) -> Bool {
         guard let delay = configuration.takeoverDelay else { return true }
         let since = try await leadership.hasLeader() ? nil : leaderless.withLock { $0 } ?? .now
         leaderless.withLock { $0 = since }

@@ -29,7 +29,7 @@ extension QueueAudit {
 
         var count: Int { places.count }
 
-        mutating func see(_ id: String, in place: Places) {
+        mutating func record(_ id: String, in place: Places) {
             if let seen = places[id] {
                 // Only a list can contain an id twice; HSCAN and ZSCAN may return one repeatedly.
                 let isRepeated = place == .ready && seen.contains(.ready)
@@ -42,12 +42,12 @@ extension QueueAudit {
         }
 
         /// Dead ids matter only if they are alive too.
-        mutating func seeDead(_ id: String) {
+        mutating func recordDead(_ id: String) {
             if let seen = places[id] { places[id] = seen.union(.dead) }
         }
 
         /// Ids whose places differ from those of any healthy job.
-        var suspects: [String] { places.filter { !Self.healthy.contains($0.value.rawValue) }.map(\.key) }
+        var candidates: [String] { places.filter { !Self.healthy.contains($0.value.rawValue) }.map(\.key) }
     }
 
     /// Ids per page.
@@ -67,13 +67,13 @@ extension QueueAudit {
             var cursor = "0"
             repeat {
                 for (id, value) in try await page(command, key, from: &cursor)
-                where place != .meta || Self.isReadable(value) { sightings.see(id, in: place) }
+                where place != .meta || Self.isReadable(value) { sightings.record(id, in: place) }
             } while cursor != "0"
         }
         for key in keys.ready + [keys.suspects] { try await readReady(key, limit: limit, into: &sightings) }
         var cursor = "0"
         repeat {
-            for (id, _) in try await page("ZSCAN", keys.dead, from: &cursor) { sightings.seeDead(id) }
+            for (id, _) in try await page("ZSCAN", keys.dead, from: &cursor) { sightings.recordDead(id) }
         } while cursor != "0"
         return sightings
     }
@@ -116,7 +116,7 @@ extension QueueAudit {
                 throw JobQueue.unexpected("auditBodies")
             }
             cursor = next
-            for id in (parts[1].array ?? []).compactMap(\.string) { sightings.see(id, in: .body) }
+            for id in (parts[1].array ?? []).compactMap(\.string) { sightings.record(id, in: .body) }
         } while cursor != "0"
     }
 
@@ -126,7 +126,7 @@ extension QueueAudit {
                 "LRANGE", .string(key), .int(start), .int(start + Self.pageSize - 1),
             ])
             let ids = (reply.array ?? []).compactMap(\.string)
-            for id in ids { sightings.see(id, in: .ready) }
+            for id in ids { sightings.record(id, in: .ready) }
             if ids.count < Self.pageSize { return }
         }
     }

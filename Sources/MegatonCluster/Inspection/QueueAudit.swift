@@ -6,14 +6,14 @@ public import MegatonRedis
 /// scripts ensure that; they cannot prevent manual changes in Redis, or a failover to a replica that lagged.
 ///
 /// The queue keeps running meanwhile. It is read in pages, and jobs move between two pages, so that these reads find
-/// only suspects. A script then examines each suspect atomically, and repairs it; only its result counts.
+/// only candidates. A script then examines each candidate atomically, and repairs it; only its result counts.
 public struct QueueAudit: Sendable {
     let queue: JobQueue
 
     /// Maximum number of ids examined: twice the largest window of a coordinator. Some 100 bytes each.
     private static let idLimit = 262_144
-    /// Maximum number of suspects in one call.
-    private static let suspectsAtOnce = 100
+    /// Maximum number of candidates in one call.
+    private static let candidatesAtOnce = 100
     /// Maximum number of ready entries that one call compares: 7 ms of Redis' time.
     private static let comparisonsAtOnce = 500_000
 
@@ -27,7 +27,7 @@ public struct QueueAudit: Sendable {
     public func run(repair: Bool = false) async throws(RedisError) -> Report {
         let sightings = try await sightings(limit: Self.idLimit)
         var report = Report(examined: sightings.count, isComplete: sightings.isComplete)
-        try await examine(sightings.suspects, repair: repair, into: &report)
+        try await examine(sightings.candidates, repair: repair, into: &report)
         try await examineStages(repair: repair, into: &report)
         try await examineIntakes(repair: repair, into: &report)
         return report
@@ -36,13 +36,13 @@ public struct QueueAudit: Sendable {
     // MARK: - Jobs
 
     private func examine(
-        _ suspects: [String],
+        _ candidates: [String],
         repair: Bool,
         into report: inout Report
     ) async throws(RedisError) {
-        var rest = suspects[...]
+        var rest = candidates[...]
         while !rest.isEmpty {
-            let size = try await suspectsOfNextCall()
+            let size = try await candidatesOfNextCall()
             let faults = try await audit(rest.prefix(size).map { ($0, "") }, repair: false)
             rest = rest.dropFirst(size)
             report.add(faults)
@@ -53,14 +53,14 @@ public struct QueueAudit: Sendable {
         }
     }
 
-    /// Number of suspects in the next call: fewer if many jobs are ready, as the search for an id scans all ready
+    /// Number of candidates in the next call: fewer if many jobs are ready, as the search for an id scans all ready
     /// lists.
-    private func suspectsOfNextCall() async throws(RedisError) -> Int {
+    private func candidatesOfNextCall() async throws(RedisError) -> Int {
         let lists = queue.keys.ready + [queue.keys.suspects]
         let replies = try await queue.redis.pipeline(lists.map { ["LLEN", .string($0)] })
         for case .error(let text) in replies { throw RedisError(reply: text) }
         let ready = replies.reduce(0) { $0 + ($1.int ?? 0) }
-        return max(1, min(Self.suspectsAtOnce, Self.comparisonsAtOnce / max(1, ready)))
+        return max(1, min(Self.candidatesAtOnce, Self.comparisonsAtOnce / max(1, ready)))
     }
 
     private func audit(_ jobs: [(id: String, batch: String)], repair: Bool) async throws(RedisError) -> [Fault] {

@@ -33,7 +33,7 @@ final class DeletionObservers: Sendable {
     /// to date.
     ///
     /// - Parameter key: nil if any entry may have been deleted.
-    func tell(_ key: String?) {
+    func notify(_ key: String?) {
         let handlers = state.withLock { $0.handlers.sorted { $0.key < $1.key }.map(\.value) }
         for handler in handlers { handler(key) }
     }

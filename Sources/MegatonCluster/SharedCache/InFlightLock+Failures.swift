@@ -63,7 +63,7 @@ extension InFlightLock {
                 left > 0
             else { return nil }
             statistics?.add("negatives", 1)
-            return RememberedFailure.told(replies[0], millisecondsLeft: left)
+            return RememberedFailure.error(replies[0], millisecondsLeft: left)
         } catch {
             statistics?.add("cache_errors", 1)
             logger.debug("cannot look up a remembered failure", metadata: [LogKey.error: "\(error)"])

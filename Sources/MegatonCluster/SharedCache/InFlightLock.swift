@@ -83,10 +83,10 @@ public final class InFlightLock: FlightCoordinating {
             logger: logger,
             onSubscribed: {
                 waiters.wakeAll()
-                deletions.tell(nil)
+                deletions.notify(nil)
             },
             onMessage: { _, message in
-                if let key = CacheKeys.deleted(message) { deletions.tell(key) } else { waiters.landed(message) }
+                if let key = CacheKeys.deleted(message) { deletions.notify(key) } else { waiters.landed(message) }
             }
         )
     }
@@ -258,7 +258,7 @@ public final class InFlightLock: FlightCoordinating {
             "shared" where fields.count == 3 || fields.count == 6:
             // A waiter of the flight receives its failure as the leader does, not as a remembered one.
             let fresh = word == "shared" ? RememberedFailure(fields[1])?.error : nil
-            let error = fresh ?? RememberedFailure.told(fields[1], millisecondsLeft: fields[2].int ?? 0)
+            let error = fresh ?? RememberedFailure.error(fields[1], millisecondsLeft: fields[2].int ?? 0)
             if let old = await stale(key, fields.dropFirst(3)),
                 old.mayServeWhileRevalidating || old.mayServe(after: error)
             {

@@ -50,7 +50,7 @@ struct RememberedFailure {
     /// The error as it is reported to a later request.
     ///
     /// - Parameter millisecondsLeft: time until the failure is forgotten.
-    static func told(_ value: RedisValue, millisecondsLeft: Int) -> ImagePipeline.Error {
+    static func error(_ value: RedisValue, millisecondsLeft: Int) -> ImagePipeline.Error {
         let left = Double(max(0, millisecondsLeft)) / 1000
         guard let failure = RememberedFailure(value) else {
             var error = ImagePipeline.Error(

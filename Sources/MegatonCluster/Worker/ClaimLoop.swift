@@ -10,7 +10,7 @@ final class ClaimLoop: Sendable {
     private let running: RunningJobs
     private let concurrency: Int
     private let takesOnlySuspects: Bool
-    private let isolated: IsolatedPlace?
+    private let isolated: SuspectIsolation?
     private let lease: Duration
     private let drainTimeout: Duration
     private let logger: Logger
@@ -32,7 +32,7 @@ final class ClaimLoop: Sendable {
         wake: RedisClient,
         handler: JobHandler,
         running: RunningJobs,
-        isolated: IsolatedPlace? = nil,
+        isolated: SuspectIsolation? = nil,
         logger: Logger
     ) {
         self.queue = queue
@@ -126,7 +126,7 @@ final class ClaimLoop: Sendable {
             lease: lease
         )
         throttle.claimed(claim.jobs.count, left: claim.left, at: now)
-        if claim.wantsIsolation { isolated?.open() }
+        if claim.wantsIsolation { isolated?.requestProcess() }
         return claim.jobs.map { claimed in
             let job = ActiveJob(claimed, validUntil: validUntil)
             running.insert(job)

@@ -24,7 +24,7 @@ public final class Worker: Sendable {
     private let limiter: HostRateLimiter
     private let files: ThreadPool
     private let claims: ClaimLoop
-    private let isolated: IsolatedPlace?
+    private let isolated: SuspectIsolation?
     /// Fallback coordinator, which leads if no coordinator does.
     private let fallback: Coordinator?
     private let heartbeat: LeaseHeartbeat
@@ -111,7 +111,7 @@ public final class Worker: Sendable {
             logger: logger
         )
         isolated = configuration.isolate.map { [queue] start in
-            IsolatedPlace(queue: queue, host: ProcessInfo.processInfo.hostName, logger: logger, start: start)
+            SuspectIsolation(queue: queue, host: ProcessInfo.processInfo.hostName, logger: logger, start: start)
         }
         claims = ClaimLoop(
             configuration,

@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// If that process dies, only one image can be the cause, and the worker's other jobs go on. The process takes suspects
 /// until none is left, and is started again when there are more.
-final class IsolatedPlace: Sendable {
+final class SuspectIsolation: Sendable {
     private let start: @Sendable () async throws -> Worker.IsolatedProcess
     private let queue: JobQueue
     private let host: String
@@ -41,7 +41,7 @@ final class IsolatedPlace: Sendable {
     }
 
     /// Requests the process, which is started once.
-    func open() {
+    func requestProcess() {
         isBusy.store(true, ordering: .releasing)
         request.fire()
     }
