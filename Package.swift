@@ -51,10 +51,32 @@ let package = Package(
         // Messages and damage of one image, which libvips and libjpeg do not report, and a lock for Orc.
         .target(name: "CDecoders", dependencies: ["CVips"], linkerSettings: [.linkedLibrary("jpeg")]),
 
+        // Values, errors, text and concurrency; no I/O.
+        .target(
+            name: "MegatonCore",
+            dependencies: [
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings
+        ),
+        // Bytes and renditions in, bytes out; knows no network, cache or task.
+        .target(
+            name: "MegatonRendering",
+            dependencies: ["CDecoders", "CTurboJPEG", "CVips", "CWebP", "CZimg", "MegatonCore"],
+            swiftSettings: settings
+        ),
+        // Requests in, bytes out; knows no image and no cache store.
+        .target(
+            name: "MegatonHTTP",
+            dependencies: ["CCurl", "MegatonCore", .product(name: "Crypto", package: "swift-crypto")],
+            swiftSettings: settings
+        ),
+        // Nuke's public API; joins MegatonRendering and MegatonHTTP.
         .target(
             name: "MegatonPipeline",
             dependencies: [
-                "CCurl", "CDecoders", "CTurboJPEG", "CVips", "CWebP", "CZimg",
+                "MegatonCore", "MegatonHTTP", "MegatonRendering",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
@@ -139,7 +161,8 @@ let package = Package(
         .target(
             name: "MegatonTestSupport",
             dependencies: [
-                "MegatonCluster", "MegatonPipeline", "MegatonPipelineTesting", "MegatonRedis",
+                "MegatonCluster", "MegatonCore", "MegatonHTTP", "MegatonPipeline", "MegatonPipelineTesting",
+                "MegatonRedis", "MegatonRendering",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "Subprocess", package: "swift-subprocess"),
@@ -178,8 +201,8 @@ let package = Package(
         .testTarget(
             name: "MegatonPipelineTests",
             dependencies: [
-                "CTurboJPEG", "CVips", "MegatonCacheWriter", "MegatonPipeline", "MegatonPipelineTesting",
-                "MegatonTestSupport",
+                "CTurboJPEG", "CVips", "MegatonCacheWriter", "MegatonCore", "MegatonHTTP", "MegatonPipeline",
+                "MegatonPipelineTesting", "MegatonRendering", "MegatonTestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             exclude: ["Golden"],
@@ -218,7 +241,8 @@ let package = Package(
         .testTarget(
             name: "MegatonClusterTests",
             dependencies: [
-                "MegatonBenchmarks", "MegatonCluster", "MegatonPipelineTesting", "MegatonTestSupport",
+                "MegatonBenchmarks", "MegatonCluster", "MegatonCore", "MegatonHTTP", "MegatonPipelineTesting",
+                "MegatonRendering", "MegatonTestSupport",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
             swiftSettings: settings

@@ -1,6 +1,7 @@
 internal import Crypto
 public import Foundation
 public import FoundationNetworking
+public import MegatonPipeline
 import Synchronization
 
 /// Records the responses of a loader in a folder and replays them: for tests that need real responses without a
@@ -23,7 +24,7 @@ public final class RecordingDataLoader: TimedDataLoading {
         /// For human readers only.
         var url: String
         var response: StoredResponse?
-        var error: ImagePipeline.Error?
+        var error: ImageError?
     }
 
     private let folder: URL
@@ -73,10 +74,10 @@ public final class RecordingDataLoader: TimedDataLoading {
             } catch let error as CocoaError where error.code == .fileReadNoSuchFile || error.code == .fileNoSuchFile {
                 if let loader { return record(request, loader, relay) }
                 let url = request.url?.redacted ?? ""
-                relay.complete(ImagePipeline.Error(.notFound, "There is no recording of \(url) in \(folder.path)."))
+                relay.complete(ImageError(.notFound, "There is no recording of \(url) in \(folder.path)."))
             } catch {
                 relay.complete(
-                    ImagePipeline.Error(.incompleteBody, "\(head.path) is no recording: \(error)", isRetryable: false)
+                    ImageError(.incompleteBody, "\(head.path) is no recording: \(error)", isRetryable: false)
                 )
             }
         }
@@ -115,7 +116,7 @@ public final class RecordingDataLoader: TimedDataLoading {
                             relay.complete(error, copy.timings)
                         } catch let failure {
                             let text = "A recording cannot be written to \(folder.path): \(failure)"
-                            relay.complete(error ?? ImagePipeline.Error(.outputFailed, text), copy.timings)
+                            relay.complete(error ?? ImageError(.outputFailed, text), copy.timings)
                         }
                     }
                 }
@@ -127,7 +128,7 @@ public final class RecordingDataLoader: TimedDataLoading {
         let recording = Recording(
             url: request.url?.redacted ?? "",
             response: (copy.response as? HTTPURLResponse).map(StoredResponse.init),
-            error: error as? ImagePipeline.Error
+            error: error as? ImageError
         )
         // Errors of other types cannot be encoded, and their responses are incomplete.
         guard error == nil || recording.error != nil else { return }
@@ -160,7 +161,7 @@ public final class RecordingDataLoader: TimedDataLoading {
 }
 
 extension RecordingDataLoader: WeakeningDeclaring {
-    var weakenings: [String] {
+    package var weakenings: [String] {
         switch mode {
         case .record(let loader), .recordMissing(let loader): (loader as? any WeakeningDeclaring)?.weakenings ?? []
         case .replay: []
@@ -169,7 +170,7 @@ extension RecordingDataLoader: WeakeningDeclaring {
 }
 
 extension RecordingDataLoader: LoadLimitDeclaring {
-    var loadLimits: DataLoader.Configuration? {
+    package var loadLimits: DataLoader.Configuration? {
         switch mode {
         case .record(let loader), .recordMissing(let loader): (loader as? any LoadLimitDeclaring)?.loadLimits
         case .replay: nil

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// A promise with one producer and one waiter, which may come in either order.
-final class Answer<Value: Sendable>: Sendable {
+package final class Answer<Value: Sendable>: Sendable {
     private struct State {
         var value: Value?
         var waiting: CheckedContinuation<Value, Never>?
@@ -9,8 +9,10 @@ final class Answer<Value: Sendable>: Sendable {
 
     private let state = Mutex(State())
 
+    package init() {}
+
     /// Must be called once.
-    func give(_ value: Value) {
+    package func give(_ value: Value) {
         let waiting = state.withLock { state in
             state.value = value
             return state.waiting.take()
@@ -19,7 +21,7 @@ final class Answer<Value: Sendable>: Sendable {
     }
 
     /// Must be awaited once. The producer must also resolve it on cancellation.
-    var value: Value {
+    package var value: Value {
         get async {
             await withCheckedContinuation { continuation in
                 let value = state.withLock { state -> Value? in

@@ -9,21 +9,23 @@ internal import Foundation
 /// closures acquire.
 ///
 /// `@unchecked Sendable`: `closed` is used only with the lock held.
-final class CallGate: @unchecked Sendable {
+package final class CallGate: @unchecked Sendable {
     private let lock = NSRecursiveLock()
     private var closed = false
 
-    var isClosed: Bool { lock.withLock { closed } }
+    package init() {}
+
+    package var isClosed: Bool { lock.withLock { closed } }
 
     /// Closes the gate. No call begins after this has returned.
-    func close() { lock.withLock { closed = true } }
+    package func close() { lock.withLock { closed = true } }
 
-    func call(_ body: () -> Void) {
+    package func call(_ body: () -> Void) {
         lock.withLock { if !closed { body() } }
     }
 
     /// Makes the last call and closes the gate.
-    func end(_ body: () -> Void) {
+    package func end(_ body: () -> Void) {
         lock.withLock {
             if closed { return }
             closed = true

@@ -6,13 +6,13 @@
     /// one, so each module that uses `Mutex` has this file.
     ///
     /// `@unchecked Sendable`: the value is accessed only with the lock held.
-    final class Mutex<Value>: @unchecked Sendable {
+    package final class Mutex<Value>: @unchecked Sendable {
         private let lock = NSLock()
         private var value: Value
 
-        init(_ value: sending Value) { self.value = value }
+        package init(_ value: sending Value) { self.value = value }
 
-        func withLock<Result, Failure: Error>(
+        package func withLock<Result, Failure: Error>(
             _ body: (inout Value) throws(Failure) -> sending Result
         ) throws(Failure) -> sending Result {
             lock.lock()

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// A promise with a single waiter: resolved once, awaited by one task.
-final class OneShot<Value: Sendable>: Sendable {
+package final class OneShot<Value: Sendable>: Sendable {
     private enum State {
         case empty
         case waiting(CheckedContinuation<Value, Never>)
@@ -10,8 +10,10 @@ final class OneShot<Value: Sendable>: Sendable {
 
     private let state = Mutex(State.empty)
 
+    package init() {}
+
     /// The first value counts; later ones are ignored.
-    func resolve(_ value: Value) {
+    package func resolve(_ value: Value) {
         let continuation = state.withLock { state -> CheckedContinuation<Value, Never>? in
             switch state {
             case .resolved: return nil
@@ -27,7 +29,7 @@ final class OneShot<Value: Sendable>: Sendable {
     }
 
     /// Must not be awaited by two tasks at a time.
-    var value: Value {
+    package var value: Value {
         get async {
             await withCheckedContinuation { continuation in
                 let value = state.withLock { state -> Value? in

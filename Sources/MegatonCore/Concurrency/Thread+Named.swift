@@ -4,7 +4,7 @@ extension Thread {
     /// Creates a thread whose name is known to the kernel too, so that `top -H`, debuggers and profilers show it.
     ///
     /// - Parameter stackSize: bytes.
-    convenience init(name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void) {
+    package convenience init(name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void) {
         self.init {
             Self.tellKernel(name)
             body()

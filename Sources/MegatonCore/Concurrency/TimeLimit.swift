@@ -1,7 +1,7 @@
 /// Time limit for foreign code that other requests wait for.
-enum TimeLimit {
+package enum TimeLimit {
     /// Value of the body; nil if it takes longer than the limit. The body is then cancelled, and its value ignored.
-    static func run<Value: Sendable>(
+    package static func run<Value: Sendable>(
         _ limit: Duration,
         _ body: @escaping @Sendable () async -> Value
     ) async -> Value? {

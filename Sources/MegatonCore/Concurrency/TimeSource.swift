@@ -1,15 +1,15 @@
 internal import Foundation
 
 /// Clock for time-dependent code: elapsed time, sleep, and the date for values that outlive the process.
-struct TimeSource: Sendable {
+package struct TimeSource: Sendable {
     /// Time since an arbitrary moment; never goes back.
-    let now: @Sendable () -> Duration
+    package let now: @Sendable () -> Duration
     /// - Throws: `CancellationError` if the task is cancelled.
-    let sleep: @Sendable (Duration) async throws -> Void
+    package let sleep: @Sendable (Duration) async throws -> Void
     /// Nanoseconds since 1970 by the wall clock, which may be set.
-    let date: @Sendable () -> Int64
+    package let date: @Sendable () -> Int64
 
-    init(_ clock: some Clock<Duration>, date: @escaping @Sendable () -> Int64 = Self.wallTime) {
+    package init(_ clock: some Clock<Duration>, date: @escaping @Sendable () -> Int64 = Self.wallTime) {
         let start = clock.now
         now = { start.duration(to: clock.now) }
         sleep = { try await clock.sleep(for: $0) }

@@ -1,13 +1,13 @@
-internal import Foundation
+package import Foundation
 
 /// First bytes of a response, for messages: as text if they are text, else as hex.
-enum Excerpt {
+package enum Excerpt {
     /// Maximum number of characters of text.
-    static let length = 24
+    package static let length = 24
     /// Number of bytes that are examined: half a URL would not be recognized.
-    static let bytes = 256
+    package static let bytes = 256
 
-    static func of(_ data: Data) -> String {
+    package static func of(_ data: Data) -> String {
         // Lossy: a character may be truncated, beyond the part that is shown.
         let decoded = String(decoding: data.prefix(bytes), as: UTF8.self)
         guard decoded.unicodeScalars.prefix(length).allSatisfy(isText) else {

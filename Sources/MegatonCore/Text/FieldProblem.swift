@@ -48,7 +48,7 @@ public struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible 
     public static func value(of decoder: any Decoder) -> String { JSONTree.shown(from: decoder).shown }
 
     /// Describes a value that is not allowed, with a suggestion of the word that was probably meant.
-    static func unknown(_ value: JSONTree, allowed: String, like suggestion: (String) -> String?) -> String {
+    package static func unknown(_ value: JSONTree, allowed: String, like suggestion: (String) -> String?) -> String {
         var near = ""
         if case .text(let text) = value, let word = suggestion(text) { near = "; did you mean \"\(word)\"?" }
         return "is \(value.shown); allowed are \(allowed)\(near)"

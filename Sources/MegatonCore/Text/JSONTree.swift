@@ -1,5 +1,5 @@
 /// A JSON value of unknown type, to be shown in a message.
-enum JSONTree: Decodable {
+package enum JSONTree: Decodable {
     case null
     case bool(Bool)
     case number(String)
@@ -9,7 +9,7 @@ enum JSONTree: Decodable {
     /// E.g. a string with half a surrogate pair.
     case unreadable
 
-    init(from decoder: any Decoder) throws {
+    package init(from decoder: any Decoder) throws {
         if (try? decoder.unkeyedContainer()) != nil {
             self = .list
             return
@@ -37,7 +37,7 @@ enum JSONTree: Decodable {
     }
 
     /// The value in a message: short, on one line, without secrets.
-    var shown: String {
+    package var shown: String {
         switch self {
         case .null: "null"
         case .bool(let value): "\(value)"
@@ -49,18 +49,18 @@ enum JSONTree: Decodable {
         }
     }
 
-    static func shown(from decoder: any Decoder) -> JSONTree {
+    package static func shown(from decoder: any Decoder) -> JSONTree {
         // Any JSON decodes as a `JSONTree`; a value that still fails is shown as "…".
         (try? decoder.singleValueContainer().decode(JSONTree.self)) ?? .text("…")
     }
 }
 
 /// Any field name.
-struct AnyCodingKey: CodingKey {
-    let stringValue: String
-    var intValue: Int? { nil }
+package struct AnyCodingKey: CodingKey {
+    package let stringValue: String
+    package var intValue: Int? { nil }
 
-    init?(stringValue: String) { self.stringValue = stringValue }
+    package init?(stringValue: String) { self.stringValue = stringValue }
 
-    init?(intValue: Int) { nil }
+    package init?(intValue: Int) { nil }
 }

@@ -2,12 +2,12 @@
 /// fragment.
 ///
 /// Signatures and tokens have too many names to list them all, so every value of a query is removed.
-enum Redaction {
+package enum Redaction {
     /// Maximum characters of a URL that are shown.
     static let maximumURL = 2048
 
     /// Redacts a text that is a single URL. Idempotent.
-    static func url(_ text: String) -> String {
+    package static func url(_ text: String) -> String {
         // The image itself would follow.
         if text.prefix(5).lowercased() == "data:" { return "data:…" }
         let end = text.utf8.firstIndex { $0 == UInt8(ascii: "?") || $0 == UInt8(ascii: "#") } ?? text.endIndex
@@ -28,7 +28,7 @@ enum Redaction {
     }
 
     /// Redacts the URLs within a text, such as the error message of a custom loader.
-    static func text(_ text: String) -> String {
+    package static func text(_ text: String) -> String {
         // Most texts contain no URL.
         guard text.contains("://") else { return text }
         return redacted(Substring(text), start: "", isWholeURL: false)

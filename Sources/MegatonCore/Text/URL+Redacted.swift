@@ -2,5 +2,5 @@ internal import Foundation
 
 extension URL {
     /// The URL for messages and logs, without parts that may be secret.
-    var redacted: String { Redaction.url(absoluteString) }
+    package var redacted: String { Redaction.url(absoluteString) }
 }

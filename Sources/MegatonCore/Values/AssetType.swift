@@ -99,11 +99,11 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
 
     /// Whether an AVIF file is primarily an image sequence: its major brand is `avis` (AV1 Image File Format, "AVIF
     /// image sequence brand").
-    static func isSequence(_ avif: Data) -> Bool { avif.dropFirst(8).prefix(4).elementsEqual("avis".utf8) }
+    package static func isSequence(_ avif: Data) -> Bool { avif.dropFirst(8).prefix(4).elementsEqual("avis".utf8) }
 
     /// The size in the first image properties (`ispe`, ISO/IEC 23008-12 section 6.5.3) of AVIF and HEIC, which are near
     /// the start of the file.
-    func declaredSize(_ data: Data) -> PixelSize? {
+    package func declaredSize(_ data: Data) -> PixelSize? {
         guard self == .avif || self == .heic else { return nil }
         let head = data.prefix(64 * 1024)
         guard let name = head.range(of: Data("ispe".utf8)), head.endIndex - name.upperBound >= 12 else { return nil }

@@ -39,14 +39,14 @@ public struct Credential: Sendable, Hashable, CustomStringConvertible {
         return "\(name.map { "\($0): " } ?? "")\(kind) for \(places)"
     }
 
-    func isFor(_ parts: URLParts) -> Bool {
+    package func isFor(_ parts: URLParts) -> Bool {
         sources.contains { rule in
             rule.matches(parts) && (rule.scheme != nil || parts.scheme == "https")
         }
     }
 
     /// Header fields for a request to one of its sources; none for `s3`, whose signature covers the whole request.
-    var headerFields: [String: String] {
+    package var headerFields: [String: String] {
         switch method {
         case .basic(let user, let password):
             let pair = Data("\(user):\(password.value)".utf8).base64EncodedString()

@@ -22,17 +22,17 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
     /// Reads the JSON above.
     ///
     /// - Throws: `.invalidURL` for an invalid rule, `.forbidden` for other errors; the message never contains a secret.
-    public init(json: Data) throws(ImagePipeline.Error) {
+    public init(json: Data) throws(ImageError) {
         struct File: Decodable {
             let credentials: [Credential]
         }
         do {
             self.init(try JSONDecoder().decode(File.self, from: json).credentials)
-        } catch let error as ImagePipeline.Error {
+        } catch let error as ImageError {
             throw error
         } catch {
             // Foundation's message may quote the input, and with it a secret.
-            throw ImagePipeline.Error(.forbidden, "The credentials cannot be read: \(Self.place(of: error)).")
+            throw ImageError(.forbidden, "The credentials cannot be read: \(Self.place(of: error)).")
         }
     }
 
@@ -54,17 +54,17 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
     /// The credential for a request to a URL, if any.
     ///
     /// - Parameter name: the name that the request asks for.
-    func credential(for parts: URLParts, named name: String?) -> Credential? {
+    package func credential(for parts: URLParts, named name: String?) -> Credential? {
         credentials.first { $0.name == name && $0.isFor(parts) }
     }
 
     /// - Throws: `.credentialMissing` if no credential has this name, or none of those is for this URL.
-    public func check(_ name: String, for url: URL) throws(ImagePipeline.Error) {
+    public func check(_ name: String, for url: URL) throws(ImageError) {
         guard credentials.contains(where: { $0.name == name }) else {
-            throw ImagePipeline.Error(.credentialMissing, "There is no credential \"\(name)\" for \(url.redacted).")
+            throw ImageError(.credentialMissing, "There is no credential \"\(name)\" for \(url.redacted).")
         }
         guard let parts = URLParts(url), credential(for: parts, named: name) != nil else {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .credentialMissing,
                 "The credential \"\(name)\" is not for \(url.redacted); its sources do not match."
             )

@@ -22,19 +22,19 @@ public struct S3Endpoint: Sendable, Hashable {
     /// Checks that objects can be requested from the endpoint.
     ///
     /// - Throws: `.invalidURL` if its URL is invalid, has another scheme than http or https, a user or a query.
-    public func check() throws(ImagePipeline.Error) {
+    public func check() throws(ImageError) {
         _ = try url(of: try S3Location(bucket: "bucket", key: "key"))
     }
 
     /// HTTP URL of an object.
     ///
     /// - Throws: `.invalidURL` if the endpoint is invalid.
-    func url(of location: S3Location) throws(ImagePipeline.Error) -> URL {
+    package func url(of location: S3Location) throws(ImageError) -> URL {
         let base = url ?? URL(string: "https://s3.\(region).amazonaws.com")
         guard let base, let parts = URLParts(base), ["http", "https"].contains(parts.scheme), !parts.hasUser,
             base.query() == nil, var components = URLComponents(url: base, resolvingAgainstBaseURL: true)
         else {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .invalidURL,
                 "The endpoint of s3 (\(url?.redacted ?? region)) is none; one looks like https://minio.example.com:9000."
             )
@@ -49,7 +49,7 @@ public struct S3Endpoint: Sendable, Hashable {
         }
         components.percentEncodedPath = "\(path)/\(S3Location.encoded(location.key))"
         guard let result = components.url else {
-            throw ImagePipeline.Error(.invalidURL, "\(location) has no URL at the endpoint \(base.redacted).")
+            throw ImageError(.invalidURL, "\(location) has no URL at the endpoint \(base.redacted).")
         }
         return result
     }

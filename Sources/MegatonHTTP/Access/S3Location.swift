@@ -7,13 +7,13 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
     public let key: String
 
     /// - Throws: `.invalidURL` if the bucket or the key is invalid.
-    public init(bucket: String, key: String) throws(ImagePipeline.Error) {
+    public init(bucket: String, key: String) throws(ImageError) {
         // Naming rules of AWS. They also keep a bucket that becomes part of a host name from naming another host.
         let isBucket =
             (3...63).contains(bucket.utf8.count) && bucket.first != "." && bucket.last != "." && !bucket.contains("..")
             && bucket.utf8.allSatisfy { Self.bucketCharacters.contains($0) }
         guard isBucket else {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .invalidURL,
                 "\"\(bucket)\" is no name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens."
             )
@@ -22,7 +22,7 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
         // Normalization on the way to the server would turn such a key into another one.
         guard !key.isEmpty, key.utf8.count <= 1024, !parts.contains("."), !parts.contains(".."), !key.contains("\0")
         else {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .invalidURL,
                 "\"\(key)\" is no key of s3: 1 to 1024 bytes, without \".\" and \"..\" between slashes."
             )
@@ -34,11 +34,11 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
     /// Parses `s3://bucket/key`.
     ///
     /// - Throws: `.invalidURL`.
-    public init(_ url: URL) throws(ImagePipeline.Error) {
+    public init(_ url: URL) throws(ImageError) {
         guard url.scheme?.lowercased() == "s3", let bucket = url.host(percentEncoded: false), url.port == nil,
             let key = String(url.path(percentEncoded: true).dropFirst()).removingPercentEncoding
         else {
-            throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" is no s3: URL; one looks like s3://bucket/key.")
+            throw ImageError(.invalidURL, "\"\(url.redacted)\" is no s3: URL; one looks like s3://bucket/key.")
         }
         try self.init(bucket: bucket, key: key)
     }
@@ -52,7 +52,7 @@ public struct S3Location: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Percent-encodes a key for Signature Version 4: all but the unreserved characters of RFC 3986, and slashes.
-    static func encoded(_ key: String) -> String {
+    package static func encoded(_ key: String) -> String {
         key.addingPercentEncoding(withAllowedCharacters: unreserved) ?? key
     }
 

@@ -14,16 +14,16 @@ internal import Foundation
 /// by components, percent-decoded.
 public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
     /// Scheme in lower case; nil for http and https.
-    let scheme: String?
+    package let scheme: String?
     /// Host without the `*.`.
-    let host: String
+    package let host: String
     let isWildcard: Bool
-    let port: Port
+    package let port: Port
     /// Components of the path, percent-decoded.
-    let components: [String]
+    package let components: [String]
     public let description: String
 
-    enum Port: Hashable {
+    package enum Port: Hashable {
         /// Default port of the scheme.
         case usual
         case any
@@ -31,7 +31,7 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// - Throws: `.invalidURL` if the text is not a rule.
-    public init(_ text: String) throws(ImagePipeline.Error) {
+    public init(_ text: String) throws(ImageError) {
         description = text
         var rest = Substring(text.trimmingCharacters(in: .whitespaces))
         var scheme: String?
@@ -53,7 +53,7 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
             let parts = URLParts(url), !parts.host.contains("*"), url.query() == nil, url.fragment() == nil,
             !parts.hasUser, !parts.hasOddPath
         else {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .invalidURL,
                 "\"\(text)\" is no rule for sources; one looks like example.com, *.example.com:8443 or https://example.com/path."
             )
@@ -67,7 +67,7 @@ public struct SourceRule: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// Whether the rule allows a URL.
-    func matches(_ parts: URLParts) -> Bool {
+    package func matches(_ parts: URLParts) -> Bool {
         guard scheme.map({ $0 == parts.scheme }) ?? ["http", "https"].contains(parts.scheme) else { return false }
         guard isWildcard ? parts.host.hasSuffix(".\(host)") : parts.host == host else { return false }
         switch port {

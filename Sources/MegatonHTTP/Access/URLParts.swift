@@ -1,24 +1,24 @@
 internal import CCurl
-internal import Foundation
+package import Foundation
 
 /// Parts of a URL with a host, as parsed by libcurl, which makes the connection.
 ///
 /// Two parsers may see different hosts in the same text (`http:///a`, `http://a\@b`), so a check with one of them does
 /// not cover the other. A URL on which Foundation and libcurl disagree has no parts.
-struct URLParts: Sendable, Hashable {
+package struct URLParts: Sendable, Hashable {
     /// Scheme in lower case.
-    let scheme: String
+    package let scheme: String
     /// Host in lower case, without brackets and without a trailing dot; numeric forms of IPv4 addresses are dotted.
-    let host: String
+    package let host: String
     /// Port as written in the URL, if any.
     let explicitPort: Int?
     /// Components of the path, percent-decoded, without empty ones at the end.
-    let components: [String]
+    package let components: [String]
     /// Whether the path contains `.`, `..`, NUL or additional separators, possibly encoded more than once.
     let hasOddPath: Bool
     let hasUser: Bool
 
-    init?(_ url: URL) {
+    package init?(_ url: URL) {
         guard let scheme = url.scheme?.lowercased(), let named = url.host(percentEncoded: false), !named.isEmpty else {
             return nil
         }
@@ -57,10 +57,10 @@ struct URLParts: Sendable, Hashable {
 
     private static let usualPorts = ["http": 80, "ftp": 21]
 
-    var port: Int { explicitPort ?? usualPort }
+    package var port: Int { explicitPort ?? usualPort }
 
     /// Whether two URLs have the same origin (RFC 6454 section 4).
-    func isSameOrigin(as other: URLParts) -> Bool {
+    package func isSameOrigin(as other: URLParts) -> Bool {
         scheme == other.scheme && host == other.host && port == other.port
     }
 

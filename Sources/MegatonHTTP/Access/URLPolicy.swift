@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 
 /// URLs that may be fetched. Applied before anything is resolved or opened, and again for each redirect.
 public struct URLPolicy: Sendable, Equatable {
@@ -25,13 +25,13 @@ public struct URLPolicy: Sendable, Equatable {
     /// - Returns: the parts of a URL that names a host; nil for other URLs.
     /// - Throws: `.invalidURL` or `.forbidden`.
     @discardableResult
-    func check(_ url: URL) throws(ImagePipeline.Error) -> URLParts? {
+    package func check(_ url: URL) throws(ImageError) -> URLParts? {
         guard let scheme = url.scheme?.lowercased() else {
-            throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" has no scheme; a source is a URL.")
+            throw ImageError(.invalidURL, "\"\(url.redacted)\" has no scheme; a source is a URL.")
         }
         guard schemes.contains(scheme) else {
             let advice = scheme == "s3" ? Self.adviceForS3 : ""
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .forbidden,
                 "\(scheme): is not among the schemes allowed (\(schemes.sorted().joined(separator: ", "))).\(advice)"
             )
@@ -40,23 +40,23 @@ public struct URLPolicy: Sendable, Equatable {
         return try checkRemote(url)
     }
 
-    private func checkRemote(_ url: URL) throws(ImagePipeline.Error) -> URLParts {
+    private func checkRemote(_ url: URL) throws(ImageError) -> URLParts {
         guard let host = url.host(), !host.isEmpty else {
-            throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" names no host.")
+            throw ImageError(.invalidURL, "\"\(url.redacted)\" names no host.")
         }
         // `http://example.com@evil.test` appears to name one host and names another; credentials are configured
         // elsewhere.
         guard url.user() == nil, url.password() == nil else {
-            throw ImagePipeline.Error(.forbidden, "A source URL must not carry a user or a password (host \(host)).")
+            throw ImageError(.forbidden, "A source URL must not carry a user or a password (host \(host)).")
         }
         guard !host.contains("%25") else {
-            throw ImagePipeline.Error(.forbidden, "A source URL must not name a network interface (host \(host)).")
+            throw ImageError(.forbidden, "A source URL must not name a network interface (host \(host)).")
         }
         guard let parts = URLParts(url), !parts.hasUser else {
-            throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" can be read in more than one way.")
+            throw ImageError(.invalidURL, "\"\(url.redacted)\" can be read in more than one way.")
         }
         guard sources.isEmpty || sources.contains(where: { $0.matches(parts) }) else {
-            throw ImagePipeline.Error(.forbidden, "\(url.redacted) is not among the sources allowed.")
+            throw ImageError(.forbidden, "\(url.redacted) is not among the sources allowed.")
         }
         return parts
     }

@@ -21,7 +21,7 @@ struct BodyBuffer: Sendable {
 
     /// - Parameter total: size of the whole body in bytes, if known.
     /// - Throws: `.diskFull`; `.outputFailed` if a file cannot be written; `.tooCostly` if there is no memory.
-    mutating func append(_ chunk: Data, total: Int?) throws(ImagePipeline.Error) {
+    mutating func append(_ chunk: Data, total: Int?) throws(ImageError) {
         if chunk.isEmpty { return }
         if case .empty = storage {
             if chunk.count == total || chunk.count > spool.threshold {
@@ -43,7 +43,7 @@ struct BodyBuffer: Sendable {
         count += chunk.count
     }
 
-    private mutating func begin(_ capacity: Int) throws(ImagePipeline.Error) {
+    private mutating func begin(_ capacity: Int) throws(ImageError) {
         if capacity <= spool.threshold, let block = BodyBlock(capacity: capacity, spool.memory) {
             storage = .memory(block)
         } else {
@@ -51,7 +51,7 @@ struct BodyBuffer: Sendable {
         }
     }
 
-    private mutating func makeRoom(for bytes: Int) throws(ImagePipeline.Error) {
+    private mutating func makeRoom(for bytes: Int) throws(ImageError) {
         switch storage {
         case .memory(let block):
             if bytes <= block.capacity { return }
@@ -66,7 +66,7 @@ struct BodyBuffer: Sendable {
     }
 
     /// Moves the bytes to a file, or to uncounted memory if no file can be created.
-    private mutating func move(_ capacity: Int) throws(ImagePipeline.Error) {
+    private mutating func move(_ capacity: Int) throws(ImageError) {
         let data = snapshot
         if let file = try spool.makeFile() {
             do throws(SpoolFile.Fault) {
@@ -79,7 +79,7 @@ struct BodyBuffer: Sendable {
             data.withUnsafeBytes { block.write($0, at: 0) }
             storage = .memory(block)
         } else {
-            throw ImagePipeline.Error(.tooCostly, "There is no memory for \(capacity) bytes.", isRetryable: true)
+            throw ImageError(.tooCostly, "There is no memory for \(capacity) bytes.", isRetryable: true)
         }
     }
 
@@ -92,7 +92,7 @@ struct BodyBuffer: Sendable {
     /// The bytes, without a copy. Nothing may be appended afterwards.
     ///
     /// - Throws: `.outputFailed` if a file cannot be mapped.
-    func data() throws(ImagePipeline.Error) -> Data {
+    func data() throws(ImageError) -> Data {
         if case .memory(let block) = storage { return block.data(count) }
         do throws(SpoolFile.Fault) { return try copied(count) } catch { throw BodySpool.full(error) }
     }

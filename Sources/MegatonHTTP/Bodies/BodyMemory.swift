@@ -2,20 +2,20 @@ internal import Foundation
 import Synchronization
 
 /// Memory budget for all bodies of one process that are not in files, including those in use after their download.
-final class BodyMemory: Sendable {
-    static let process = BodyMemory(limit: 64 << 20)
+package final class BodyMemory: Sendable {
+    package static let process = BodyMemory(limit: 64 << 20)
 
     /// Size of the budget, bytes.
-    let limit: Int
+    package let limit: Int
     private let used = Mutex(0)
 
     init(limit: Int) { self.limit = limit }
 
     /// Bytes reserved.
-    var bytesInUse: Int { used.withLock { $0 } }
+    package var bytesInUse: Int { used.withLock { $0 } }
 
     /// - Returns: false if too little is left. A body does not wait for memory: it goes to a file instead.
-    func reserve(_ bytes: Int) -> Bool {
+    package func reserve(_ bytes: Int) -> Bool {
         used.withLock { used in
             guard used + bytes <= limit else { return false }
             used += bytes
@@ -23,7 +23,7 @@ final class BodyMemory: Sendable {
         }
     }
 
-    func release(_ bytes: Int) { used.withLock { $0 -= bytes } }
+    package func release(_ bytes: Int) { used.withLock { $0 -= bytes } }
 }
 
 /// Memory for one body, which grows while the body arrives.

@@ -7,12 +7,12 @@ import Synchronization
 package final class SpoolFile: Sendable {
     /// Why a file cannot be created or written.
     package struct Fault: Error {
-        let code: Int32
-        let directory: String
+        package let code: Int32
+        package let directory: String
 
         /// Whether there is no space, which a later attempt may find.
-        var isFull: Bool { [ENOSPC, EDQUOT].contains(code) }
-        var reason: String { "\(directory): \(String(cString: strerror(code)))" }
+        package var isFull: Bool { [ENOSPC, EDQUOT].contains(code) }
+        package var reason: String { "\(directory): \(String(cString: strerror(code)))" }
     }
 
     private let descriptor: Int32
@@ -39,7 +39,7 @@ package final class SpoolFile: Sendable {
     }
 
     /// - Parameter descriptor: of an open file, which is closed with this object.
-    init(descriptor: Int32, directory: String) {
+    package init(descriptor: Int32, directory: String) {
         self.descriptor = descriptor
         self.directory = directory
     }
@@ -82,7 +82,7 @@ package final class SpoolFile: Sendable {
     /// Copies bytes of another file within the kernel.
     ///
     /// - Returns: false if that file has fewer bytes.
-    func fill(from source: Int32, _ count: Int) throws(Fault) -> Bool {
+    package func fill(from source: Int32, _ count: Int) throws(Fault) -> Bool {
         var left = count
         while left > 0 {
             let copied = sendfile(descriptor, source, nil, left)

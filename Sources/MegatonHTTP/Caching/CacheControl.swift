@@ -2,9 +2,9 @@ internal import Foundation
 
 /// The directives of `Cache-Control` (RFC 9111 section 5.2), of a response or of a request. Unknown directives are read
 /// and have no effect.
-struct CacheControl: Hashable {
+package struct CacheControl: Hashable {
     /// Header fields that a directive applies to (RFC 9111 sections 5.2.2.4 and 5.2.2.7).
-    enum Scope: Equatable {
+    package enum Scope: Equatable {
         /// None: the directive is absent.
         case nothing
         /// The named fields only, in lower case.
@@ -14,7 +14,7 @@ struct CacheControl: Hashable {
     }
 
     /// Argument of a directive, in seconds.
-    enum Seconds: Equatable {
+    package enum Seconds: Equatable {
         case absent
         /// Present but malformed: the response has to be treated as stale (section 4.2.1).
         case invalid
@@ -28,13 +28,13 @@ struct CacheControl: Hashable {
     }
 
     /// Upper bound of all times, seconds: a year.
-    static let longest: Double = 365 * 24 * 3600
+    package static let longest: Double = 365 * 24 * 3600
 
     /// Arguments by name of the directive in lower case, in the order of the field.
     private let directives: [String: [Argument]]
 
     /// - Parameter value: the field's value, with several field lines joined by commas; nil if there is no such field.
-    init(_ value: String?) {
+    package init(_ value: String?) {
         var directives: [String: [Argument]] = [:]
         for element in value.map(HTTPFieldList.elements) ?? [] {
             let (name, argument) = Self.directive(element)
@@ -43,21 +43,21 @@ struct CacheControl: Hashable {
         self.directives = directives
     }
 
-    func contains(_ name: String) -> Bool { directives[name] != nil }
+    package func contains(_ name: String) -> Bool { directives[name] != nil }
 
     /// Whether a directive is present without an argument.
-    func isBare(_ name: String) -> Bool { directives[name]?.first == Argument.none }
+    package func isBare(_ name: String) -> Bool { directives[name]?.first == Argument.none }
 
     /// Argument of the first occurrence, which section 4.2.1 allows for duplicate directives. Both forms of an argument
     /// are accepted (section 5.2).
-    func seconds(_ name: String) -> Seconds {
+    package func seconds(_ name: String) -> Seconds {
         guard let first = directives[name]?.first else { return .absent }
         guard case .text(let text) = first, let seconds = Self.deltaSeconds(text) else { return .invalid }
         return .value(seconds)
     }
 
     /// Scope of `no-cache` or `private`. Of several occurrences the most restrictive one counts.
-    func scope(_ name: String) -> Scope {
+    package func scope(_ name: String) -> Scope {
         guard let arguments = directives[name] else { return .nothing }
         var fields: Set<String> = []
         for argument in arguments {
@@ -71,7 +71,7 @@ struct CacheControl: Hashable {
     }
 
     /// Parses delta-seconds, a non-negative integer (RFC 9111 section 1.2.2).
-    static func deltaSeconds(_ text: String) -> Double? {
+    package static func deltaSeconds(_ text: String) -> Double? {
         guard !text.isEmpty, text.utf8.allSatisfy({ (48...57).contains($0) }) else { return nil }
         return min(Double(text) ?? longest, longest)
     }
@@ -91,7 +91,7 @@ extension CacheControl.Scope {
     /// Whether the directive applies to named fields only, and to this one among them.
     ///
     /// - Parameter field: in lower case.
-    func names(_ field: String) -> Bool {
+    package func names(_ field: String) -> Bool {
         if case .fields(let names) = self { names.contains(field) } else { false }
     }
 }

@@ -1,14 +1,14 @@
 /// Byte range of a partial response (RFC 9110 section 14.4): `bytes 100-199/200`.
-struct ContentRange: Equatable {
+package struct ContentRange: Equatable {
     /// Offset of the first byte; the body starts at 0.
-    let first: Int
+    package let first: Int
     /// Offset of the last byte.
-    let last: Int
+    package let last: Int
     /// Size of the whole body, bytes.
-    let total: Int
+    package let total: Int
 
     /// - Returns: nil if the value is malformed or contradicts itself, has another unit, or an unknown total (`*`).
-    init?(_ value: String?) {
+    package init?(_ value: String?) {
         guard let words = value?.split(separator: " "), words.count == 2, words[0].lowercased() == "bytes" else {
             return nil
         }
@@ -24,7 +24,7 @@ struct ContentRange: Equatable {
     }
 
     /// Parses ASCII digits and nothing else.
-    static func number(_ text: Substring) -> Int? {
+    package static func number(_ text: Substring) -> Int? {
         text.utf8.allSatisfy { (48...57).contains($0) } ? Int(text) : nil
     }
 }

@@ -1,7 +1,7 @@
-internal import Foundation
+package import Foundation
 
 /// Dates of HTTP (RFC 9110 section 5.6.7).
-enum HTTPDate {
+package enum HTTPDate {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     private static let days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
     private static let calendar: Calendar = {
@@ -16,7 +16,7 @@ enum HTTPDate {
     /// Strict, including case: a guess at a malformed date might make a stale response appear fresh.
     ///
     /// - Parameter now: determines the century of a two-digit year.
-    static func parse(_ text: String?, now: Date = Date()) -> Date? {
+    package static func parse(_ text: String?, now: Date = Date()) -> Date? {
         guard let text, text.utf8.count <= 40 else { return nil }
         let parts = text.split(separator: " ", omittingEmptySubsequences: false)
         switch parts.count {

@@ -1,11 +1,11 @@
 internal import Foundation
 
 /// Header field values that are lists (RFC 9110 section 5.6.1).
-enum HTTPFieldList {
+package enum HTTPFieldList {
     /// The elements between commas, trimmed, without empty ones. A comma in a quoted string does not separate elements.
     ///
     /// An unclosed quote is an ordinary character: it must not hide the elements after it.
-    static func elements(_ value: String) -> [Substring] {
+    package static func elements(_ value: String) -> [Substring] {
         let bytes = value.utf8
         var elements: [Substring] = []
         var (start, index) = (bytes.startIndex, bytes.startIndex)
@@ -24,7 +24,7 @@ enum HTTPFieldList {
     }
 
     /// Removes optional whitespace (OWS: spaces and tabs) from both ends.
-    static func trimmed(_ text: Substring) -> Substring {
+    package static func trimmed(_ text: Substring) -> Substring {
         func isSpace(_ byte: UInt8) -> Bool { byte == 32 || byte == 9 }
         guard let first = text.utf8.firstIndex(where: { !isSpace($0) }),
             let last = text.utf8.lastIndex(where: { !isSpace($0) })

@@ -1,20 +1,20 @@
-internal import Foundation
+package import Foundation
 
 /// How long a response may be used (RFC 9111 sections 3 and 4.2), and how long it may be served stale (RFC 5861).
-struct HTTPFreshness: Equatable {
+package struct HTTPFreshness: Equatable {
     /// Remaining freshness lifetime on arrival, seconds; 0 if the response may be stored but is stale at once, nil if
     /// it must not be stored.
-    let lifetime: Double?
+    package let lifetime: Double?
     /// Seconds after the lifetime during which the response may be served while it is revalidated; nil for none.
-    let staleWhileRevalidate: Double?
+    package let staleWhileRevalidate: Double?
     /// Seconds after the lifetime during which the response may be served in place of an error; nil for none.
-    let staleIfError: Double?
+    package let staleIfError: Double?
     /// Age on arrival, seconds (RFC 9111 section 4.2.3).
-    let age: Double
+    package let age: Double
 
     /// Default lifetime, in seconds, of a response with neither an explicit lifetime nor `Last-Modified`; a
     /// configuration may set another. Section 4.2.2 leaves the heuristic to the cache.
-    static let defaultLifetime: Double = 24 * 3600
+    package static let defaultLifetime: Double = 24 * 3600
     /// Heuristic lifetime as a share of the time since `Last-Modified` (section 4.2.2).
     static let heuristicShare = 0.1
     /// Upper bound of a lifetime by `Last-Modified`, as a multiple of the lifetime without it: a week by default.
@@ -22,7 +22,7 @@ struct HTTPFreshness: Equatable {
     /// Statuses that are stored as originals. Both are heuristically cacheable (RFC 9110 section 15.1). So are 204,
     /// 206, 300, 301, 308, 404, 405, 410, 414 and 501, but redirects are followed anew each time, a partial body is not
     /// an image, and errors are remembered only briefly.
-    static let keptStatuses: Set<Int> = [200, 203]
+    package static let keptStatuses: Set<Int> = [200, 203]
 
     /// - Parameters:
     ///   - headers: names in lower case.
@@ -31,7 +31,7 @@ struct HTTPFreshness: Equatable {
     ///   - heuristic: lifetime in seconds of a response that names none: see `defaultLifetime`.
     ///   - requested: when the request was sent; `received` by default.
     ///   - received: when the response arrived; now by default.
-    init(
+    package init(
         headers: [String: String],
         status: Int = 200,
         isAuthorized: Bool = false,
@@ -67,7 +67,7 @@ struct HTTPFreshness: Equatable {
     /// Whether a shared cache may store a response at all, useful or not (RFC 9111 section 3).
     ///
     /// - Parameter headers: names in lower case.
-    static func mayKeep(_ headers: [String: String], status: Int, isAuthorized: Bool) -> Bool {
+    package static func mayKeep(_ headers: [String: String], status: Int, isAuthorized: Bool) -> Bool {
         let control = CacheControl(headers["cache-control"])
         // Section 5.2.2.3: with `must-understand`, `no-store` is for caches that do not know the status; this one does.
         let isForbidden = control.contains("no-store") && !control.contains("must-understand")

@@ -1,46 +1,30 @@
 internal import Foundation
 internal import FoundationNetworking
 
-extension ImagePipeline.Error {
-    /// Limits that a failed response of an origin sets on its reuse for later requests (RFC 9111).
-    public struct Reuse: Sendable, Hashable, Codable {
-        /// Seconds for which the response may be reused, 0 if it must not be stored; nil if the response states none.
-        public var lifetime: Double? {
-            didSet { lifetime = ImagePipeline.Error.bounded(lifetime) }
-        }
-        /// Request fields that selected the response (`Vary`), in lower case, with digests of the values sent; nil if
-        /// the response does not vary.
-        public var vary: [String: String]?
-
-        public init(lifetime: Double? = nil, vary: [String: String]? = nil) {
-            self.lifetime = ImagePipeline.Error.bounded(lifetime)
-            self.vary = vary
-        }
-    }
-}
-
-extension ImagePipeline.Error.Reuse {
+extension ImageError.Reuse {
     /// Directives that state how long a response may be reused, or that it must not be.
     private static let directives = ["no-store", "private", "no-cache", "s-maxage", "max-age"]
 
     /// - Parameter headers: of the response, with lower-case names.
     /// - Returns: nil if they do not limit the reuse.
-    init?(headers: [String: String]) {
+    package init?(headers: [String: String]) {
         let control = CacheControl(headers["cache-control"])
         let names = VaryKey.names(headers)
         let isStated = headers["expires"] != nil || Self.directives.contains(where: control.contains) || names == .all
         guard isStated || names != .none else { return nil }
         // The rules are those of a successful response; each class of failure has its own limit besides.
-        lifetime = isStated ? HTTPFreshness(headers: headers).lifetime ?? 0 : nil
-        vary = VaryKey(response: headers, request: [:])?.fields
+        self.init(
+            lifetime: isStated ? HTTPFreshness(headers: headers).lifetime ?? 0 : nil,
+            vary: VaryKey(response: headers, request: [:])?.fields
+        )
     }
 }
 
-extension ImagePipeline.Error {
+extension ImageError {
     /// The same failure with the values that its request sent in the fields that selected the response.
     ///
     /// - Parameter hidden: unkeyed header fields of the request.
-    func asked(with fields: [String: String], _ hidden: HiddenFields? = nil) -> Self {
+    package func asked(with fields: [String: String], _ hidden: HiddenFields? = nil) -> Self {
         var error = self
         if let varying = reuse?.vary { error.reuse?.vary = VaryKey(varying.keys, request: fields).fields }
         if let hidden, status != nil,
@@ -53,5 +37,5 @@ extension ImagePipeline.Error {
     }
 
     /// Whether it can answer a request that sends these header fields (RFC 9111 section 4.1).
-    func matches(request fields: [String: String]) -> Bool { VaryKey.matches(reuse?.vary, request: fields) }
+    package func matches(request fields: [String: String]) -> Bool { VaryKey.matches(reuse?.vary, request: fields) }
 }

@@ -6,12 +6,12 @@ internal import FoundationNetworking
 // URL might get a part of the body, or a 304 that it did not ask for.
 extension URLRequest {
     /// Header fields, in lower case, that ask for a part of the body or make the request conditional.
-    static let exclusiveFields: Set<String> = [
+    package static let exclusiveFields: Set<String> = [
         "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since", "range",
     ]
 
     /// Whether the response is for this caller only: any method but GET, a range, or a condition.
-    var isExclusive: Bool {
+    package var isExclusive: Bool {
         if !isGET { return true }
         guard let fields = allHTTPHeaderFields, !fields.isEmpty else { return false }
         return fields.keys.contains { Self.exclusiveFields.contains($0.lowercased()) }
@@ -19,7 +19,7 @@ extension URLRequest {
 
     /// Whether the request may change the resource at its URL (RFC 9110 section 9.2.1). A method that is not known to
     /// be safe counts as unsafe.
-    var isUnsafe: Bool { !Self.safeMethods.contains((httpMethod ?? "GET").uppercased()) }
+    package var isUnsafe: Bool { !Self.safeMethods.contains((httpMethod ?? "GET").uppercased()) }
 
     private var isGET: Bool { (httpMethod ?? "GET").uppercased() == "GET" }
 
@@ -27,4 +27,11 @@ extension URLRequest {
     private static let safeMethods: Set<String> = [
         "GET", "HEAD", "OPTIONS", "PRI", "PROPFIND", "QUERY", "REPORT", "SEARCH", "TRACE",
     ]
+}
+
+extension URLRequest {
+    /// Whether a 304 may answer the request (RFC 9110 section 15.4.5).
+    package var isConditional: Bool {
+        ["If-None-Match", "If-Modified-Since"].contains { value(forHTTPHeaderField: $0) != nil }
+    }
 }

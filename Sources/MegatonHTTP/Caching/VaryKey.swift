@@ -6,9 +6,9 @@ internal import Foundation
 ///
 /// Values are stored as SHA-256 only: `Vary: Authorization` must not put a secret into a cache, and a long `User-Agent`
 /// takes no space there.
-struct VaryKey: Hashable, Sendable {
+package struct VaryKey: Hashable, Sendable {
     /// Header fields that `Vary` names.
-    enum Names: Hashable, Sendable {
+    package enum Names: Hashable, Sendable {
         case none
         /// Names in lower case.
         case fields(Set<String>)
@@ -17,24 +17,24 @@ struct VaryKey: Hashable, Sendable {
     }
 
     /// More names than this are treated as `*`.
-    static let limit = 32
+    package static let limit = 32
 
     /// Hex digest of the value of each named request header, by name in lower case; empty if the header was absent, so
     /// that only requests without it match.
-    let fields: [String: String]
+    package let fields: [String: String]
 
     /// Key of the variant that a response represents; nil if the response does not vary, or varies by `*`.
     ///
     /// - Parameters:
     ///   - response: header fields, names in lower case.
     ///   - request: header fields as sent, names in any case.
-    init?(response: [String: String], request: [String: String]) {
+    package init?(response: [String: String], request: [String: String]) {
         guard case .fields(let names) = Self.names(response) else { return nil }
         self.init(names, request: request)
     }
 
     /// - Parameter names: in lower case.
-    init(_ names: some Sequence<String>, request: [String: String]) {
+    package init(_ names: some Sequence<String>, request: [String: String]) {
         let sent = Self.joined(request)
         fields = Dictionary(
             names.map { ($0, sent[$0].map(Self.digest) ?? "") },
@@ -43,7 +43,7 @@ struct VaryKey: Hashable, Sendable {
     }
 
     /// - Parameter headers: of a response, names in lower case.
-    static func names(_ headers: [String: String]) -> Names {
+    package static func names(_ headers: [String: String]) -> Names {
         let names = HTTPFieldList.elements(headers["vary"] ?? "")
         if names.isEmpty { return .none }
         guard names.count <= limit, !names.contains("*"), names.allSatisfy(HTTPFieldList.isToken) else { return .all }
@@ -55,7 +55,7 @@ struct VaryKey: Hashable, Sendable {
     /// - Parameters:
     ///   - fields: nil for a response that does not vary, as are all that were stored without fields.
     ///   - request: header fields to be sent, names in any case.
-    static func matches(_ fields: [String: String]?, request: [String: String]) -> Bool {
+    package static func matches(_ fields: [String: String]?, request: [String: String]) -> Bool {
         guard let fields else { return true }
         return VaryKey(fields.keys, request: request).fields == fields
     }
@@ -64,7 +64,7 @@ struct VaryKey: Hashable, Sendable {
     /// variant a caller can request has its own entry.
     ///
     /// - Parameter request: header fields of the caller, names in any case.
-    static func lines(_ request: [String: String]) -> [String] {
+    package static func lines(_ request: [String: String]) -> [String] {
         joined(request).filter { !directives.contains($0.key) }.map { "\($0.key):\($0.value)" }.sorted()
     }
 
@@ -77,7 +77,7 @@ struct VaryKey: Hashable, Sendable {
     /// caller's image must not be served to another.
     ///
     /// - Parameter name: in any case.
-    static func mayIdentify(_ name: String) -> Bool {
+    package static func mayIdentify(_ name: String) -> Bool {
         let name = name.lowercased()
         if harmless.contains(name) { return false }
         return identifying.contains { name.contains($0) }
@@ -90,15 +90,6 @@ struct VaryKey: Hashable, Sendable {
         "jwt", "key", "login", "pass", "remote", "saml", "secret", "session", "sid", "sig", "tenant", "token", "user",
         "-ip",
     ]
-
-    /// Cache key of this variant.
-    ///
-    /// - Parameter generation: as in `CachedData.Metadata`; nil for entries that were stored without one.
-    func key(beneath primary: CacheKey, generation: String? = nil) -> CacheKey {
-        let sorted = fields.sorted { $0.key < $1.key }
-        let last = generation.map { ["generation", $0] } ?? []
-        return CacheKey(primary.kind, [primary.digest, "vary"] + sorted.flatMap { [$0.key, $0.value] } + last)
-    }
 
     /// Joins the values of names that differ only in case.
     private static func joined(_ request: [String: String]) -> [String: String] {

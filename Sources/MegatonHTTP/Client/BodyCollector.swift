@@ -22,7 +22,7 @@ final class BodyCollector: Sendable {
         /// The load has to be cancelled: its response does not continue the bytes here.
         case isUseless
         /// The bytes cannot be stored.
-        case failed(ImagePipeline.Error)
+        case failed(ImageError)
         case progress(Int64, Int64, part: ResumableDownload?)
     }
 
@@ -71,7 +71,7 @@ final class BodyCollector: Sendable {
         case .late: break
         case .isUseless: answer { _ in .again }
         case .failed(let error): answer { _ in .failed(error, kept: nil) }
-        case .isTooLarge: fail(ImagePipeline.Error(.dataTooLarge, "The body is larger than \(limit) bytes."))
+        case .isTooLarge: fail(ImageError(.dataTooLarge, "The body is larger than \(limit) bytes."))
         case .progress(let completed, let total, let part):
             watch.onProgress(completed, total)
             if let part { watch.onPart(part) }
@@ -80,14 +80,14 @@ final class BodyCollector: Sendable {
 
     @Sendable func complete(_ error: (any Error)?) {
         if let error {
-            let known = error as? ImagePipeline.Error
-            fail(known ?? ImagePipeline.Error(.dataLoadingFailed, "The loader failed: \(error)", underlying: error))
+            let known = error as? ImageError
+            fail(known ?? ImageError(.dataLoadingFailed, "The loader failed: \(error)", underlying: error))
         } else {
             answer { $0.end(nil) }
         }
     }
 
-    func fail(_ error: ImagePipeline.Error) {
+    func fail(_ error: ImageError) {
         answer { $0.end(error) }
     }
 

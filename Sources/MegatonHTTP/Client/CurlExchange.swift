@@ -15,7 +15,7 @@ final class CurlExchange {
     private(set) var headers: [String: String] = [:]
     private(set) var location: String?
     private(set) var httpVersion: String?
-    private(set) var failure: ImagePipeline.Error?
+    private(set) var failure: ImageError?
     /// Why the last address was refused: curl itself only reports that it could not connect.
     private(set) var refusal: String?
 
@@ -33,9 +33,9 @@ final class CurlExchange {
         _ configuration: DataLoader.Configuration,
         time: Duration,
         receive: @escaping (UnsafeRawBufferPointer) -> Bool
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         guard let easy = curl_easy_init() else {
-            throw ImagePipeline.Error(.unreachable, "libcurl could not make a handle: out of memory?")
+            throw ImageError(.unreachable, "libcurl could not make a handle: out of memory?")
         }
         self.easy = easy
         self.hop = hop
@@ -45,7 +45,7 @@ final class CurlExchange {
         setRequest()
         setCallbacks()
         guard setSafety() else {
-            throw ImagePipeline.Error(.unreachable, "This libcurl cannot be told which protocols are safe; 7.85 can.")
+            throw ImageError(.unreachable, "This libcurl cannot be told which protocols are safe; 7.85 can.")
         }
     }
 
@@ -221,7 +221,7 @@ final class CurlExchange {
         headerBytes += line.count
         guard headerBytes <= Self.headerLimit else {
             let url = hop.request.url?.redacted ?? ""
-            failure = ImagePipeline.Error(
+            failure = ImageError(
                 LoadLimit.headerSize.code,
                 "\(url) sent more than \(Self.headerLimit) bytes of header."
             )

@@ -39,7 +39,7 @@ final class CurlMulti: @unchecked Sendable {
         if isAccepted {
             wakeUp()
         } else {
-            transfer.finish(ImagePipeline.Error(.cancelled, "The loader was stopped."))
+            transfer.finish(ImageError(.cancelled, "The loader was stopped."))
         }
     }
 
@@ -64,7 +64,7 @@ final class CurlMulti: @unchecked Sendable {
                 return (arrivals, self.isStopped)
             }
             if isStopped {
-                for transfer in new { transfer.finish(ImagePipeline.Error(.cancelled, "The loader was stopped.")) }
+                for transfer in new { transfer.finish(ImageError(.cancelled, "The loader was stopped.")) }
                 break
             }
             for transfer in new { add(transfer, to: multi) }
@@ -78,7 +78,7 @@ final class CurlMulti: @unchecked Sendable {
         }
         for (easy, transfer) in transfers {
             curl_multi_remove_handle(multi, easy)
-            transfer.finish(ImagePipeline.Error(.cancelled, "The loader was stopped."))
+            transfer.finish(ImageError(.cancelled, "The loader was stopped."))
         }
         transfers = [:]
         lock.withLock {
@@ -90,7 +90,7 @@ final class CurlMulti: @unchecked Sendable {
     /// Starts the next request of a transfer, unless it is cancelled.
     private func add(_ transfer: CurlTransfer, to multi: UnsafeMutableRawPointer) {
         guard !transfer.isCancelled else { return transfer.finish(nil) }
-        do throws(ImagePipeline.Error) {
+        do throws(ImageError) {
             let easy = try transfer.begin()
             curl_multi_add_handle(multi, easy)
             transfers[easy] = transfer

@@ -89,9 +89,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     /// Adds stage, URL and excerpt of the body to an error that lacks them.
     private func described(_ error: any Error) -> any Error {
-        guard var error = error as? ImagePipeline.Error else { return error }
+        guard var error = error as? ImageError else { return error }
         error.stage = error.stage ?? .load
-        error.url = error.url ?? request.url.map(ImagePipeline.Error.withoutQuery)
+        error.url = error.url ?? request.url.map(ImageError.withoutQuery)
         return error.with(nil, page)
     }
 
@@ -102,8 +102,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         return "\(first) (redirected to \(last))"
     }
 
-    private var cancellation: ImagePipeline.Error {
-        ImagePipeline.Error(.cancelled, "The fetch of \(target) was cancelled.")
+    private var cancellation: ImageError {
+        ImageError(.cancelled, "The fetch of \(target) was cancelled.")
     }
 
     // MARK: - Hops
@@ -111,7 +111,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// Prepares the next request.
     ///
     /// - Returns: its handle, valid until the next call of `begin`, `ended` or `finish`.
-    func begin() throws(ImagePipeline.Error) -> UnsafeMutableRawPointer {
+    func begin() throws(ImageError) -> UnsafeMutableRawPointer {
         let now = ContinuousClock.now
         let started = started ?? now
         if self.started == nil, let name = request.credentialName, let url = request.url {
@@ -121,10 +121,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         let left = configuration.timeout - started.duration(to: now)
         guard left > .zero else { throw timeout(.totalTime) }
         let checked: Hop
-        do throws(ImagePipeline.Error) {
+        do throws(ImageError) {
             checked = try Hop(hop, configuration)
         } catch  where redirects.count > 0 {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 error.code,
                 "\(request.url?.redacted ?? "") redirects to where it must not: \(error.message)"
             )
@@ -147,11 +147,11 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         defer { self.exchange = nil }
         if let failure = failure ?? exchange.failure { return .finished(failure) }
         let isWhole = result == CURLE_OK || (ignored > 0 && result == CURLE_WRITE_ERROR)
-        do throws(ImagePipeline.Error) {
+        do throws(ImageError) {
             if isWhole, try follow(exchange) { return .next }
         } catch {
             return .finished(
-                ImagePipeline.Error(error.code, "\(request.url?.redacted ?? "") cannot be followed: \(error.message)")
+                ImageError(error.code, "\(request.url?.redacted ?? "") cannot be followed: \(error.message)")
             )
         }
         if exchange.status > 0, result == CURLE_OK || ignored > 0 { judge(exchange) }
@@ -164,7 +164,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     /// Whether the response is a redirect to follow; `hop` is then the next request.
-    private func follow(_ exchange: CurlExchange) throws(ImagePipeline.Error) -> Bool {
+    private func follow(_ exchange: CurlExchange) throws(ImageError) -> Bool {
         // A signature is valid for one host only. S3 redirects to the bucket's correct region, which has to be
         // configured.
         guard hop.url?.scheme?.lowercased() != "s3" else { return false }
@@ -216,7 +216,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     private func refuseSize(_ what: String) -> Bool {
-        failure = ImagePipeline.Error(
+        failure = ImageError(
             LoadLimit.bodySize.code,
             "\(target) \(what) than the limit of \(configuration.maximumBodySize) bytes."
         ).with(response)
@@ -248,14 +248,14 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             }
         }
         if complaint == nil, exchange.hasInvalidLength {
-            complaint = ImagePipeline.Error(.badResponse, "\(target) answered with a Content-Length that is no length.")
+            complaint = ImageError(.badResponse, "\(target) answered with a Content-Length that is no length.")
         }
         if complaint == nil { response = answer }
     }
 
     // MARK: - Errors
 
-    private func timeout(_ limit: LoadLimit) -> ImagePipeline.Error {
+    private func timeout(_ limit: LoadLimit) -> ImageError {
         let what =
             switch limit {
             case .connectTime: "did not connect within \(configuration.connectTimeout)"
@@ -263,10 +263,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
                 "was slower than \(configuration.lowSpeedLimit) bytes a second for \(configuration.lowSpeedTime)"
             default: "took longer than \(configuration.timeout)"
             }
-        return ImagePipeline.Error(limit.code, "\(target) \(what).")
+        return ImageError(limit.code, "\(target) \(what).")
     }
 
-    private func error(_ result: CURLcode, _ exchange: CurlExchange) -> ImagePipeline.Error {
+    private func error(_ result: CURLcode, _ exchange: CurlExchange) -> ImageError {
         if result == CURLE_OPERATION_TIMEDOUT {
             // libcurl has one code for three time limits, and counts in whole milliseconds.
             let total = started.map { $0.duration(to: .now) } ?? .zero
@@ -274,16 +274,16 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             return timeout(exchange.wasConnected ? .speed : .connectTime)
         }
         if let refusal = exchange.refusal, [CURLE_COULDNT_CONNECT, CURLE_ABORTED_BY_CALLBACK].contains(result) {
-            return ImagePipeline.Error(.forbidden, "\(target) is not fetched: \(refusal).")
+            return ImageError(.forbidden, "\(target) is not fetched: \(refusal).")
         }
         if let complaint = exchange.complaint(result) {
-            return ImagePipeline.Error(.badResponse, "\(target) \(complaint).")
+            return ImageError(.badResponse, "\(target) \(complaint).")
         }
         let text = String(cString: curl_easy_strerror(result))
-        return ImagePipeline.Error(CurlTransfer.code(of: result), "\(target) could not be fetched: \(text).")
+        return ImageError(CurlTransfer.code(of: result), "\(target) could not be fetched: \(text).")
     }
 
-    private static func code(of result: CURLcode) -> ImagePipeline.Error.Code {
+    private static func code(of result: CURLcode) -> ImageError.Code {
         switch result {
         case CURLE_URL_MALFORMAT, CURLE_UNSUPPORTED_PROTOCOL: .invalidURL
         case CURLE_SSL_CONNECT_ERROR, CURLE_PEER_FAILED_VERIFICATION, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER,

@@ -24,17 +24,17 @@ extension DataLoading {
     /// - Parameters:
     ///   - limit: bytes, counted while they stream.
     ///   - onProgress: receives the bytes so far and in total (0 if unknown), on the loader's thread.
-    /// - Throws: `ImagePipeline.Error`; an error of another type becomes `.dataLoadingFailed`.
-    func data(
+    /// - Throws: `ImageError`; an error of another type becomes `.dataLoadingFailed`.
+    package func data(
         for request: URLRequest,
         limit: Int,
         onProgress: @escaping @Sendable (_ completed: Int64, _ total: Int64) -> Void = { _, _ in }
-    ) async throws(ImagePipeline.Error) -> (data: Data, response: URLResponse?) {
+    ) async throws(ImageError) -> (data: Data, response: URLResponse?) {
         let download = ResumableDownload(request, resuming: nil)
         switch await attempt(download, as: request, limit: limit, watch: BodyWatch(onProgress: onProgress)) {
         case .done(let data, let response): return (data, response)
         case .failed(let error, _): throw error
-        case .again: throw ImagePipeline.Error(.dataLoadingFailed, "A load that resumed nothing was to begin anew.")
+        case .again: throw ImageError(.dataLoadingFailed, "A load that resumed nothing was to begin anew.")
         }
     }
 
@@ -43,7 +43,7 @@ extension DataLoading {
     /// - Parameters:
     ///   - request: the download's request, or a modified copy of it.
     ///   - limit: bytes of the whole body, counted while they stream.
-    func attempt(
+    package func attempt(
         _ download: ResumableDownload,
         as request: URLRequest,
         limit: Int,
@@ -63,7 +63,7 @@ extension DataLoading {
             }
         } onCancel: {
             let place = request.url?.redacted ?? ""
-            body.fail(ImagePipeline.Error(.cancelled, "The fetch of \(place) was cancelled."))
+            body.fail(ImageError(.cancelled, "The fetch of \(place) was cancelled."))
         }
     }
 }

@@ -30,19 +30,19 @@ struct Hop {
     }
 
     /// - Throws: `.invalidURL` or `.forbidden`.
-    init(_ request: URLRequest, _ configuration: DataLoader.Configuration) throws(ImagePipeline.Error) {
+    init(_ request: URLRequest, _ configuration: DataLoader.Configuration) throws(ImageError) {
         guard let url = request.url else {
-            throw ImagePipeline.Error(.invalidURL, "A request without a URL cannot be sent.")
+            throw ImageError(.invalidURL, "A request without a URL cannot be sent.")
         }
         self.request = request
         self.request.credentialName = nil
         try Self.check(request.allHTTPHeaderFields ?? [:])
         let scheme = url.scheme?.lowercased() ?? ""
         guard URLPolicy.remoteSchemes.contains(scheme) else {
-            throw ImagePipeline.Error(.invalidURL, "\(scheme): cannot be fetched over the network (\(url.redacted)).")
+            throw ImageError(.invalidURL, "\(scheme): cannot be fetched over the network (\(url.redacted)).")
         }
         guard let parts = try configuration.urlPolicy.check(url) else {
-            throw ImagePipeline.Error(.invalidURL, "\"\(url.redacted)\" can be read in more than one way.")
+            throw ImageError(.invalidURL, "\"\(url.redacted)\" can be read in more than one way.")
         }
         self.parts = parts
         let credential = configuration.credentials.credential(for: parts, named: request.credentialName)
@@ -66,13 +66,13 @@ struct Hop {
         _ location: S3Location,
         _ credential: Credential?,
         _ endpoint: S3Endpoint
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         request.url = try endpoint.url(of: location)
         parts = request.url.flatMap { URLParts($0) }
         isTrusted = endpoint.url != nil
         guard let credential else { return }  // A public bucket.
         guard case .s3(let keyID, let secret, let token) = credential.method else {
-            throw ImagePipeline.Error(.forbidden, "The credential for \(location) is none for s3.")
+            throw ImageError(.forbidden, "The credential for \(location) is none for s3.")
         }
         // S3 requires this field. libcurl (7.88) does not add it, but signs it if it is present.
         let checksum = request.httpBody.map { SHA256.hash(data: $0).hexDigits } ?? "UNSIGNED-PAYLOAD"
@@ -81,26 +81,26 @@ struct Hop {
         signature = Signature(provider: "aws:amz:\(endpoint.region):s3", keyID: keyID, secret: secret)
     }
 
-    private mutating func retrieve(_ parts: URLParts, _ credential: Credential?) throws(ImagePipeline.Error) {
+    private mutating func retrieve(_ parts: URLParts, _ credential: Credential?) throws(ImageError) {
         let path = request.url?.path(percentEncoded: true) ?? ""
         // A semicolon would introduce the transfer type (RFC 1738 section 3.2.2).
         guard !path.isEmpty, !path.hasSuffix("/"), !path.contains(";") else {
-            throw ImagePipeline.Error(.invalidURL, "\(request.url?.redacted ?? "") names no file.")
+            throw ImageError(.invalidURL, "\(request.url?.redacted ?? "") names no file.")
         }
         guard (request.httpMethod ?? "GET") == "GET" else {
-            throw ImagePipeline.Error(.invalidURL, "By ftp: files are only read (\(request.httpMethod ?? "")).")
+            throw ImageError(.invalidURL, "By ftp: files are only read (\(request.httpMethod ?? "")).")
         }
         ftpPort = parts.port
         switch credential?.method {
         case nil: break
         case .basic(let user, let password): ftpLogin = Login(user: user, password: password)
-        default: throw ImagePipeline.Error(.forbidden, "The credential for \(parts.host) is none for ftp.")
+        default: throw ImageError(.forbidden, "The credential for \(parts.host) is none for ftp.")
         }
     }
 
-    private static func check(_ fields: [String: String]) throws(ImagePipeline.Error) {
+    private static func check(_ fields: [String: String]) throws(ImageError) {
         for (name, value) in fields where !isField(name, value) {
-            throw ImagePipeline.Error(.forbidden, "The header field \(name.debugDescription) cannot be sent.")
+            throw ImageError(.forbidden, "The header field \(name.debugDescription) cannot be sent.")
         }
     }
 

@@ -8,7 +8,7 @@ enum LoadLimit {
     case totalTime
     case speed
 
-    var code: ImagePipeline.Error.Code {
+    var code: ImageError.Code {
         switch self {
         case .headerSize: .headerTooLarge
         case .bodySize: .dataTooLarge

@@ -1,14 +1,14 @@
 internal import Foundation
-internal import FoundationNetworking
+package import FoundationNetworking
 
 /// Redirect rules of a load (RFC 9110 section 15.4). Pure state, no I/O.
-struct Redirects {
+package struct Redirects {
     /// Maximum number of redirects.
-    let limit: Int
+    package let limit: Int
     /// Redirects so far.
     private(set) var count = 0
 
-    init(limit: Int) { self.limit = limit }
+    package init(limit: Int) { self.limit = limit }
 
     static func isRedirect(_ status: Int) -> Bool { [301, 302, 303, 307, 308].contains(status) }
 
@@ -16,21 +16,21 @@ struct Redirects {
     ///
     /// - Returns: nil if the response is not a redirect, or has no location.
     /// - Throws: `.tooManyRedirects` beyond the limit, `.invalidURL` for an invalid location.
-    mutating func next(
+    package mutating func next(
         after request: URLRequest,
         status: Int,
         location: String?
-    ) throws(ImagePipeline.Error) -> URLRequest? {
+    ) throws(ImageError) -> URLRequest? {
         guard Self.isRedirect(status), let location, !location.isEmpty, let url = request.url else { return nil }
         guard count < limit else {
-            throw ImagePipeline.Error(.tooManyRedirects, "It redirects more than \(limit) times.")
+            throw ImageError(.tooManyRedirects, "It redirects more than \(limit) times.")
         }
         guard let target = URL(string: Self.escaped(location), relativeTo: url)?.absoluteURL, let scheme = target.scheme
         else {
-            throw ImagePipeline.Error(.invalidURL, "It redirects to what is no URL.")
+            throw ImageError(.invalidURL, "It redirects to what is no URL.")
         }
         guard ["http", "https"].contains(scheme.lowercased()) else {
-            throw ImagePipeline.Error(.invalidURL, "It redirects to \(scheme): where only http and https are followed.")
+            throw ImageError(.invalidURL, "It redirects to \(scheme): where only http and https are followed.")
         }
         count += 1
         var next = request
@@ -51,7 +51,7 @@ struct Redirects {
 
     /// Percent-encodes all bytes of a location that are not valid after its host. If Foundation finds one of them, it
     /// also encodes the percent signs of existing escapes.
-    static func escaped(_ location: String) -> String {
+    package static func escaped(_ location: String) -> String {
         let bytes = Array(location.utf8)
         var start = 0
         let scheme = bytes.firstIndex { [UInt8(ascii: ":"), UInt8(ascii: "/")].contains($0) } ?? 0

@@ -13,13 +13,13 @@ enum ResponseRules {
         headers: [String: String],
         of request: URLRequest,
         url: @autoclosure () -> String
-    ) -> ImagePipeline.Error? {
+    ) -> ImageError? {
         let isGET = (request.httpMethod ?? "GET").uppercased() == "GET"
         switch status {
         case 204 where isGET, 205 where isGET:
-            return ImagePipeline.Error(.dataIsEmpty, "\(url()) answered \(status), which has no body.", status: status)
+            return ImageError(.dataIsEmpty, "\(url()) answered \(status), which has no body.", status: status)
         case 206 where request.value(forHTTPHeaderField: "Range") == nil:
-            return ImagePipeline.Error(
+            return ImageError(
                 .httpStatus,
                 "\(url()) answered with a part (206) where the whole was asked for.",
                 status: status

@@ -19,7 +19,7 @@ public struct S3Store: Sendable {
         _ data: Data,
         to location: S3Location,
         contentType: String = "application/octet-stream"
-    ) async throws(ImagePipeline.Error) {
+    ) async throws(ImageError) {
         var request = URLRequest(url: location.url)
         request.httpMethod = "PUT"
         request.httpBody = data

@@ -26,7 +26,7 @@ extension TimedDataLoading {
 
 extension DataLoading {
     /// Loads with timings, if the loader reports them.
-    func timedLoad(
+    package func timedLoad(
         with request: URLRequest,
         didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
         didCollect: @escaping @Sendable (LoadTimings) -> Void,

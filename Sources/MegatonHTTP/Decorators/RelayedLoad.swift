@@ -1,15 +1,25 @@
-internal import Foundation
-internal import FoundationNetworking
+package import Foundation
+package import FoundationNetworking
 import Synchronization
 
 /// A decorator's load. The underlying load may change (another attempt, or a fetch after a cache miss), while the
 /// caller gets the guarantees of ``DataLoading``: one completion, and no call after it or after `cancel()`.
-final class RelayedLoad: Cancellable {
+package final class RelayedLoad: Cancellable {
     /// Closures of the caller.
-    struct Listener: Sendable {
-        let didReceiveData: @Sendable (Data, URLResponse) -> Void
-        let didCollect: @Sendable (LoadTimings) -> Void
-        let completion: @Sendable ((any Error)?) -> Void
+    package struct Listener: Sendable {
+        package let didReceiveData: @Sendable (Data, URLResponse) -> Void
+        package let didCollect: @Sendable (LoadTimings) -> Void
+        package let completion: @Sendable ((any Error)?) -> Void
+
+        package init(
+            didReceiveData: @escaping @Sendable (Data, URLResponse) -> Void,
+            didCollect: @escaping @Sendable (LoadTimings) -> Void,
+            completion: @escaping @Sendable ((any Error)?) -> Void
+        ) {
+            self.didReceiveData = didReceiveData
+            self.didCollect = didCollect
+            self.completion = completion
+        }
     }
 
     private struct State {
@@ -24,14 +34,14 @@ final class RelayedLoad: Cancellable {
     private let gate = CallGate()
     private let state = Mutex(State())
 
-    init(_ listener: Listener) { self.listener = listener }
+    package init(_ listener: Listener) { self.listener = listener }
 
-    func receive(_ data: Data, _ response: URLResponse) {
+    package func receive(_ data: Data, _ response: URLResponse) {
         gate.call { listener.didReceiveData(data, response) }
     }
 
     /// Completes the load, once.
-    func complete(_ error: (any Error)?, _ timings: LoadTimings? = nil) {
+    package func complete(_ error: (any Error)?, _ timings: LoadTimings? = nil) {
         state.withLock { Self.end(&$0) }
         gate.end {
             if let timings { listener.didCollect(timings) }
@@ -39,7 +49,7 @@ final class RelayedLoad: Cancellable {
         }
     }
 
-    func cancel() {
+    package func cancel() {
         gate.close()
         let (load, task) = state.withLock { state in
             defer { Self.end(&state) }
@@ -57,7 +67,7 @@ final class RelayedLoad: Cancellable {
     }
 
     /// Starts an underlying load, unless this load is over.
-    func begin(_ start: () -> any Cancellable) {
+    package func begin(_ start: () -> any Cancellable) {
         let number = state.withLock { state -> Int? in
             if state.isOver { return nil }
             state.number += 1
@@ -74,7 +84,7 @@ final class RelayedLoad: Cancellable {
     }
 
     /// Runs asynchronous work, cancelled with the load. Unstructured, because a load begins in a synchronous function.
-    func run(_ work: @escaping @Sendable () async -> Void) {
+    package func run(_ work: @escaping @Sendable () async -> Void) {
         let task = Task { await work() }
         let isOver = state.withLock { state in
             if !state.isOver { state.task = task }

@@ -23,7 +23,7 @@ public final class RetryingDataLoader: TimedDataLoading {
         /// Whether a failure is worth a retry. Defaults to ``ImagePipeline/Error/isRetryable``, except for errors that
         /// waiting here does not help (`.cancelled`, `.throttled`); errors of other types are final.
         public var isRetryable: @Sendable (any Error) -> Bool = { error in
-            guard let error = error as? ImagePipeline.Error else { return false }
+            guard let error = error as? ImageError else { return false }
             return error.isRetryable && error.code != .cancelled && error.code != .throttled
         }
 
@@ -117,16 +117,16 @@ public final class RetryingDataLoader: TimedDataLoading {
         guard policy.isRetryable(error) else { return nil }
         let doubled = policy.delay * (1 << min(number - 1, 16))
         let wait = min(doubled, policy.maximumDelay) * (0.5 + chance() / 2)
-        guard let wanted = (error as? ImagePipeline.Error)?.retryAfter else { return wait }
+        guard let wanted = (error as? ImageError)?.retryAfter else { return wait }
         guard wanted <= policy.maximumDelay.inSeconds else { return nil }
         return max(wait, .seconds(wanted))
     }
 }
 
 extension RetryingDataLoader: WeakeningDeclaring {
-    var weakenings: [String] { (loader as? any WeakeningDeclaring)?.weakenings ?? [] }
+    package var weakenings: [String] { (loader as? any WeakeningDeclaring)?.weakenings ?? [] }
 }
 
 extension RetryingDataLoader: LoadLimitDeclaring {
-    var loadLimits: DataLoader.Configuration? { (loader as? any LoadLimitDeclaring)?.loadLimits }
+    package var loadLimits: DataLoader.Configuration? { (loader as? any LoadLimitDeclaring)?.loadLimits }
 }

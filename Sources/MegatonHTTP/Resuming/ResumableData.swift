@@ -1,13 +1,13 @@
 internal import Crypto
-internal import Foundation
-internal import FoundationNetworking
+package import Foundation
+package import FoundationNetworking
 
 /// The first bytes of an interrupted download, with the metadata needed to fetch the rest by a range request (RFC 9110
 /// sections 13.1.5 and 14). Follows the rules of Nuke and closes their gaps.
 ///
 /// Bytes are joined only if a strong validator guarantees that they belong to the same representation, and if the
 /// response says that it continues at the byte after the stored ones.
-struct ResumableData: Sendable, Equatable {
+package struct ResumableData: Sendable, Equatable {
     /// Meaning of the response to a request for the rest.
     enum Splice: Equatable {
         /// The body continues the stored bytes.
@@ -24,30 +24,35 @@ struct ResumableData: Sendable, Equatable {
     }
 
     /// Sizes worth storing, bytes.
-    struct Limits: Sendable {
+    package struct Limits: Sendable {
         /// Minimum size worth storing: refetching less is cheaper than a lookup.
-        var least = 64 * 1024
+        package var least = 64 * 1024
         /// Maximum size of the whole body; that of `ImagePipeline.Configuration.maximumDataSize`.
-        var most = 64 * 1024 * 1024
+        package var most = 64 * 1024 * 1024
+
+        package init(least: Int = 64 * 1024, most: Int = 64 * 1024 * 1024) {
+            self.least = least
+            self.most = most
+        }
     }
 
     /// URL of the request without user, password, query and fragment, which may be secret.
-    let url: URL
+    package let url: URL
     /// A strong entity tag, or a `Last-Modified` date that is a strong validator.
-    let validator: String
+    package let validator: String
     /// Size of the whole body, bytes.
-    let total: Int
+    package let total: Int
     /// Bytes of the body from the first one on.
-    let data: Data
+    package let data: Data
     /// Header fields of the first response, names in lower case. The response to a request for the rest need not repeat
     /// them (RFC 9110 section 15.3.7).
-    let headers: [String: String]
+    package let headers: [String: String]
 
     /// Maximum age of a part from a shared cache, seconds.
     static let longestStorage: Double = 24 * 3600
 
     /// Same as the initializer below, for bytes already in memory.
-    init?(
+    package init?(
         request: URLRequest,
         response: URLResponse?,
         data: Data,
@@ -75,7 +80,7 @@ struct ResumableData: Sendable, Equatable {
     ///   - previous: the part that the request asked to resume; ignored unless the response continues it.
     ///   - hidden: unkeyed headers of the request; nil if it was sent as it is.
     /// - Returns: nil if the rest cannot be requested, or if the part is not worth storing.
-    init?(
+    package init?(
         request: URLRequest,
         response: URLResponse?,
         count: Int,
@@ -113,7 +118,7 @@ struct ResumableData: Sendable, Equatable {
     /// Turns a request into one for the rest.
     ///
     /// - Returns: false if its URL or method is another one, or if it already has a range; it is left unchanged then.
-    func resume(_ request: inout URLRequest) -> Bool {
+    package func resume(_ request: inout URLRequest) -> Bool {
         guard let place = request.url.flatMap(Self.place), place == url, (request.httpMethod ?? "GET") == "GET",
             ["Range", "If-Range"].allSatisfy({ request.value(forHTTPHeaderField: $0) == nil })
         else { return false }
@@ -131,7 +136,7 @@ struct ResumableData: Sendable, Equatable {
     }
 
     /// Evaluates the failure of a resumed request without a response; `DataLoader` reports a rejected status like this.
-    func splice(after error: ImagePipeline.Error) -> Splice {
+    func splice(after error: ImageError) -> Splice {
         error.status.map { splice(status: $0, headers: [:]) } ?? .keep
     }
 
@@ -147,11 +152,11 @@ struct ResumableData: Sendable, Equatable {
     }
 
     /// Whether bytes from the first one on are the whole body.
-    func isWhole(_ data: Data) -> Bool { data.count == total }
+    package func isWhole(_ data: Data) -> Bool { data.count == total }
 
     /// The response for the whole body: stored header fields, updated by those of the response for the rest (RFC 9111
     /// section 3.4).
-    func whole(with rest: HTTPURLResponse) -> HTTPURLResponse? {
+    package func whole(with rest: HTTPURLResponse) -> HTTPURLResponse? {
         var fields = headers.merging(rest.lowercasedHeaders) { $1 }
         fields["content-range"] = nil
         fields["content-length"] = String(total)
@@ -226,7 +231,7 @@ struct ResumableData: Sendable, Equatable {
 
 extension ResumableData {
     /// A copy whose bytes are in a file, if they exceed the spool's threshold.
-    func spooled(_ spool: BodySpool) -> ResumableData {
+    package func spooled(_ spool: BodySpool) -> ResumableData {
         ResumableData(url, validator, total, spool.spooled(data), headers)
     }
 
@@ -253,7 +258,7 @@ extension ResumableData {
 
     /// One blob for a data cache, so that another worker can fetch the rest: `P1`, the header's length (4 bytes, little
     /// endian), the header as JSON, the bytes.
-    func encoded(at now: Date = Date()) throws -> Data {
+    package func encoded(at now: Date = Date()) throws -> Data {
         let header = Header(
             url: url,
             validator: validator,
@@ -272,7 +277,7 @@ extension ResumableData {
     }
 
     /// Decodes a blob; nil if it has another format, is damaged, or is too old to be worth a request.
-    init?(encoded blob: Data, at now: Date = Date()) {
+    package init?(encoded blob: Data, at now: Date = Date()) {
         let bytes = blob.prefix(6)
         guard bytes.count == 6, bytes.starts(with: Data("P1".utf8)) else { return nil }
         let length = bytes.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }

@@ -1,42 +1,42 @@
-internal import Foundation
-internal import FoundationNetworking
+package import Foundation
+package import FoundationNetworking
 
 /// A download that continues where an earlier one was interrupted. Pure state, no I/O: the loading code passes in each
 /// chunk and acts on the results.
-struct ResumableDownload {
+package struct ResumableDownload {
     /// Outcome of a load.
-    enum Outcome {
+    package enum Outcome {
         /// The whole body with its response, which is a 200 for a resumed body too.
         case done(Data, URLResponse?)
         /// The stored part was useless: the request has to be sent once more, without a range. Happens at most once.
         case again
         /// `kept` is the part worth storing for the next attempt; nil if that has to start from the first byte.
-        case failed(ImagePipeline.Error, kept: ResumableData?)
+        case failed(ImageError, kept: ResumableData?)
     }
 
     /// The request to send.
-    private(set) var request: URLRequest
+    package private(set) var request: URLRequest
     /// Body from the first byte on.
     private var buffer: BodyBuffer
     private let spool: BodySpool
     /// The error that keeps the bytes from being stored. The load has to be cancelled.
-    private(set) var failure: ImagePipeline.Error?
+    private(set) var failure: ImageError?
     private let plain: URLRequest
     /// Unkeyed headers of the request as sent. Has to be set before the first chunk.
-    var hidden: HiddenFields
+    package var hidden: HiddenFields
     private let limits: ResumableData.Limits
     /// Before the response: the part to resume. Afterwards: the part that the response continues.
     private var partial: ResumableData?
     /// The part that is still valid after a failure of the origin.
     private var untouched: ResumableData?
-    private(set) var response: URLResponse?
+    package private(set) var response: URLResponse?
 
     /// - Parameters:
     ///   - request: without a range.
     ///   - partial: the part that an earlier attempt left.
     ///   - hidden: unkeyed headers of the request; nil if it is sent as it is.
     ///   - spool: storage for the body while it arrives; memory by default.
-    init(
+    package init(
         _ request: URLRequest,
         resuming partial: ResumableData?,
         hidden: HiddenFields? = nil,
@@ -53,12 +53,12 @@ struct ResumableDownload {
     }
 
     /// The bytes so far; those of a large body are mapped from a file.
-    var body: Data { buffer.snapshot }
+    package var body: Data { buffer.snapshot }
     /// Number of bytes so far, including resumed ones.
-    var count: Int { buffer.count }
+    package var count: Int { buffer.count }
 
     /// Bytes of the whole body so far, including resumed ones; the total is nil if it is unknown.
-    var progress: (completed: Int, total: Int?) {
+    package var progress: (completed: Int, total: Int?) {
         if let partial { return (max(count, partial.data.count), partial.total) }
         let expected = response?.expectedContentLength ?? -1
         return (count, expected > 0 ? Int(clamping: expected) : nil)
@@ -68,8 +68,8 @@ struct ResumableDownload {
     ///
     /// - Returns: false if the load has to be cancelled; `request` has to be sent once more then, unless there is a
     ///   `failure`.
-    mutating func receive(_ chunk: Data, _ response: URLResponse) -> Bool {
-        do throws(ImagePipeline.Error) {
+    package mutating func receive(_ chunk: Data, _ response: URLResponse) -> Bool {
+        do throws(ImageError) {
             return try take(chunk, response)
         } catch {
             failure = error
@@ -77,7 +77,7 @@ struct ResumableDownload {
         }
     }
 
-    private mutating func take(_ chunk: Data, _ response: URLResponse) throws(ImagePipeline.Error) -> Bool {
+    private mutating func take(_ chunk: Data, _ response: URLResponse) throws(ImageError) -> Bool {
         if self.response == nil, let partial {
             switch partial.splice(with: response as? HTTPURLResponse) {
             case .append: try buffer.append(partial.data, total: partial.total)
@@ -94,11 +94,11 @@ struct ResumableDownload {
     }
 
     /// - Parameter error: nil if the loader reported success.
-    mutating func end(_ error: ImagePipeline.Error?) -> Outcome {
+    package mutating func end(_ error: ImageError?) -> Outcome {
         guard let error else {
             guard let partial, let rest = response as? HTTPURLResponse else { return done(response) }
             if count == partial.total { return done(partial.whole(with: rest) ?? rest) }
-            let missing = ImagePipeline.Error(
+            let missing = ImageError(
                 .incompleteBody,
                 "\(plain.url?.redacted ?? "") gave \(count) of \(partial.total) bytes: try again."
             )
@@ -116,7 +116,7 @@ struct ResumableDownload {
     }
 
     private func done(_ response: URLResponse?) -> Outcome {
-        do throws(ImagePipeline.Error) {
+        do throws(ImageError) {
             return .done(try buffer.data(), response)
         } catch {
             return .failed(error, kept: nil)
@@ -124,7 +124,7 @@ struct ResumableDownload {
     }
 
     /// The part worth storing if the load ends here.
-    var kept: ResumableData? {
+    package var kept: ResumableData? {
         if let untouched { return untouched }
         return ResumableData(
             request: plain,
@@ -138,7 +138,7 @@ struct ResumableDownload {
     }
 
     /// Releases the bytes once the outcome is known.
-    mutating func clear() {
+    package mutating func clear() {
         buffer = BodyBuffer(spool)
         (partial, untouched) = (nil, nil)
     }

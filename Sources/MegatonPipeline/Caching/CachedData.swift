@@ -84,7 +84,7 @@ public struct CachedData: Sendable, Equatable {
     public var mayServeWhileRevalidating: Bool { isWithin(metadata.staleWhileRevalidate) }
 
     /// Whether the entry may be served instead of this error.
-    public func mayServe(after error: ImagePipeline.Error) -> Bool {
+    public func mayServe(after error: ImageError) -> Bool {
         error.isOriginFailure && isWithin(metadata.staleIfError)
     }
 

@@ -1,24 +1,6 @@
 internal import Foundation
 
-extension ImagePipeline.Error {
-    /// Limits and rules in force when a request failed. The failure does not answer requests of pipelines that allow
-    /// more.
-    package struct Allowance: Sendable, Hashable, Codable {
-        /// Limits by name; a larger value allows more.
-        package var limits: [String: Double] = [:]
-        /// Names of the formats that are decoded; nil if they do not matter for the failure.
-        package var types: Set<String>?
-
-        /// Whether `other` allows everything that is allowed here. A limit that only one of them has is ignored: custom
-        /// loaders declare none, and other versions may have others.
-        func isWithin(_ other: Self) -> Bool {
-            let isTypeKnown =
-                if let types, let known = other.types { types.isSubset(of: known) } else { true }
-            return isTypeKnown
-                && limits.allSatisfy { name, limit in other.limits[name].map { limit <= $0 } ?? true }
-        }
-    }
-
+extension ImageError {
     /// The same error with the limits in force, unless it has them already.
     func met(under configuration: ImagePipeline.Configuration) -> Self {
         var error = self
@@ -45,9 +27,9 @@ extension ImagePipeline.Configuration {
     /// The switch has no default case, so that each new code needs a decision here.
     ///
     /// - Returns: nil if there are none: the origin, fixed limits, or values in the entry's key decide.
-    func allowance(deciding code: ImagePipeline.Error.Code) -> ImagePipeline.Error.Allowance? {
+    func allowance(deciding code: ImageError.Code) -> ImageError.Allowance? {
         let loader = (dataLoader as? any LoadLimitDeclaring)?.loadLimits
-        var allowance = ImagePipeline.Error.Allowance()
+        var allowance = ImageError.Allowance()
         switch code {
         case .unsupportedFormat: allowance.types = Set(types.map(\.description))
         case .timedOut: allowance.limits["timeout"] = loader?.timeout.inSeconds
@@ -80,14 +62,4 @@ extension ImagePipeline.Configuration {
         }
         return allowance
     }
-}
-
-/// A loader whose limits decide whether a load fails.
-protocol LoadLimitDeclaring: Sendable {
-    /// Nil if they are unknown.
-    var loadLimits: DataLoader.Configuration? { get }
-}
-
-extension DataLoader: LoadLimitDeclaring {
-    var loadLimits: DataLoader.Configuration? { configuration }
 }

@@ -3,7 +3,7 @@ internal import Logging
 
 // Settings that are less safe than the defaults, which the article "Limits" lists.
 extension ImagePipeline.Configuration: WeakeningDeclaring {
-    var weakenings: [String] {
+    package var weakenings: [String] {
         var found = urlPolicy.weakenings + fileAccess.weakenings + renderLimits.weakenings
         found += (dataLoader as? any WeakeningDeclaring)?.weakenings ?? []
         let formats = types.subtracting(AssetType.supported).map(\.description).sorted()
@@ -29,14 +29,14 @@ extension ImagePipeline.Configuration: WeakeningDeclaring {
 }
 
 extension URLPolicy: WeakeningDeclaring {
-    var weakenings: [String] {
+    package var weakenings: [String] {
         let more = schemes.subtracting(URLPolicy().schemes).sorted()
         return more.isEmpty ? [] : ["sources of further schemes are fetched too: \(more.joined(separator: ", "))"]
     }
 }
 
 extension AddressPolicy: WeakeningDeclaring {
-    var weakenings: [String] {
+    package var weakenings: [String] {
         let usual = AddressPolicy()
         var found: [String] = []
         if allowsPrivate { found.append("sources on loopback, private and link-local addresses are fetched too") }
@@ -48,7 +48,7 @@ extension AddressPolicy: WeakeningDeclaring {
 }
 
 extension RenderLimits: WeakeningDeclaring {
-    var weakenings: [String] {
+    package var weakenings: [String] {
         let usual = RenderLimits()
         let raised = [
             ("pixels", pixels > usual.pixels), ("side", side > usual.side), ("bands", bands > usual.bands),
@@ -61,11 +61,11 @@ extension RenderLimits: WeakeningDeclaring {
 }
 
 extension DataLoader: WeakeningDeclaring {
-    var weakenings: [String] { configuration.weakenings }
+    package var weakenings: [String] { configuration.weakenings }
 }
 
 extension DataLoader.Configuration: WeakeningDeclaring {
-    var weakenings: [String] {
+    package var weakenings: [String] {
         let usual = Self()
         var found = urlPolicy.weakenings + addressPolicy.weakenings
         if s3.url != nil { found.append("s3: sources are fetched whatever the endpoint's address is") }

@@ -27,11 +27,11 @@ public protocol FlightCoordinating: Sendable {
     /// Replaces the remembered failure of a key after the origin was asked without a flight.
     ///
     /// - Parameter error: nil clears the remembered failure.
-    func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async
+    func remember(_ error: ImageError?, for key: CacheKey) async
 
     /// Returns the remembered failure of a key if its origin forbade further requests for now (Retry-After), else nil.
     /// For a request that is about to ask the origin without a flight.
-    func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error?
+    func bindingFailure(for key: CacheKey) async -> ImageError?
 
     /// Suspends until the flight has ended or another lookup is worthwhile; never much longer than the leader's lease.
     func wait(for flight: FlightWait) async
@@ -49,7 +49,7 @@ public protocol FlightCoordinating: Sendable {
     func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey>
 
     /// Ends flights with an error, which their waiters receive.
-    func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async
+    func fail(_ leads: [FlightLead], error: ImageError) async
 
     /// Returns the stored entries of these keys in one lookup, without taking the lead for any. An entry may be stale,
     /// see `CachedData.staleness`.
@@ -97,10 +97,10 @@ extension FlightCoordinating {
     }
 
     /// Does nothing, for coordinators that remember no failures.
-    public func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {}
+    public func remember(_ error: ImageError?, for key: CacheKey) async {}
 
     /// Returns nil, for coordinators that remember no failures.
-    public func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? { nil }
+    public func bindingFailure(for key: CacheKey) async -> ImageError? { nil }
 
     /// Finds nothing, for coordinators that store nothing.
     public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }
@@ -150,7 +150,7 @@ public enum FlightDecision: Sendable {
     case wait(FlightWait)
     case lead(FlightLead)
     /// The last attempt failed so recently that asking the origin again would not help.
-    case failed(ImagePipeline.Error)
+    case failed(ImageError)
 }
 
 extension FlightDecision {

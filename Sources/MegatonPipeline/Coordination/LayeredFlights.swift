@@ -94,11 +94,11 @@ public struct LayeredFlights: FlightCoordinating {
 
     public func abandon(_ flight: FlightWait) async { await shared.abandon(flight) }
 
-    public func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {
+    public func remember(_ error: ImageError?, for key: CacheKey) async {
         await shared.remember(error, for: key)
     }
 
-    public func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? {
+    public func bindingFailure(for key: CacheKey) async -> ImageError? {
         await shared.bindingFailure(for: key)
     }
 
@@ -116,7 +116,7 @@ public struct LayeredFlights: FlightCoordinating {
         return kept
     }
 
-    public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
+    public func fail(_ leads: [FlightLead], error: ImageError) async {
         await shared.fail(leads, error: error)
         guard error.supersedesEntry else { return }
         for lead in leads { await forget(lead.key) }

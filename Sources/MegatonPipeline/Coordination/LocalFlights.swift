@@ -84,7 +84,7 @@ public struct LocalFlights: FlightCoordinating {
 
     public func discard(_ key: CacheKey) async { await cache?.removeData(for: key.description) }
 
-    public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
+    public func fail(_ leads: [FlightLead], error: ImageError) async {
         guard let cache, error.supersedesEntry else { return }
         for lead in leads where lead.stale != nil { await cache.removeData(for: lead.key.description) }
     }

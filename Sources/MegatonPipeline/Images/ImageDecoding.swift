@@ -5,7 +5,7 @@ public protocol ImageDecoding: Sendable {
     /// Whether decoding takes a render thread; false for decoders that take almost no time.
     var isAsynchronous: Bool { get }
 
-    /// - Throws: An error that describes the problem with the bytes. Errors other than `ImagePipeline.Error` are
+    /// - Throws: An error that describes the problem with the bytes. Errors other than `ImageError` are
     ///   reported as `.corruptImage`.
     func decode(_ data: Data) throws -> ImageContainer
 

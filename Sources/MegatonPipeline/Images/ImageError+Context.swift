@@ -2,7 +2,7 @@ internal import Foundation
 internal import FoundationNetworking
 
 // Context that is added to an error on its way to the caller.
-extension ImagePipeline.Error {
+extension ImageError {
     /// The same error with the stage that failed and the URL of the request.
     func at(_ stage: Stage, of request: ImageRequest) -> Self {
         var error = self
@@ -18,32 +18,6 @@ extension ImagePipeline.Error {
         error.url = error.url ?? request.url.map(Self.withoutQuery)
         return error
     }
-
-    /// The same error with the origin's response, unless it has one already. A cancellation is not caused by the
-    /// origin, so it is returned unchanged.
-    ///
-    /// - Parameters:
-    ///   - response: nil if there was none, or if the bytes come from a cache.
-    ///   - data: the body, or its first bytes.
-    ///   - type: media type that was stored with a cache entry.
-    func with(_ response: URLResponse?, _ data: Data = Data(), type: String? = nil) -> Self {
-        if code == .cancelled { return self }
-        let http = response as? HTTPURLResponse
-        var error = self
-        error.status = error.status ?? http?.statusCode
-        error.contentType = error.contentType ?? http?.mediaType ?? type
-        error.reuse = error.reuse ?? http.flatMap { Reuse(headers: $0.lowercasedHeaders) }
-        if let encoding = http?.bodyEncoding, [.unsupportedFormat, .decoderNotRegistered].contains(code) {
-            error.message +=
-                " The answer has Content-Encoding: \(encoding), which is not decoded; have the origin send the "
-                + "image as it is."
-        }
-        if !data.isEmpty, isOfTheBytes { error.excerpt = error.excerpt ?? Excerpt.of(data) }
-        return error
-    }
-
-    /// Whether the bytes are at fault, and not a lack of time or memory, or a cancellation.
-    var isOfTheBytes: Bool { ![.cancelled, .renderTimedOut, .tooCostly].contains(code) }
 
     /// Stage at which a rendition failed, derived from the code, as decoding through encoding is one step.
     var stageOfRendering: Stage {

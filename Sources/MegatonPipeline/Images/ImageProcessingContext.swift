@@ -37,5 +37,5 @@ public struct ImageProcessingContext: Sendable {
     /// The same check, for processors that throw.
     ///
     /// - Throws: `.renderTimedOut`, `.cancelled`.
-    public func checkTime() throws(ImagePipeline.Error) { try bounds.checkTime() }
+    public func checkTime() throws(ImageError) { try bounds.checkTime() }
 }

@@ -35,25 +35,5 @@ extension ImageRequest {
     }
 
     /// Decodes a smaller image. Formats that support it are decoded directly at a fraction of their size.
-    public struct ThumbnailOptions: Sendable, Hashable {
-        /// Pixels. The image keeps its aspect ratio.
-        public var size: PixelSize
-        public var contentMode: ImageProcessors.ContentMode
-
-        /// Limits the longer side to this many pixels.
-        public init(maxPixelSize: Int) {
-            self.init(size: PixelSize(width: maxPixelSize, height: maxPixelSize), contentMode: .aspectFit)
-        }
-
-        /// - Parameter contentMode: whether the image fits within the size or covers it; nothing is cropped.
-        public init(size: PixelSize, contentMode: ImageProcessors.ContentMode = .aspectFill) {
-            self.size = size
-            self.contentMode = contentMode
-        }
-
-        /// Part of the cache keys.
-        var identifier: String {
-            "megaton/thumbnail?width=\(size.width),height=\(size.height),contentMode=\(contentMode.rawValue)"
-        }
-    }
+    public typealias ThumbnailOptions = MegatonRendering.ThumbnailOptions
 }

@@ -27,7 +27,7 @@ struct CopyGate: Sendable {
             return true
         }
         let cost = RenderCost(bytes: min(data.count * Self.copies, budget.bytes), isDear: false)
-        do throws(ImagePipeline.Error) {
+        do throws(ImageError) {
             try await budget.take(cost)
         } catch {
             return false

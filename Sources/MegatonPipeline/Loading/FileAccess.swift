@@ -43,7 +43,7 @@ public struct FileAccess: Sendable {
     /// Looks up a source file.
     ///
     /// - Throws: `.notFound`, `.forbidden` or `.accessDenied`.
-    public func file(at path: String) throws(ImagePipeline.Error) -> File {
+    public func file(at path: String) throws(ImageError) -> File {
         try refuseOddities(path)
         guard let resolved = Self.realPath(path) else {
             let failure = Self.readError(path)
@@ -56,7 +56,7 @@ public struct FileAccess: Sendable {
         var info = stat()
         guard stat(resolved, &info) == 0 else { throw Self.readError(path) }
         guard info.st_mode & S_IFMT == S_IFREG else {
-            throw ImagePipeline.Error(.forbidden, "\(path) is not a regular file.")
+            throw ImageError(.forbidden, "\(path) is not a regular file.")
         }
         return File(path: resolved, info)
     }
@@ -65,15 +65,15 @@ public struct FileAccess: Sendable {
     ///
     /// - Parameter limit: bytes.
     /// - Throws: `.dataTooLarge`, `.incompleteBody` if the file changed while it was read, `.accessDenied`.
-    public func read(_ file: File, limit: Int) throws(ImagePipeline.Error) -> Data {
+    public func read(_ file: File, limit: Int) throws(ImageError) -> Data {
         try read(file, limit: limit, BodySpool())
     }
 
     /// Reads a whole file; copies a large one into an unnamed temporary file. The source itself is not mapped, because
     /// another process may truncate it.
-    func read(_ file: File, limit: Int, _ spool: BodySpool) throws(ImagePipeline.Error) -> Data {
+    func read(_ file: File, limit: Int, _ spool: BodySpool) throws(ImageError) -> Data {
         guard file.size <= limit else {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .dataTooLarge,
                 "\(file.path) has \(file.size) bytes; the limit is \(limit)."
             )
@@ -104,7 +104,7 @@ public struct FileAccess: Sendable {
         return data
     }
 
-    private static func bytes(_ file: File, _ descriptor: Int32) throws(ImagePipeline.Error) -> Data {
+    private static func bytes(_ file: File, _ descriptor: Int32) throws(ImageError) -> Data {
         var data = Data(count: file.size)
         let count = data.withUnsafeMutableBytes { buffer in
             var filled = 0
@@ -124,11 +124,11 @@ public struct FileAccess: Sendable {
     ///
     /// - Returns: the directory, links resolved, and the name of the file.
     /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`.
-    func prepareOutput(at path: String) throws(ImagePipeline.Error) -> (directory: String, name: String) {
+    func prepareOutput(at path: String) throws(ImageError) -> (directory: String, name: String) {
         try refuseOddities(path)
         let parts = Self.components(path)
         guard let name = parts.last else {
-            throw ImagePipeline.Error(.forbidden, "\(path) names no file.")
+            throw ImageError(.forbidden, "\(path) names no file.")
         }
         // The existing part of the path is resolved and checked before anything is created beneath it.
         let (base, missing) = Self.existing(parts.dropLast())
@@ -139,7 +139,7 @@ public struct FileAccess: Sendable {
                 try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
             } catch {
                 let isFull = (error as? CocoaError)?.code == .fileWriteOutOfSpace
-                throw ImagePipeline.Error(
+                throw ImageError(
                     isFull ? .diskFull : .outputFailed,
                     "The directory \(directory) cannot be made: \(error)"
                 )
@@ -162,7 +162,7 @@ public struct FileAccess: Sendable {
     /// Checks the path of an output, creates its directory and opens it.
     ///
     /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`.
-    public func openOutput(at path: String) throws(ImagePipeline.Error) -> OutputDirectory {
+    public func openOutput(at path: String) throws(ImageError) -> OutputDirectory {
         let (directory, name) = try prepareOutput(at: path)
         return OutputDirectory(descriptor: try open(directory: directory, asked: path), path: directory, name: name)
     }
@@ -171,17 +171,17 @@ public struct FileAccess: Sendable {
     private static let pathOnly: Int32 = 0o10000000
 
     /// Opens a checked directory and checks it again: it may have been replaced by a link.
-    func open(directory: String, asked path: String) throws(ImagePipeline.Error) -> Int32 {
+    func open(directory: String, asked path: String) throws(ImageError) -> Int32 {
         let descriptor = Foundation.open(directory, Self.pathOnly | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else {
             let code = errno
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .outputFailed,
                 "The directory \(directory) cannot be opened: \(String(cString: strerror(code))).",
                 isRetryable: [EIO, EMFILE, ENFILE].contains(code)
             )
         }
-        do throws(ImagePipeline.Error) {
+        do throws(ImageError) {
             guard let opened = Self.realPath("/proc/self/fd/\(descriptor)") else { throw Self.readError(directory) }
             try requireOutputRoot(of: opened, asked: path)
         } catch {
@@ -193,32 +193,32 @@ public struct FileAccess: Sendable {
 
     // MARK: -
 
-    private func refuseOddities(_ path: String) throws(ImagePipeline.Error) {
+    private func refuseOddities(_ path: String) throws(ImageError) {
         guard path.hasPrefix("/") else {
-            throw ImagePipeline.Error(.forbidden, "\"\(path)\" is not an absolute path.")
+            throw ImageError(.forbidden, "\"\(path)\" is not an absolute path.")
         }
-        if path.utf8.contains(0) { throw ImagePipeline.Error(.forbidden, "A path must not contain NUL.") }
+        if path.utf8.contains(0) { throw ImageError(.forbidden, "A path must not contain NUL.") }
         if Self.components(path).contains("..") {
-            throw ImagePipeline.Error(.forbidden, "\"\(path)\" contains \"..\".")
+            throw ImageError(.forbidden, "\"\(path)\" contains \"..\".")
         }
     }
 
-    private func requireRoot(of resolved: String, asked: String) throws(ImagePipeline.Error) {
+    private func requireRoot(of resolved: String, asked: String) throws(ImageError) {
         let parts = Self.components(resolved)
         if roots.contains(where: { Self.isBeneath(parts, $0) }) { return }
         let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
-        throw ImagePipeline.Error(
+        throw ImageError(
             .forbidden,
             "\(asked) is not beneath an allowed root (\(known.isEmpty ? "none" : known)); "
                 + "add one to the roots of Configuration.fileAccess."
         )
     }
 
-    private func requireOutputRoot(of resolved: String, asked: String) throws(ImagePipeline.Error) {
+    private func requireOutputRoot(of resolved: String, asked: String) throws(ImageError) {
         let parts = Self.components(resolved)
         if outputRoots.contains(where: { Self.isBeneath(parts, $0) }) { return }
         let known = outputRoots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
-        throw ImagePipeline.Error(
+        throw ImageError(
             .forbidden,
             "\(asked) is not beneath a directory that outputs may go to (\(known.isEmpty ? "none" : known)); "
                 + "add one to the output roots of Configuration.fileAccess."
@@ -231,7 +231,7 @@ public struct FileAccess: Sendable {
         parts.starts(with: root) { $0.utf8.elementsEqual($1.utf8) }
     }
 
-    private static func requireUnchanged(_ file: File, _ descriptor: Int32) throws(ImagePipeline.Error) {
+    private static func requireUnchanged(_ file: File, _ descriptor: Int32) throws(ImageError) {
         var info = stat()
         guard fstat(descriptor, &info) == 0, info.st_mode & S_IFMT == S_IFREG, File(path: file.path, info) == file
         else {
@@ -239,8 +239,8 @@ public struct FileAccess: Sendable {
         }
     }
 
-    private static func changed(_ file: File) -> ImagePipeline.Error {
-        ImagePipeline.Error(.incompleteBody, "\(file.path) changed while it was read.")
+    private static func changed(_ file: File) -> ImageError {
+        ImageError(.incompleteBody, "\(file.path) changed while it was read.")
     }
 
     /// Splits a path into its existing part, links resolved, and the missing components.
@@ -265,13 +265,13 @@ public struct FileAccess: Sendable {
         return String(cString: resolved)
     }
 
-    private static func readError(_ path: String) -> ImagePipeline.Error {
+    private static func readError(_ path: String) -> ImageError {
         let code = errno
         let text = String(cString: strerror(code))
         return switch code {
-        case ENOENT, ENOTDIR, ENAMETOOLONG: ImagePipeline.Error(.notFound, "\(path): \(text).")
-        case EACCES, EPERM, ELOOP: ImagePipeline.Error(.accessDenied, "\(path): \(text).")
-        default: ImagePipeline.Error(.unreachable, "\(path): \(text).")
+        case ENOENT, ENOTDIR, ENAMETOOLONG: ImageError(.notFound, "\(path): \(text).")
+        case EACCES, EPERM, ELOOP: ImageError(.accessDenied, "\(path): \(text).")
+        default: ImageError(.unreachable, "\(path): \(text).")
         }
     }
 }
@@ -284,7 +284,7 @@ extension FileAccess.File {
 }
 
 extension FileAccess: WeakeningDeclaring {
-    var weakenings: [String] {
+    package var weakenings: [String] {
         roots.filter(Self.revealing.contains).map {
             "files are read from beneath /\($0.joined(separator: "/")), where a system keeps its own"
         }

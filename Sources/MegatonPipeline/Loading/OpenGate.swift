@@ -4,7 +4,7 @@ public import Foundation
 public struct UnlimitedFetches: FetchLimiting {
     public init() {}
 
-    public func acquire(for url: URL) async throws(ImagePipeline.Error) -> FetchPermit {
+    public func acquire(for url: URL) async throws(ImageError) -> FetchPermit {
         FetchPermit(host: url.host() ?? "", token: nil)
     }
 

@@ -5,7 +5,7 @@ public protocol FetchLimiting: Sendable {
     /// Acquires a permit for a request. Every permit has to be released by `release(_:outcome:)`.
     ///
     /// - Throws: `.throttled` or another retryable error with `retryAfter`, if the request must not be made now.
-    func acquire(for url: URL) async throws(ImagePipeline.Error) -> FetchPermit
+    func acquire(for url: URL) async throws(ImageError) -> FetchPermit
 
     /// Releases a permit and reports the outcome of the request.
     func release(_ permit: FetchPermit, outcome: OriginOutcome) async

@@ -12,7 +12,7 @@ public enum OriginOutcome: Sendable, Equatable {
 
 extension OriginOutcome {
     /// The outcome that an error stands for.
-    public init(_ error: ImagePipeline.Error) {
+    public init(_ error: ImageError) {
         switch (error.code, error.status) {
         // Regardless of the status.
         case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _), (.incompleteBody, _),

@@ -64,20 +64,20 @@ public final class RateLimiter: Sendable {
     ///
     /// - Parameter host: identifies the host, `example.org:443` for example.
     /// - Throws: `.throttled` with `retryAfter` if too many requests wait already; `.cancelled`.
-    public func acquire(_ host: String) async throws(ImagePipeline.Error) {
-        let cancelled = ImagePipeline.Error(.cancelled, "Cancelled while waiting for the turn to ask \(host).")
+    public func acquire(_ host: String) async throws(ImageError) {
+        let cancelled = ImageError(.cancelled, "Cancelled while waiting for the turn to ask \(host).")
         if Task.isCancelled { throw cancelled }
         switch enter(host) {
         case .passed: return
         case .refused(let retryAfter):
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .throttled,
                 "\(maximumWaiting) requests wait for their turn already; \(host) is asked as often as it may be.",
                 retryAfter: retryAfter.inSeconds
             )
         case .waits(let waiter, let isFirst):
             let start = ContinuousClock.now
-            defer { QueueAccount.current?.waited(since: start) }
+            defer { QueueWaitRecorder.current?.waited(since: start) }
             if await !wait(waiter, isFirst: isFirst, host) { throw cancelled }
         }
     }
@@ -85,7 +85,7 @@ public final class RateLimiter: Sendable {
     /// Waits until a request for the URL may begin; its bucket is that of host and port.
     ///
     /// - Throws: as `acquire(_:)` with a host does.
-    public func acquire(for url: URL) async throws(ImagePipeline.Error) {
+    public func acquire(for url: URL) async throws(ImageError) {
         let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
         try await acquire("\(url.host()?.lowercased() ?? ""):\(port)")
     }

@@ -89,18 +89,33 @@ public final class PipelineMetrics: Sendable {
 
     func update(_ change: (inout Counts) -> Void) { state.withLock { change(&$0.counts) } }
 
-    func updateWaits(_ change: (inout QueueWaits) -> Void) { state.withLock { change(&$0.waits) } }
-
     func set(_ timings: LoadTimings) { state.withLock { $0.timings = timings } }
 
     /// Records the time that the body waits in queues.
     func notingWaits<Value>(
-        for stage: ImagePipeline.Error.Stage,
-        _ body: () async throws(ImagePipeline.Error) -> Value
-    ) async throws(ImagePipeline.Error) -> Value {
-        let account = QueueAccount(metrics: self, stage: stage)
-        return try await QueueAccount.$current.withValue(account) { () async -> Result<Value, ImagePipeline.Error> in
-            do throws(ImagePipeline.Error) { return .success(try await body()) } catch { return .failure(error) }
+        for stage: ImageError.Stage,
+        _ body: () async throws(ImageError) -> Value
+    ) async throws(ImageError) -> Value {
+        let recorder = QueueWaitRecorder(self, stage: stage)
+        return try await QueueWaitRecorder.$current.withValue(recorder) { () async -> Result<Value, ImageError> in
+            do throws(ImageError) { return .success(try await body()) } catch { return .failure(error) }
         }.get()
     }
+}
+
+extension PipelineMetrics: QueueWaitSink {
+    package func addWait(_ time: Duration, before stage: ImageError.Stage) {
+        state.withLock { state in
+            switch stage {
+            case .load: state.waits.load += time
+            case .decode: state.waits.decode += time
+            case .process: state.waits.process += time
+            case .encode, .store: break
+            }
+        }
+    }
+
+    package func addMemoryWait(_ time: Duration) { state.withLock { $0.waits.memory += time } }
+
+    package func addRendering(_ time: Duration) { add(time, to: \.rendering) }
 }

@@ -10,20 +10,3 @@ public struct StageTimes: Sendable, Hashable {
 
     public init() {}
 }
-
-/// Limits on the remarks about a render, which are stored in caches and ledgers.
-public enum RenderNotes {
-    /// Maximum number of remarks on one image, or on the images of one job.
-    public static let maximumCount = 8
-    /// Maximum length of a remark in characters.
-    public static let maximumLength = 300
-
-    /// Both lists without duplicates, each remark truncated to the limit.
-    static func merged(_ notes: [String], _ more: [String]) -> [String] {
-        var merged = notes
-        for note in more.map({ String($0.prefix(maximumLength)) }) where merged.count < maximumCount {
-            if !merged.contains(note) { merged.append(note) }
-        }
-        return merged
-    }
-}

@@ -200,9 +200,9 @@ public final class CachingDataLoader: TimedDataLoading {
 }
 
 extension CachingDataLoader: WeakeningDeclaring {
-    var weakenings: [String] { (loader as? any WeakeningDeclaring)?.weakenings ?? [] }
+    package var weakenings: [String] { (loader as? any WeakeningDeclaring)?.weakenings ?? [] }
 }
 
 extension CachingDataLoader: LoadLimitDeclaring {
-    var loadLimits: DataLoader.Configuration? { (loader as? any LoadLimitDeclaring)?.loadLimits }
+    package var loadLimits: DataLoader.Configuration? { (loader as? any LoadLimitDeclaring)?.loadLimits }
 }

@@ -72,3 +72,14 @@ extension OriginalLoader {
         return load.shared?.isTaken == true ? [variant] : [variant, key]
     }
 }
+
+extension VaryKey {
+    /// Cache key of this variant.
+    ///
+    /// - Parameter generation: as in `CachedData.Metadata`; nil for entries that were stored without one.
+    func key(beneath primary: CacheKey, generation: String? = nil) -> CacheKey {
+        let sorted = fields.sorted { $0.key < $1.key }
+        let last = generation.map { ["generation", $0] } ?? []
+        return CacheKey(primary.kind, [primary.digest, "vary"] + sorted.flatMap { [$0.key, $0.value] } + last)
+    }
+}

@@ -4,7 +4,7 @@ internal import Logging
 
 /// Loads the bytes of sources from files, caches or origins. Concurrent loads of one original are coalesced.
 final class OriginalLoader: Sendable {
-    typealias Error = ImagePipeline.Error
+    typealias Error = ImageError
 
     let configuration: ImagePipeline.Configuration
     private let files: ThreadPool

@@ -11,9 +11,4 @@ extension URLRequest {
         if let date = metadata.lastModified { request.setValue(date, forHTTPHeaderField: "If-Modified-Since") }
         return request
     }
-
-    /// Whether a 304 may answer the request (RFC 9110 section 15.4.5).
-    var isConditional: Bool {
-        ["If-None-Match", "If-Modified-Since"].contains { value(forHTTPHeaderField: $0) != nil }
-    }
 }

@@ -9,6 +9,9 @@
 ///                              └──► render slots: one decode ───────────────┴──► finish: store, wake the waiters
 /// ```
 public final class ImagePipeline: Sendable {
+    /// Nuke's name of ``ImageError``.
+    public typealias Error = ImageError
+
     public let configuration: Configuration
     let delegate: (any Delegate)?
     let renderer: Renderer

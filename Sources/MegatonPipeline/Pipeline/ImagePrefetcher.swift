@@ -15,7 +15,7 @@ public final class ImagePrefetcher: Sendable {
     }
 
     /// The result of one request.
-    public typealias Outcome = (request: ImageRequest, result: Result<Void, ImagePipeline.Error>)
+    public typealias Outcome = (request: ImageRequest, result: Result<Void, ImageError>)
 
     private struct State {
         var priority = ImageRequest.Priority.low
@@ -117,8 +117,8 @@ public final class ImagePrefetcher: Sendable {
             guard let priority = self?.priority else { return }
             var request = request
             request.priority = priority
-            let result: Result<Void, ImagePipeline.Error>
-            do throws(ImagePipeline.Error) {
+            let result: Result<Void, ImageError>
+            do throws(ImageError) {
                 switch destination {
                 case .memoryCache:
                     let task = pipeline.imageTask(with: request)

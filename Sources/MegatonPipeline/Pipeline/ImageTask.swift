@@ -5,7 +5,7 @@ import Synchronization
 /// It runs from its creation, whether or not a caller waits. Each event stream begins with the current state, so that a
 /// late subscriber receives the progress and the result (in Nuke 13 it received nothing).
 public final class ImageTask: Sendable, Identifiable {
-    public typealias Error = ImagePipeline.Error
+    public typealias Error = ImageError
 
     /// Bytes of a download.
     public struct Progress: Sendable, Hashable {

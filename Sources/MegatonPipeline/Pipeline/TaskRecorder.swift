@@ -20,15 +20,15 @@ final class TaskRecorder: Sendable {
 
     /// Adds the duration of the body to a stage, and records how much of it was spent in queues.
     func measure<Value>(
-        _ stage: ImagePipeline.Error.Stage,
-        _ body: () async throws(ImagePipeline.Error) -> Value
-    ) async throws(ImagePipeline.Error) -> Value {
+        _ stage: ImageError.Stage,
+        _ body: () async throws(ImageError) -> Value
+    ) async throws(ImageError) -> Value {
         let start = ContinuousClock.now
         defer { add(start.duration(to: .now), to: stage) }
         return try await counts.notingWaits(for: stage, body)
     }
 
-    private func add(_ time: Duration, to stage: ImagePipeline.Error.Stage) {
+    private func add(_ time: Duration, to stage: ImageError.Stage) {
         state.withLock { metrics in
             switch stage {
             case .load: metrics.load = (metrics.load ?? .zero) + time

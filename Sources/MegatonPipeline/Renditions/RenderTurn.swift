@@ -13,8 +13,8 @@ struct RenderTurn: Sendable {
     ///
     /// - Throws: the error of the work; `.cancelled` if no caller waits for it any more.
     func take<Value: Sendable>(
-        _ work: @escaping @Sendable () async throws(ImagePipeline.Error) -> Value
-    ) async throws(ImagePipeline.Error) -> Value {
+        _ work: @escaping @Sendable () async throws(ImageError) -> Value
+    ) async throws(ImageError) -> Value {
         guard let context else { return try await queue.perform(priority: priority, work) }
         return try await context.perform(on: queue, work)
     }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Renders on its own thread pool: sniff, probe, limits, plan, memory, execute.
 final class Renderer: Sendable {
-    typealias Error = ImagePipeline.Error
+    typealias Error = ImageError
 
     private let engine: any RenderEngine
     private let limits: RenderLimits
@@ -207,7 +207,7 @@ final class Renderer: Sendable {
         _ context: String,
         _ work: @escaping @Sendable () throws -> Value
     ) async throws(Error) -> Value {
-        let account = QueueAccount.current
+        let account = QueueWaitRecorder.current
         do {
             return try await threads.run {
                 let start = ContinuousClock.now
@@ -233,23 +233,7 @@ final class Renderer: Sendable {
     }
 }
 
-extension RenderPlan {
-    /// Reads the header, and plans renditions that are within the limits.
-    init(
-        probing data: Data,
-        _ type: AssetType,
-        _ renditions: [Rendition],
-        _ engine: any RenderEngine,
-        _ limits: RenderLimits
-    ) throws(ImagePipeline.Error) {
-        let probe = try limits.probe(data, type, engine)
-        self.init(probe, renditions, limits: limits)
-        for pass in passes { try limits.check(probe, frames: pass.frames) }
-        try limits.check(self)
-    }
-}
-
-extension ImagePipeline.Error {
+extension ImageError {
     /// Prefixes the message with its context.
     fileprivate func about(_ context: String) -> Self {
         var error = self

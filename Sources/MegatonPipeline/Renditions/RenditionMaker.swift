@@ -7,7 +7,7 @@ internal import Logging
 ///
 /// Separate from the pipeline, as background revalidation must not keep the pipeline alive.
 final class RenditionMaker: Sendable {
-    typealias Error = ImagePipeline.Error
+    typealias Error = ImageError
     typealias Settled = [CacheKey: Result<RenditionResponse, Error>]
 
     /// Source, options and metrics of one request for renditions.

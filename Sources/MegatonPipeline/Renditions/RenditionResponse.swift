@@ -25,3 +25,52 @@ public struct RenditionResponse: Sendable {
     /// profile that does not fit. At most ``RenderNotes/maximumCount``.
     public let notes: [String]
 }
+
+extension RenditionResponse {
+    init(_ rendition: Rendition, _ image: EncodedImage) {
+        self.init(
+            rendition: rendition,
+            data: image.data,
+            size: image.size,
+            source: .render,
+            checksum: nil,
+            cacheLayer: nil,
+            notes: image.notes
+        )
+    }
+
+    init(_ rendition: Rendition, _ cached: CachedData) {
+        let size = PixelSize(width: cached.metadata.width ?? 0, height: cached.metadata.height ?? 0)
+        self.init(
+            rendition: rendition,
+            data: cached.data,
+            size: size,
+            source: .cache,
+            checksum: cached.checksum,
+            cacheLayer: cached.layer,
+            notes: RenderNotes.merged([], cached.metadata.notes ?? [])
+        )
+    }
+
+    /// The same rendition for a request that did not make it.
+    func fromCache() -> RenditionResponse {
+        with(rendition, .cache)
+    }
+
+    /// The same response for the rendition as it was requested.
+    func named(_ rendition: Rendition) -> RenditionResponse {
+        with(rendition, source)
+    }
+
+    private func with(_ rendition: Rendition, _ source: Source) -> RenditionResponse {
+        RenditionResponse(
+            rendition: rendition,
+            data: data,
+            size: size,
+            source: source,
+            checksum: checksum,
+            cacheLayer: cacheLayer,
+            notes: notes
+        )
+    }
+}

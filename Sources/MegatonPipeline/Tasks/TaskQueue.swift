@@ -54,18 +54,18 @@ final class TaskQueue: Sendable {
     func perform<Value: Sendable>(
         priority: WorkPriority = .normal,
         onEnqueue: (Operation) -> Void = { _ in },
-        _ work: @escaping @Sendable () async throws(ImagePipeline.Error) -> Value
-    ) async throws(ImagePipeline.Error) -> Value {
-        let end = OneShot<Result<Value, ImagePipeline.Error>>()
-        let (account, start) = (QueueAccount.current, ContinuousClock.now)
+        _ work: @escaping @Sendable () async throws(ImageError) -> Value
+    ) async throws(ImageError) -> Value {
+        let end = OneShot<Result<Value, ImageError>>()
+        let (account, start) = (QueueWaitRecorder.current, ContinuousClock.now)
         let operation = enqueue(priority: priority) {
             account?.waited(since: start)
-            end.resolve(.failure(ImagePipeline.Error(.cancelled, "Cancelled while waiting for its turn.")))
+            end.resolve(.failure(ImageError(.cancelled, "Cancelled while waiting for its turn.")))
         } _: {
             account?.waited(since: start)
             // The operation has its own task: waits within the work are recorded for the same request.
-            await QueueAccount.$current.withValue(account) {
-                do throws(ImagePipeline.Error) {
+            await QueueWaitRecorder.$current.withValue(account) {
+                do throws(ImageError) {
                     end.resolve(.success(try await work()))
                 } catch {
                     end.resolve(.failure(error))

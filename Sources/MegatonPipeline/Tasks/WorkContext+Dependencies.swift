@@ -31,7 +31,7 @@ extension WorkContext {
         key: Key,
         job: WorkJob<Other>,
         onPartial: @escaping @Sendable (Other) -> Void = { _ in }
-    ) async throws(ImagePipeline.Error) -> Other {
+    ) async throws(ImageError) -> Other {
         try await outcome(of: pool, key: key, job: job, onPartial: onPartial).result.get()
     }
 }

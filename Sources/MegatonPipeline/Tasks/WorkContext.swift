@@ -18,24 +18,24 @@ struct WorkContext<Value: Sendable>: Sendable {
 
     /// Ends the work. The first call counts. Subscriptions to other nodes end; operations in queues are not cancelled,
     /// as the caller may be one of them.
-    func finish(_ result: Result<Value, ImagePipeline.Error>) { node.finish(result) }
+    func finish(_ result: Result<Value, ImageError>) { node.finish(result) }
 
     func finish(_ value: Value) { node.finish(.success(value)) }
 
-    func fail(_ error: ImagePipeline.Error) { node.finish(.failure(error)) }
+    func fail(_ error: ImageError) { node.finish(.failure(error)) }
 
     // MARK: - Working
 
     /// Runs the work in a Swift task, and ends the node with its result. Must be called once. If the body throws,
     /// operations that it has left in queues are cancelled, as their results are not needed any more.
-    func run(_ body: @escaping @Sendable (WorkContext) async throws(ImagePipeline.Error) -> Value) {
+    func run(_ body: @escaping @Sendable (WorkContext) async throws(ImageError) -> Value) {
         guard isOpen else { return }
         // Unstructured, as the work belongs to all subscribers and outlives the first of them: the node owns the task
         // and cancels it when the last subscriber leaves. Detached, as the first subscriber's priority and task-local
         // values are not those of the others. Ends with its result or, when cancelled, as soon as the body notices.
         let task = Task.detached {
             guard isOpen else { return }
-            do throws(ImagePipeline.Error) {
+            do throws(ImageError) {
                 node.finish(.success(try await body(self)))
             } catch {
                 node.finish(.failure(error), cancelsOperations: true)
@@ -53,8 +53,8 @@ struct WorkContext<Value: Sendable>: Sendable {
     /// - Throws: the error of the work; `.cancelled` if the last subscriber leaves before the work starts.
     func perform<Result: Sendable>(
         on queue: TaskQueue,
-        _ work: @escaping @Sendable () async throws(ImagePipeline.Error) -> Result
-    ) async throws(ImagePipeline.Error) -> Result {
+        _ work: @escaping @Sendable () async throws(ImageError) -> Result
+    ) async throws(ImageError) -> Result {
         guard let link = node.reserveLink() else { throw ended }
         defer { node.removeLink(link) }
         let attach = { (operation: TaskQueue.Operation) in node.attach(WorkLink(operation), to: link) }
@@ -73,7 +73,7 @@ struct WorkContext<Value: Sendable>: Sendable {
         node.attach(WorkLink(operation), to: link)
     }
 
-    var ended: ImagePipeline.Error {
-        ImagePipeline.Error(.cancelled, "Nobody waits for this work any more.")
+    var ended: ImageError {
+        ImageError(.cancelled, "Nobody waits for this work any more.")
     }
 }

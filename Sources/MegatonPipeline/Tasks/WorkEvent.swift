@@ -4,10 +4,10 @@ enum WorkEvent<Value: Sendable>: Sendable {
     case value(Value, isCompleted: Bool)
     /// Progress in units of the work's choice, mostly bytes; `total` is 0 while it is not known.
     case progress(completed: Int64, total: Int64)
-    case failure(ImagePipeline.Error)
+    case failure(ImageError)
 
     /// Result of the work, if this event ends it.
-    var result: Result<Value, ImagePipeline.Error>? {
+    var result: Result<Value, ImageError>? {
         switch self {
         case .value(let value, isCompleted: true): .success(value)
         case .failure(let error): .failure(error)

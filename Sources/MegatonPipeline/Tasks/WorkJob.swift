@@ -9,7 +9,7 @@ struct WorkJob<Value: Sendable>: Sendable {
 
     /// Work in a Swift task of its own, which is cancelled when the last subscriber leaves.
     static func running(
-        _ body: @escaping @Sendable (WorkContext<Value>) async throws(ImagePipeline.Error) -> Value
+        _ body: @escaping @Sendable (WorkContext<Value>) async throws(ImageError) -> Value
     ) -> WorkJob {
         WorkJob { context in context.run(body) }
     }

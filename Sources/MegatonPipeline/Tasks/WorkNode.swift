@@ -50,7 +50,7 @@ final class WorkNode<Value: Sendable>: WorkSubscribable {
 
     func send(_ event: WorkEvent<Value>) { change { $0.send(event) } }
 
-    func finish(_ result: Result<Value, ImagePipeline.Error>, cancelsOperations: Bool = false) {
+    func finish(_ result: Result<Value, ImageError>, cancelsOperations: Bool = false) {
         change { $0.finish(result, cancelsOperations: cancelsOperations) }
     }
 

@@ -12,8 +12,8 @@ protocol WorkParent: Sendable {
     /// See `WorkContext`.
     func perform<Result: Sendable>(
         on queue: TaskQueue,
-        _ work: @escaping @Sendable () async throws(ImagePipeline.Error) -> Result
-    ) async throws(ImagePipeline.Error) -> Result
+        _ work: @escaping @Sendable () async throws(ImageError) -> Result
+    ) async throws(ImageError) -> Result
 }
 
 extension WorkContext: WorkParent {}

@@ -206,7 +206,7 @@ extension WorkState {
     }
 
     mutating func finish(
-        _ result: Result<Value, ImagePipeline.Error>,
+        _ result: Result<Value, ImageError>,
         cancelsOperations: Bool
     ) -> [WorkAction] {
         guard phase.isOpen else { return [] }

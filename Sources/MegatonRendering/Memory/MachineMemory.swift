@@ -1,16 +1,16 @@
 internal import Foundation
 
 /// The memory available to this process: the machine's, or the smallest limit of its control groups.
-enum MachineMemory {
+package enum MachineMemory {
     /// The limit, in bytes.
-    static var limit: Int {
+    package static var limit: Int {
         let machine = Int(clamping: ProcessInfo.processInfo.physicalMemory)
         // A file that is missing or unreadable sets no limit.
         return limit(machine: machine) { try? String(contentsOfFile: $0, encoding: .utf8) }
     }
 
     /// - Parameter read: Returns the text of a file, nil if it cannot be read.
-    static func limit(machine: Int, read: (_ path: String) -> String?) -> Int {
+    package static func limit(machine: Int, read: (_ path: String) -> String?) -> Int {
         var limits = [machine]
         for line in (read("/proc/self/cgroup") ?? "").split(separator: "\n") {
             // A line is hierarchy:controllers:path; version 2 leaves the controllers empty (cgroups(7)).

@@ -34,7 +34,7 @@ public final class MemoryBudget: Sendable {
     /// Acquires memory if it is available and no other render waits for it; otherwise the caller must call `take`.
     ///
     /// - Throws: `.tooCostly` if the cost exceeds the capacity.
-    func takeIfFree(_ cost: RenderCost) throws(ImagePipeline.Error) -> Bool {
+    package func takeIfFree(_ cost: RenderCost) throws(ImageError) -> Bool {
         try check(cost)
         return state.withLock { $0.takeIfFree(cost) }
     }
@@ -42,11 +42,11 @@ public final class MemoryBudget: Sendable {
     /// Suspends until memory is available and acquires it. The caller must call `give` after each success.
     ///
     /// - Throws: `.tooCostly` if the cost exceeds the capacity; `.cancelled` if the task was cancelled while it waited.
-    func take(_ cost: RenderCost) async throws(ImagePipeline.Error) {
+    package func take(_ cost: RenderCost) async throws(ImageError) {
         try check(cost)
         let id = state.withLock { $0.nextID() }
         let start = ContinuousClock.now
-        defer { QueueAccount.current?.waited(since: start, forMemory: true) }
+        defer { QueueWaitRecorder.current?.waited(since: start, forMemory: true) }
         let wasAdmitted = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let answer = state.withLock { state -> Bool? in
@@ -63,19 +63,19 @@ public final class MemoryBudget: Sendable {
             for continuation in admitted { continuation.resume(returning: true) }
         }
         guard wasAdmitted else {
-            throw ImagePipeline.Error(.cancelled, "cancelled while waiting for memory.")
+            throw ImageError(.cancelled, "cancelled while waiting for memory.")
         }
     }
 
     /// Releases acquired memory and resumes waiters that now fit.
-    func give(_ cost: RenderCost) {
+    package func give(_ cost: RenderCost) {
         let admitted = state.withLock { $0.give(cost) }
         for continuation in admitted { continuation.resume(returning: true) }
     }
 
-    private func check(_ cost: RenderCost) throws(ImagePipeline.Error) {
+    private func check(_ cost: RenderCost) throws(ImageError) {
         guard cost.bytes > bytes else { return }
-        throw ImagePipeline.Error(
+        throw ImageError(
             .tooCostly,
             "about \((cost.bytes >> 20) + 1) MiB of memory would be needed; this process may take \(bytes >> 20) MiB."
         )

@@ -1,12 +1,17 @@
 /// Peak memory that a render needs at most, estimated from the header.
-struct RenderCost: Sendable, Equatable {
-    var bytes: Int
+package struct RenderCost: Sendable, Equatable {
+    package var bytes: Int
     /// Whether decoding or encoding buffers the whole image or animation. Such renders wait in a queue of their own.
-    var isDear: Bool
+    package var isDear: Bool
+
+    package init(bytes: Int, isDear: Bool) {
+        self.bytes = bytes
+        self.isDear = isDear
+    }
 
     /// Adds bytes that are read at the same time. The sum is capped at `limit`, so that a large body alone does not
     /// make a render inadmissible.
-    func adding(_ more: Int, within limit: Int) -> RenderCost {
+    package func adding(_ more: Int, within limit: Int) -> RenderCost {
         RenderCost(bytes: max(bytes, min(bytes.addingReportingOverflow(more).partialValue, limit)), isDear: isDear)
     }
 }
@@ -48,7 +53,7 @@ extension RenderPlan {
     }
 
     /// The cost of the most expensive pass; passes run one after another.
-    var cost: RenderCost {
+    package var cost: RenderCost {
         let bytes = passes.map(bytes).max() ?? 0
         let isWhole = probe.isProgressive || [.avif, .heic, .jxl].contains(probe.type)
         let writesWhole = steps.contains { $0.rendition.format == .avif || $0.rendition.format == .jxl }

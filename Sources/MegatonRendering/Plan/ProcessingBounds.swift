@@ -1,14 +1,14 @@
 /// Limits of a processor: the size of its results and its deadline.
-struct ProcessingBounds: Sendable {
-    let limits: RenderLimits
-    let deadline: RenderDeadline
+package struct ProcessingBounds: Sendable {
+    package let limits: RenderLimits
+    package let deadline: RenderDeadline
 
     /// Limits for a processor that is called without a pipeline. The time starts now.
-    init(_ limits: RenderLimits = RenderLimits()) {
+    package init(_ limits: RenderLimits = RenderLimits()) {
         self.init(limits, RenderDeadline(.now + limits.time))
     }
 
-    init(_ limits: RenderLimits, _ deadline: RenderDeadline) {
+    package init(_ limits: RenderLimits, _ deadline: RenderDeadline) {
         self.limits = limits
         self.deadline = deadline
     }
@@ -17,9 +17,9 @@ struct ProcessingBounds: Sendable {
     ///
     /// - Parameter what: Name of the operation, for messages.
     /// - Throws: `.outputTooLarge`.
-    func checkOutput(_ width: Double, _ height: Double, _ what: String) throws(ImagePipeline.Error) {
+    package func checkOutput(_ width: Double, _ height: Double, _ what: String) throws(ImageError) {
         if max(width, height) <= Double(limits.outputSide) && width * height <= Double(limits.outputPixels) { return }
-        throw ImagePipeline.Error(
+        throw ImageError(
             .outputTooLarge,
             "\(what) would give \(width)x\(height) pixels; the limits are \(limits.outputSide) a side and "
                 + "\(limits.outputPixels) in all.",
@@ -28,7 +28,7 @@ struct ProcessingBounds: Sendable {
     }
 
     /// - Throws: `.renderTimedOut`, `.cancelled`.
-    func checkTime() throws(ImagePipeline.Error) {
+    package func checkTime() throws(ImageError) {
         guard deadline.mustEnd, var error = deadline.error else { return }
         error.stage = .process
         throw error

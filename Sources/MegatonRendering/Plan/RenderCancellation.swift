@@ -1,11 +1,13 @@
 import Synchronization
 
 /// Cancels a render that may not have started yet.
-final class RenderCancellation: Sendable {
+package final class RenderCancellation: Sendable {
     private let state = Mutex<(deadline: RenderDeadline?, isCancelled: Bool)>((nil, false))
 
+    package init() {}
+
     /// Creates the deadline of the work that starts now. Time spent waiting for a thread or for memory does not count.
-    func deadline(_ time: Duration) -> RenderDeadline {
+    package func deadline(_ time: Duration) -> RenderDeadline {
         let deadline = RenderDeadline(.now + time)
         let isCancelled = state.withLock { state in
             state.deadline = deadline
@@ -16,7 +18,7 @@ final class RenderCancellation: Sendable {
     }
 
     /// Stops the current render and every render that would start later with this cancellation.
-    func cancel() {
+    package func cancel() {
         let deadline = state.withLock { state in
             state.isCancelled = true
             return state.deadline

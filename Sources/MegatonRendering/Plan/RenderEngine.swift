@@ -1,10 +1,10 @@
-internal import Foundation
+package import Foundation
 
 /// Turns encoded bytes into renditions or an image in memory, in two steps with a plan between them. All methods block;
 /// call them on render threads.
-protocol RenderEngine: Sendable {
+package protocol RenderEngine: Sendable {
     /// Reads the header.
-    func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe
+    func probe(_ data: Data, type: AssetType) throws(ImageError) -> ImageProbe
 
     /// Decodes once and makes every step of a pass, in its order.
     ///
@@ -16,23 +16,23 @@ protocol RenderEngine: Sendable {
         of plan: RenderPlan,
         from data: Data,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> [EncodedImage]
+    ) throws(ImageError) -> [EncodedImage]
 
     /// Decodes an image in memory, for a plan without steps.
     func picture(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> PlatformImage
+    ) throws(ImageError) -> PlatformImage
 }
 
 extension RenderEngine {
     /// Renders every step of the plan, in order.
-    func execute(
+    package func execute(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+    ) throws(ImageError) -> [EncodedImage] {
         var encoded = [EncodedImage?](repeating: nil, count: plan.steps.count)
         for pass in plan.passes {
             let images = try render(pass, of: plan, from: data, deadline: deadline)

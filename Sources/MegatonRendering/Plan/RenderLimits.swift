@@ -1,4 +1,4 @@
-internal import Foundation
+package import Foundation
 
 /// Upper bounds for sources and results. A source is checked by its header, before any pixel is decoded.
 public struct RenderLimits: Sendable, Equatable {
@@ -21,12 +21,12 @@ public struct RenderLimits: Sendable, Equatable {
     public init() {}
 
     /// Reads the header and checks it against the limits.
-    func probe(
+    package func probe(
         _ data: Data,
         _ type: AssetType,
         _ engine: any RenderEngine
-    ) throws(ImagePipeline.Error) -> ImageProbe {
-        do throws(ImagePipeline.Error) {
+    ) throws(ImageError) -> ImageProbe {
+        do throws(ImageError) {
             let probe = try engine.probe(data, type: type)
             try check(probe)
             return probe
@@ -41,20 +41,20 @@ public struct RenderLimits: Sendable, Equatable {
 
     /// - Parameter frames: Number of frames that will be decoded.
     /// - Throws: `.sideTooLong`, `.imageTooLarge`, `.tooManyBands`, `.tooManyFrames`.
-    func check(_ probe: ImageProbe, frames read: Int = 1) throws(ImagePipeline.Error) {
+    package func check(_ probe: ImageProbe, frames read: Int = 1) throws(ImageError) {
         let size = "\(probe.width)x\(probe.height)"
         guard probe.width > 0, probe.height > 0 else {
-            throw ImagePipeline.Error(.corruptImage, "The header says \(size) pixels.")
+            throw ImageError(.corruptImage, "The header says \(size) pixels.")
         }
         try checkSize(size, width: probe.width, height: probe.height)
         if probe.bands > bands {
-            throw ImagePipeline.Error(.tooManyBands, "\(probe.bands) channels; the limit is \(bands).")
+            throw ImageError(.tooManyBands, "\(probe.bands) channels; the limit is \(bands).")
         }
         if read > frames {
-            throw ImagePipeline.Error(.tooManyFrames, "\(read) frames are to be kept; the limit is \(frames).")
+            throw ImageError(.tooManyFrames, "\(read) frames are to be kept; the limit is \(frames).")
         }
         if probe.width * probe.height * read > pixels {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .imageTooLarge,
                 "\(size) in \(read) frames is \(probe.width * probe.height * read) pixels; the limit is \(pixels)."
             )
@@ -63,19 +63,19 @@ public struct RenderLimits: Sendable, Equatable {
     }
 
     /// HEIF and AVIF images are decoded at the size that their streams declare, and may be derived from other images.
-    private func check(_ heif: HEIFDemand) throws(ImagePipeline.Error) {
+    private func check(_ heif: HEIFDemand) throws(ImageError) {
         let size = heif.largest
         let note = heif.lie.map { " \($0)" } ?? ""
         if heif.longestSide > side || HEIFMeasure.product(size.width, size.height) > pixels {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 heif.longestSide > side ? .sideTooLong : .imageTooLarge,
                 "\(heif.largestItem) has \(size) pixels; a side may have \(side), and all \(pixels).\(note)"
             )
         }
-        if let lie = heif.lie { throw ImagePipeline.Error(.corruptImage, lie) }
-        if let excess = heif.excess { throw ImagePipeline.Error(.tooCostly, excess) }
+        if let lie = heif.lie { throw ImageError(.corruptImage, lie) }
+        if let excess = heif.excess { throw ImageError(.tooCostly, excess) }
         if heif.work > HEIFMeasure.product(pixels, Self.work) {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .imageTooLarge,
                 "it is made of images that are made of others or turned so often that \(heif.work) pixels would have "
                     + "to be worked on; the limit is \(HEIFMeasure.product(pixels, Self.work))."
@@ -86,13 +86,13 @@ public struct RenderLimits: Sendable, Equatable {
     /// Passes over the largest allowed image: tiles, canvas, alpha channel, rotations and crops.
     private static let work = 8
 
-    private func checkSize(_ size: String, width: Int, height: Int) throws(ImagePipeline.Error) {
+    private func checkSize(_ size: String, width: Int, height: Int) throws(ImageError) {
         if max(width, height) > side {
-            throw ImagePipeline.Error(.sideTooLong, "\(size) pixels: a side may have \(side).")
+            throw ImageError(.sideTooLong, "\(size) pixels: a side may have \(side).")
         }
         let (area, isBeyondCounting) = width.multipliedReportingOverflow(by: height)
         if isBeyondCounting || area > pixels {
-            throw ImagePipeline.Error(.imageTooLarge, "\(size) pixels are more than the limit of \(pixels).")
+            throw ImageError(.imageTooLarge, "\(size) pixels are more than the limit of \(pixels).")
         }
     }
 
@@ -100,20 +100,20 @@ public struct RenderLimits: Sendable, Equatable {
     ///
     /// - Throws: `.outputTooLarge`; `.renderFailed` for invalid values; `.unsupportedFormat` for a format that is
     ///   disabled.
-    func check(_ rendition: Rendition) throws(ImagePipeline.Error) {
+    package func check(_ rendition: Rendition) throws(ImageError) {
         if let complaint = rendition.renderComplaint {
-            throw ImagePipeline.Error(.renderFailed, "The rendition \(rendition.name) cannot be made: \(complaint).")
+            throw ImageError(.renderFailed, "The rendition \(rendition.name) cannot be made: \(complaint).")
         }
         for wanted in [rendition.width, rendition.height] {
             if let wanted, wanted > outputSide {
-                throw ImagePipeline.Error(
+                throw ImageError(
                     .outputTooLarge,
                     "A side of \(wanted) pixels is asked for; the limit is \(outputSide)."
                 )
             }
         }
         if rendition.format == .jxl && !VipsRuntime.allowed.contains(.jxl) {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .unsupportedFormat,
                 "jxl is not switched on in this process: VipsRuntime.allow([.jxl]) does that."
             )
@@ -123,7 +123,7 @@ public struct RenderLimits: Sendable, Equatable {
     /// Checks the results and the intermediate images of a plan.
     ///
     /// - Throws: `.outputTooLarge`.
-    func check(_ plan: RenderPlan) throws(ImagePipeline.Error) {
+    package func check(_ plan: RenderPlan) throws(ImageError) {
         for step in plan.steps {
             try check(step.output, frames: step.frames)
             // Sizes up to the source's own have been checked with the source.
@@ -134,15 +134,15 @@ public struct RenderLimits: Sendable, Equatable {
         }
     }
 
-    private func check(_ size: PixelSize, frames: Int) throws(ImagePipeline.Error) {
+    private func check(_ size: PixelSize, frames: Int) throws(ImageError) {
         if max(size.width, size.height) > outputSide {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .outputTooLarge,
                 "A picture of \(size) would have to be made; a side may have \(outputSide)."
             )
         }
         if size.width * size.height * frames > outputPixels {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .outputTooLarge,
                 "A picture of \(size) in \(frames) frames would have to be made; the limit is \(outputPixels) pixels."
             )

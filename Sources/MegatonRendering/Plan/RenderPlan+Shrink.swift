@@ -1,6 +1,6 @@
 extension RenderPlan {
     /// Source pixels for each pixel of the base, along the side that shrinks less.
-    func scale(_ pass: Pass) -> Double {
+    package func scale(_ pass: Pass) -> Double {
         let source = probe.uprightSize
         return min(
             Double(source.width) / Double(pass.base.width),

@@ -2,36 +2,36 @@
 ///
 /// If a size that follows from the source's aspect would exceed the output limits, it is reduced with the aspect kept.
 /// A size that the client requested explicitly stays as it is; `RenderLimits.check` refuses it.
-struct RenderPlan: Equatable {
+package struct RenderPlan: Equatable {
     /// A region cut out of the scaled image.
-    struct Crop: Equatable {
-        enum Place: Equatable {
+    package struct Crop: Equatable {
+        package enum Place: Equatable {
             case at(left: Int, top: Int)
             case attention, entropy
         }
 
-        var size: PixelSize
-        var place: Place
+        package var size: PixelSize
+        package var place: Place
     }
 
     /// How one rendition is made from the upright source.
-    struct Step: Equatable {
-        let rendition: Rendition
+    package struct Step: Equatable {
+        package let rendition: Rendition
         /// Number of frames in the result.
-        var frames: Int
+        package var frames: Int
         /// Size of the whole source after scaling.
-        var scaled: PixelSize
+        package var scaled: PixelSize
         /// Region cut out of `scaled`.
-        var crop: Crop?
+        package var crop: Crop?
         /// Size of the canvas on which the image is centered, padded with the background.
-        var canvas: PixelSize?
+        package var canvas: PixelSize?
 
         /// Size of the result, in pixels.
-        var output: PixelSize { canvas ?? crop?.size ?? scaled }
+        package var output: PixelSize { canvas ?? crop?.size ?? scaled }
     }
 
     /// One decode of the source and the steps that share it.
-    struct Pass: Equatable {
+    package struct Pass: Equatable {
         /// Number of frames that are decoded.
         let frames: Int
         /// Whether colors stay in the source's profile.
@@ -47,13 +47,13 @@ struct RenderPlan: Equatable {
         let base: PixelSize
     }
 
-    let probe: ImageProbe
-    let steps: [Step]
+    package let probe: ImageProbe
+    package let steps: [Step]
     /// Usually one. Renditions need separate passes if they mix stills and animations, color profiles, damage levels,
     /// or outputs that planes can and cannot produce.
-    let passes: [Pass]
+    package let passes: [Pass]
 
-    init(_ probe: ImageProbe, _ renditions: [Rendition], limits: RenderLimits = RenderLimits()) {
+    package init(_ probe: ImageProbe, _ renditions: [Rendition], limits: RenderLimits = RenderLimits()) {
         self.probe = probe
         let steps = renditions.map { Self.step($0, probe, limits) }
         self.steps = steps
@@ -85,7 +85,7 @@ struct RenderPlan: Equatable {
     }
 
     /// Plans an in-memory image of the first frame, at full size or as a thumbnail.
-    init(decoding probe: ImageProbe, as thumbnail: ImageRequest.ThumbnailOptions?) {
+    package init(decoding probe: ImageProbe, as thumbnail: ThumbnailOptions?) {
         self.probe = probe
         steps = []
         let source = probe.uprightSize

@@ -20,8 +20,8 @@ final class PlanesEngine: Sendable {
         from data: Data,
         isWhole: Bool = true,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> [EncodedImage]? {
-        try codecs.withCodec { codec throws(ImagePipeline.Error) in
+    ) throws(ImageError) -> [EncodedImage]? {
+        try codecs.withCodec { codec throws(ImageError) in
             if deadline.mustEnd, let error = deadline.error { throw error }
             let decoded = data.withUnsafeBytes {
                 codec.decode($0, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole)

@@ -20,7 +20,7 @@ enum HeaderBounds {
     private static let inflation = 1032
 
     /// - Throws: `.headerTooLarge`.
-    static func check(_ data: Data, _ type: AssetType) throws(ImagePipeline.Error) {
+    static func check(_ data: Data, _ type: AssetType) throws(ImageError) {
         let complaint: String? = data.withUnsafeBytes { bytes in
             switch type {
             case .jpeg: segmentsComplaint(bytes)
@@ -32,8 +32,8 @@ enum HeaderBounds {
             default: nil
             }
         }
-        if let complaint, type == .svg { throw ImagePipeline.Error(.tooCostly, "the SVG \(complaint).") }
-        if let complaint { throw ImagePipeline.Error(.headerTooLarge, "the header has \(complaint).") }
+        if let complaint, type == .svg { throw ImageError(.tooCostly, "the SVG \(complaint).") }
+        if let complaint { throw ImageError(.headerTooLarge, "the header has \(complaint).") }
     }
 
     private static func segmentsComplaint(_ bytes: UnsafeRawBufferPointer) -> String? {

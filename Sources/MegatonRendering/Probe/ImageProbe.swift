@@ -1,6 +1,6 @@
 /// Facts from an image's header, known before any pixel is decoded.
-struct ImageProbe: Sendable, Equatable {
-    var type: AssetType
+package struct ImageProbe: Sendable, Equatable {
+    package var type: AssetType
     /// Pixels as stored, before orientation.
     var width: Int
     /// Pixels as stored, before orientation.
@@ -26,7 +26,7 @@ struct ImageProbe: Sendable, Equatable {
     var heif: HEIFDemand?
 
     /// Whether its frames form an animation; those of AVIF, HEIC and TIFF are separate images.
-    var isAnimated: Bool { frames > 1 && (type == .gif || type == .webp) }
+    package var isAnimated: Bool { frames > 1 && (type == .gif || type == .webp) }
 
     /// Width and height after orientation, in pixels.
     var uprightSize: PixelSize {

@@ -1,13 +1,13 @@
-internal import Foundation
+package import Foundation
 
 /// Counts the scans of a JPEG that may still be incomplete (ITU-T T.81 annex B).
-struct JPEGScans: Equatable {
+package struct JPEGScans: Equatable {
     /// Whether its frame is progressive (SOF2).
-    private(set) var isProgressive = false
+    package private(set) var isProgressive = false
     /// Scan headers received; each one ends the scan before it.
-    private(set) var count = 0
+    package private(set) var count = 0
 
-    init(_ data: Data) {
+    package init(_ data: Data) {
         data.withUnsafeBytes { bytes in
             guard bytes.count > 3, bytes[0] == 0xFF, bytes[1] == 0xD8 else { return }
             var index = 2

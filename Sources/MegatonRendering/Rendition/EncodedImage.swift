@@ -1,16 +1,33 @@
-internal import Foundation
+package import Foundation
 
 /// An encoded rendition.
-struct EncodedImage: Sendable {
-    enum Maker {
+package struct EncodedImage: Sendable {
+    package enum Maker {
         case planes, libvips
         /// libvips, after the planes engine failed: the data is damaged, but may still be partly usable.
         case libvipsForPlanes
     }
 
-    let data: Data
-    let size: PixelSize
-    var maker = Maker.libvips
+    package let data: Data
+    package let size: PixelSize
+    package var maker = Maker.libvips
     /// See ``RenditionResponse/notes``.
-    var notes: [String] = []
+    package var notes: [String] = []
+}
+
+/// Limits on the remarks about a render, which are stored in caches and ledgers.
+public enum RenderNotes {
+    /// Maximum number of remarks on one image, or on the images of one job.
+    public static let maximumCount = 8
+    /// Maximum length of a remark in characters.
+    public static let maximumLength = 300
+
+    /// Both lists without duplicates, each remark truncated to the limit.
+    package static func merged(_ notes: [String], _ more: [String]) -> [String] {
+        var merged = notes
+        for note in more.map({ String($0.prefix(maximumLength)) }) where merged.count < maximumCount {
+            if !merged.contains(note) { merged.append(note) }
+        }
+        return merged
+    }
 }

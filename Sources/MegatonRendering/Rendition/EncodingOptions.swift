@@ -1,16 +1,36 @@
 /// Encoder settings of a format.
-struct EncodingOptions: Sendable, Hashable {
-    var format: Rendition.Format
-    var quality = 80
-    var progressive = false
-    var effort: Int?
-    var lossless = false
-    var animated = false
-    var keepMetadata = Rendition.KeptMetadata.none
-    var profile = Rendition.ColorProfile.srgb
+package struct EncodingOptions: Sendable, Hashable {
+    package var format: Rendition.Format
+    package var quality = 80
+    package var progressive = false
+    package var effort: Int?
+    package var lossless = false
+    package var animated = false
+    package var keepMetadata = Rendition.KeptMetadata.none
+    package var profile = Rendition.ColorProfile.srgb
+
+    package init(
+        format: Rendition.Format,
+        quality: Int = 80,
+        progressive: Bool = false,
+        effort: Int? = nil,
+        lossless: Bool = false,
+        animated: Bool = false,
+        keepMetadata: Rendition.KeptMetadata = Rendition.KeptMetadata.none,
+        profile: Rendition.ColorProfile = Rendition.ColorProfile.srgb
+    ) {
+        self.format = format
+        self.quality = quality
+        self.progressive = progressive
+        self.effort = effort
+        self.lossless = lossless
+        self.animated = animated
+        self.keepMetadata = keepMetadata
+        self.profile = profile
+    }
 
     /// Fields that differ from their defaults, by name. Keys contain format and quality separately.
-    var identity: [String] {
+    package var identity: [String] {
         var fields: [String] = []
         if progressive { fields.append("progressive") }
         if let effort, effort != format.defaultEffort { fields.append("effort=\(effort)") }
@@ -22,11 +42,11 @@ struct EncodingOptions: Sendable, Hashable {
     }
 
     /// A message about the first invalid value, or nil.
-    var complaint: String? { problem?.description }
+    package var complaint: String? { problem?.description }
 
     /// The first field with an invalid value, or nil. An option that the format does not support is invalid, because it
     /// would silently have no effect.
-    var problem: FieldProblem? {
+    package var problem: FieldProblem? {
         func isFor(_ field: String, _ formats: String) -> FieldProblem {
             FieldProblem(field, "is for \(formats), not \(format.rawValue)")
         }

@@ -1,7 +1,7 @@
 /// The JSON form. Unknown fields are refused by name, so that a misspelled option is not silently ignored. Options at
 /// their defaults are not written, except for the fields of the first version.
 extension Rendition: Codable {
-    enum CodingKeys: String, CodingKey, CaseIterable {
+    package enum CodingKeys: String, CodingKey, CaseIterable {
         case name, width, height, fit, format, quality, background
         case gravity, focus, dpr, enlarge, progressive, effort, lossless, animated, keepMetadata, profile
         case qualityProfile, failOn

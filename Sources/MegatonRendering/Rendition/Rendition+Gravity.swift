@@ -15,7 +15,7 @@ extension Rendition {
 
         /// The offset within the surplus, in halves of it: 0 (left, top), 1 (middle) or 2 (right, bottom). Nil if the
         /// pixels decide.
-        var halves: (horizontal: Int, vertical: Int)? {
+        package var halves: (horizontal: Int, vertical: Int)? {
             switch self {
             case .northWest: (0, 0)
             case .north: (1, 0)
@@ -44,7 +44,7 @@ extension Rendition {
             self.y = y
         }
 
-        enum CodingKeys: String, CodingKey, CaseIterable { case x, y }
+        package enum CodingKeys: String, CodingKey, CaseIterable { case x, y }
 
         public init(from decoder: any Decoder) throws {
             let fields = try decoder.fields(

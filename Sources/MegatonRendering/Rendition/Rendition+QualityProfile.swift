@@ -13,7 +13,7 @@ extension Rendition {
         case faithful
 
         /// Minimum ratio of the decoded size to the output size; nil to decode at the source's own size.
-        var margin: Double? {
+        package var margin: Double? {
             switch self {
             case .fast: 1
             case .balanced: 2

@@ -142,7 +142,7 @@ public struct Rendition: Sendable, Hashable {
     var toleratedDamage: FailOn { failOn ?? .truncated }
 
     /// The options of the encoder.
-    var encoding: EncodingOptions {
+    package var encoding: EncodingOptions {
         EncodingOptions(
             format: format,
             quality: quality,

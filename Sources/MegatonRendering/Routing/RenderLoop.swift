@@ -8,7 +8,7 @@ package struct RenderLoop: Sendable {
     private let limits = RenderLimits()
 
     /// - Throws: The errors of a pipeline for a rendition that it cannot make.
-    package init(_ rendition: Rendition, engine: RenderEngineChoice = .auto) throws(ImagePipeline.Error) {
+    package init(_ rendition: Rendition, engine: RenderEngineChoice = .auto) throws(ImageError) {
         try limits.check(rendition)
         self.rendition = rendition
         self.engine = engine.engine
@@ -17,11 +17,11 @@ package struct RenderLoop: Sendable {
     /// Runs sniff, probe, limits, plan, and one decode for the rendition.
     ///
     /// - Throws: The errors of a pipeline for these bytes.
-    package func render(_ data: Data) throws(ImagePipeline.Error) -> Data {
+    package func render(_ data: Data) throws(ImageError) -> Data {
         let plan = try RenderPlan(probing: data, AssetType.supported.sniff(data), [rendition], engine, limits)
         let deadline = RenderDeadline(.now + limits.time)
         guard let image = try engine.execute(plan, data, deadline: deadline).first else {
-            throw ImagePipeline.Error(.renderFailed, "the engine made nothing of the picture.")
+            throw ImageError(.renderFailed, "the engine made nothing of the picture.")
         }
         return image.data
     }

@@ -7,7 +7,7 @@ package import Foundation
 package struct RenderStages: Sendable {
     /// The parsed header, and the plan made from it.
     package struct Header: Sendable {
-        let plan: RenderPlan
+        package let plan: RenderPlan
     }
 
     /// The decoded image: as stored, perhaps at a fraction of its size.
@@ -17,7 +17,7 @@ package struct RenderStages: Sendable {
             case planes(PlanarPicture)
         }
 
-        let plan: RenderPlan
+        package let plan: RenderPlan
         let samples: Samples
     }
 
@@ -28,7 +28,7 @@ package struct RenderStages: Sendable {
         case planes(Planes)
 
         package struct Planes {
-            let picture: PlanarPicture
+            package let picture: PlanarPicture
         }
 
         /// Size in pixels.
@@ -47,18 +47,18 @@ package struct RenderStages: Sendable {
     private let limits = RenderLimits()
 
     /// - Throws: The errors of a pipeline for a rendition that it cannot make.
-    package init(_ rendition: Rendition, engine: RenderEngineChoice = .auto) throws(ImagePipeline.Error) {
+    package init(_ rendition: Rendition, engine: RenderEngineChoice = .auto) throws(ImageError) {
         try limits.check(rendition)
         self.rendition = rendition
         self.engine = engine.engine
     }
 
     /// Runs sniff, probe, limits and plan.
-    package func header(_ data: Data) throws(ImagePipeline.Error) -> Header {
+    package func header(_ data: Data) throws(ImageError) -> Header {
         Header(plan: try RenderPlan(probing: data, AssetType.supported.sniff(data), [rendition], engine, limits))
     }
 
-    package func decode(_ data: Data, _ header: Header) throws(ImagePipeline.Error) -> Picture {
+    package func decode(_ data: Data, _ header: Header) throws(ImageError) -> Picture {
         let plan = header.plan
         if plan.passes[0].usesPlanes, let picture = planes.load(plan, data) {
             return Picture(plan: plan, samples: .planes(picture))
@@ -67,7 +67,7 @@ package struct RenderStages: Sendable {
     }
 
     /// Scales to the rendition's size, turns upright and converts to sRGB.
-    package func resize(_ picture: Picture) throws(ImagePipeline.Error) -> Result {
+    package func resize(_ picture: Picture) throws(ImageError) -> Result {
         switch picture.samples {
         case .pixels(let image): return .pixels(try vips.scale(image, picture.plan, deadline: deadline))
         case .planes(let source):
@@ -77,7 +77,7 @@ package struct RenderStages: Sendable {
     }
 
     /// - Parameter format: For planes, only JPEG and WebP are supported.
-    package func encode(_ result: Result, as format: Rendition.Format) throws(ImagePipeline.Error) -> Data {
+    package func encode(_ result: Result, as format: Rendition.Format) throws(ImageError) -> Data {
         var rendition = rendition
         rendition.format = format
         switch result {
@@ -93,7 +93,7 @@ package struct RenderStages: Sendable {
 
     private var deadline: RenderDeadline { RenderDeadline(.now + limits.time) }
 
-    private static var failure: ImagePipeline.Error {
-        ImagePipeline.Error(.renderFailed, "planes cannot be made into that: Configuration.renderEngine .vips can.")
+    private static var failure: ImageError {
+        ImageError(.renderFailed, "planes cannot be made into that: Configuration.renderEngine .vips can.")
     }
 }

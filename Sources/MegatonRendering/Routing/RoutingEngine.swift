@@ -1,29 +1,29 @@
-internal import Foundation
+package import Foundation
 
 /// Dispatches each pass of a plan to the planes engine or to libvips.
-struct RoutingEngine: RenderEngine {
+package struct RoutingEngine: RenderEngine {
     private let vips = VipsEngine()
     private let planes = PlanesEngine()
     /// Whether passes that the planes engine cannot render are refused instead of left to libvips.
     private let isStrict: Bool
 
-    init(isStrict: Bool) { self.isStrict = isStrict }
+    package init(isStrict: Bool) { self.isStrict = isStrict }
 
     /// Parses the headers of common JPEGs without libvips, which is slow at headers compared to a thumbnail's total
     /// time; most of it goes to EXIF fields.
-    func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
+    package func probe(_ data: Data, type: AssetType) throws(ImageError) -> ImageProbe {
         guard type == .jpeg else { return try vips.probe(data, type: type) }
         try HeaderBounds.check(data, type)
         if let header = JPEGHeader(data) { return header.probe }
         return try vips.probe(data, type: type)
     }
 
-    func render(
+    package func render(
         _ pass: RenderPlan.Pass,
         of plan: RenderPlan,
         from data: Data,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+    ) throws(ImageError) -> [EncodedImage] {
         guard pass.usesPlanes else {
             if isStrict { throw refusal(pass, plan) }
             return try vips.render(pass, of: plan, from: data, deadline: deadline)
@@ -46,17 +46,17 @@ struct RoutingEngine: RenderEngine {
         return images
     }
 
-    func picture(
+    package func picture(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> PlatformImage {
+    ) throws(ImageError) -> PlatformImage {
         try vips.picture(plan, data, deadline: deadline)
     }
 
-    private func refusal(_ pass: RenderPlan.Pass, _ plan: RenderPlan) -> ImagePipeline.Error {
+    private func refusal(_ pass: RenderPlan.Pass, _ plan: RenderPlan) -> ImageError {
         if pass.usesPlanes {
-            return ImagePipeline.Error(
+            return ImageError(
                 .corruptImage,
                 "the planes engine cannot decode it. The engine auto leaves what is damaged to libvips."
             )
@@ -65,7 +65,7 @@ struct RoutingEngine: RenderEngine {
         let obstacle =
             plan.probe.planes == nil
             ? "the source is no JPEG of usual sampling in sRGB or grey" : step.planesObstacle(plan.probe) ?? ""
-        return ImagePipeline.Error(
+        return ImageError(
             .unsupportedFormat,
             "the planes engine cannot make \(step.rendition.name): \(obstacle). The engine auto leaves that to libvips."
         )
@@ -73,7 +73,7 @@ struct RoutingEngine: RenderEngine {
 }
 
 extension RenderEngineChoice {
-    var engine: any RenderEngine {
+    package var engine: any RenderEngine {
         switch self {
         case .auto: RoutingEngine(isStrict: false)
         case .vips: VipsEngine()

@@ -1,18 +1,18 @@
-internal import Foundation
+package import Foundation
 
 extension Set<AssetType> {
     /// Detects the type of the bytes. It must be in this set, and its codec must be enabled in this process.
     ///
     /// - Throws: `.dataIsEmpty`, `.unsupportedFormat`.
-    func sniff(
+    package func sniff(
         _ data: Data,
         allowed: Set<AssetType> = VipsRuntime.allowed
-    ) throws(ImagePipeline.Error) -> AssetType {
-        guard !data.isEmpty else { throw ImagePipeline.Error(.dataIsEmpty, "there are no bytes.") }
+    ) throws(ImageError) -> AssetType {
+        guard !data.isEmpty else { throw ImageError(.dataIsEmpty, "there are no bytes.") }
         let type = AssetType(data)
         guard let type, contains(type) else {
             let known = map(\.description).sorted().joined(separator: ", ")
-            var error = ImagePipeline.Error(
+            var error = ImageError(
                 .unsupportedFormat,
                 "the bytes are \(type?.description ?? "of no known kind") (they begin \(Excerpt.of(data))); "
                     + "images of these kinds are read: \(known)."
@@ -21,7 +21,7 @@ extension Set<AssetType> {
             throw error
         }
         guard allowed.contains(type) else {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .unsupportedFormat,
                 "\(type) is not switched on in this process: VipsRuntime.allow([.\(type)]) does that."
             )

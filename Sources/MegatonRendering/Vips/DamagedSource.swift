@@ -18,7 +18,7 @@ struct DamagedSource {
         _ failOn: Rendition.FailOn,
         until deadline: RenderDeadline,
         _ body: (DecodingAttempt.Source) throws(VipsError) -> Value
-    ) throws(ImagePipeline.Error) -> (value: Value, notes: [String]) {
+    ) throws(ImageError) -> (value: Value, notes: [String]) {
         // libvips may not have been started: some headers are read without it.
         try VipsRuntime.start()
         guard type == .jpeg else { return try decodingOthers(failOn, deadline, body) }
@@ -53,7 +53,7 @@ struct DamagedSource {
         _ failOn: Rendition.FailOn,
         _ deadline: RenderDeadline,
         _ body: (DecodingAttempt.Source) throws(VipsError) -> Value
-    ) throws(ImagePipeline.Error) -> (value: Value, notes: [String]) {
+    ) throws(ImageError) -> (value: Value, notes: [String]) {
         switch attempt(.warning, body) {
         case .success(let result): return (result.value, result.notes)
         case .failure(let error):
@@ -68,7 +68,7 @@ struct DamagedSource {
         remark: String,
         _ deadline: RenderDeadline,
         _ body: (DecodingAttempt.Source) throws(VipsError) -> Value
-    ) throws(ImagePipeline.Error) -> (value: Value, notes: [String]) {
+    ) throws(ImageError) -> (value: Value, notes: [String]) {
         switch attempt(failOn, body) {
         case .success(let result): return (result.value, RenderNotes.merged([remark], result.notes))
         case .failure(let error): throw deadline.error ?? error.asCorruptImage()

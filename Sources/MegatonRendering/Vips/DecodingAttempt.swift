@@ -58,7 +58,7 @@ struct DecodingAttempt {
 
 extension Result where Failure == VipsError {
     /// - Throws: `.corruptImage` with the reason after `what`.
-    func orThrow(_ what: String) throws(ImagePipeline.Error) -> Success {
+    func orThrow(_ what: String) throws(ImageError) -> Success {
         switch self {
         case .success(let value): return value
         case .failure(let error): throw error.asCorruptImage(what)
@@ -67,8 +67,8 @@ extension Result where Failure == VipsError {
 }
 
 extension VipsError {
-    func asCorruptImage(_ what: String = "the picture cannot be decoded") -> ImagePipeline.Error {
-        ImagePipeline.Error(.corruptImage, "\(what): \(text).")
+    func asCorruptImage(_ what: String = "the picture cannot be decoded") -> ImageError {
+        ImageError(.corruptImage, "\(what): \(text).")
     }
 }
 

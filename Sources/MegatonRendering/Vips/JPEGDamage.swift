@@ -3,7 +3,7 @@ internal import Foundation
 
 /// Damage of a JPEG's coded data, and its severity. libjpeg pads truncated data and warns only once for a whole scan;
 /// the missing part is gray.
-struct JPEGDamage: Equatable {
+package struct JPEGDamage: Equatable {
     /// Severities, in ascending order.
     enum Kind: Int, Comparable {
         case warning = 1, error, truncated, fatal
@@ -62,8 +62,8 @@ struct JPEGDamage: Equatable {
         }
     }
 
-    var error: ImagePipeline.Error {
-        ImagePipeline.Error(.corruptImage, "the picture cannot be decoded: \(text).")
+    var error: ImageError {
+        ImageError(.corruptImage, "the picture cannot be decoded: \(text).")
     }
 
     /// The note for an image that was rendered despite the damage.

@@ -8,15 +8,15 @@ extension PlatformImage {
     ///   - what: Name of the operation, for messages.
     ///   - change: Builds a graph; the size of its result is checked before any pixel is computed.
     /// - Throws: `.processingFailed`, `.outputTooLarge`, `.renderTimedOut`, `.cancelled`.
-    func changed(
+    package func changed(
         by what: String,
         _ bounds: ProcessingBounds,
         _ change: (VipsImage) throws(VipsError) -> VipsImage
-    ) throws(ImagePipeline.Error) -> PlatformImage {
+    ) throws(ImageError) -> PlatformImage {
         let stop = VipsImage.Stop(bounds.deadline)
-        func failure(_ error: VipsError) -> ImagePipeline.Error {
+        func failure(_ error: VipsError) -> ImageError {
             bounds.deadline.error
-                ?? ImagePipeline.Error(.processingFailed, "\(what) failed: \(error.text).", stage: .process)
+                ?? ImageError(.processingFailed, "\(what) failed: \(error.text).", stage: .process)
         }
         let result: VipsImage
         do {
@@ -39,7 +39,7 @@ extension PlatformImage {
     }
 
     /// A mask of one band with the coverage of each pixel, 0 to 255, in rows from the top.
-    static func mask(_ pixels: [UInt8], _ size: PixelSize) throws(VipsError) -> VipsImage {
+    package static func mask(_ pixels: [UInt8], _ size: PixelSize) throws(VipsError) -> VipsImage {
         let result: Result<VipsImage, VipsError> = pixels.withUnsafeBytes { bytes in
             do throws(VipsError) {
                 return .success(try VipsImage.fromMemory(bytes, size, bands: 1))

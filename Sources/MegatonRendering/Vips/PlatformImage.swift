@@ -9,11 +9,11 @@ public import Foundation
 /// several threads may read one image.
 public final class PlatformImage: @unchecked Sendable {
     /// The wrapped image: in memory, upright, 8 bits for each channel.
-    let picture: VipsImage
+    package let picture: VipsImage
     /// Whether it shows the decoded image unchanged; false for the results of processors.
-    let isAsDecoded: Bool
+    package let isAsDecoded: Bool
 
-    init(inMemory picture: VipsImage, isAsDecoded: Bool = false) {
+    package init(inMemory picture: VipsImage, isAsDecoded: Bool = false) {
         self.picture = picture
         self.isAsDecoded = isAsDecoded
     }

@@ -1,15 +1,15 @@
-internal import Foundation
+package import Foundation
 
 extension VipsEngine {
     /// Encodes an image.
     ///
     /// - Throws: `.encodingFailed`, `.renderTimedOut`.
-    func encode(
+    package func encode(
         _ image: PlatformImage,
         _ options: EncodingOptions,
         _ background: Color,
         _ deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> Data {
+    ) throws(ImageError) -> Data {
         let stop = VipsImage.Stop(deadline)
         let result: Result<Data, VipsError> = VipsMessages.collecting {
             do throws(VipsError) {
@@ -27,7 +27,7 @@ extension VipsEngine {
         case .success(let data): return data
         case .failure(let error):
             throw deadline.error
-                ?? ImagePipeline.Error(.encodingFailed, "\(options.format.rawValue) cannot be written: \(error.text).")
+                ?? ImageError(.encodingFailed, "\(options.format.rawValue) cannot be written: \(error.text).")
         }
     }
 }

@@ -1,16 +1,16 @@
 internal import CVips
-internal import Foundation
+package import Foundation
 
 extension VipsEngine {
     /// Plans the decoding of a partially downloaded JPEG from its header, within the limits.
     ///
     /// - Parameter orientation: Orientation to use instead of the image's own.
-    func planPartly(
+    package func planPartly(
         _ data: Data,
         _ limits: RenderLimits,
-        as thumbnail: ImageRequest.ThumbnailOptions?,
+        as thumbnail: ThumbnailOptions?,
         orientation: Int? = nil
-    ) throws(ImagePipeline.Error) -> RenderPlan {
+    ) throws(ImageError) -> RenderPlan {
         var probe = try probe(data, type: .jpeg)
         try limits.check(probe)
         if let orientation { probe.orientation = orientation }
@@ -18,7 +18,7 @@ extension VipsEngine {
     }
 
     /// The thumbnail JPEG in a JPEG's EXIF, and the orientation of the main image; nil until the thumbnail has arrived.
-    func embeddedThumbnail(_ data: Data) -> (data: Data, orientation: Int)? {
+    package func embeddedThumbnail(_ data: Data) -> (data: Data, orientation: Int)? {
         do { try HeaderBounds.check(data, .jpeg) } catch { return nil }  // The final decode reports the reason.
         return data.withUnsafeBytes { bytes in
             // Data that cannot be opened has no preview; the final decode reports the reason.

@@ -1,13 +1,13 @@
-internal import Foundation
+package import Foundation
 
 // The stages of a render with one rendition; each stage computes its pixels before the next one starts.
 extension VipsEngine {
     /// Decodes the source of a plan's first pass, at a fraction of its size if the codec supports that.
-    func load(
+    package func load(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> VipsImage {
+    ) throws(ImageError) -> VipsImage {
         let stop = VipsImage.Stop(deadline)
         let source = DamagedSource(data: data, type: plan.probe.type)
         return try source.decoding(plan.passes[0].failOn, until: deadline) { source throws(VipsError) in
@@ -17,18 +17,18 @@ extension VipsEngine {
     }
 
     /// Turns the decoded image upright, converts it to sRGB and scales it to the base of the plan's first pass.
-    func scale(
+    package func scale(
         _ image: VipsImage,
         _ plan: RenderPlan,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> PlatformImage {
+    ) throws(ImageError) -> PlatformImage {
         let stop = VipsImage.Stop(deadline)
         do throws(VipsError) {
             return try VipsMessages.collecting { () throws(VipsError) in
                 PlatformImage(inMemory: try image.thumbnail(plan.passes[0].base).eightBit().inMemory(stop: stop))
             }
         } catch {
-            throw deadline.error ?? ImagePipeline.Error(.renderFailed, "the picture cannot be scaled: \(error.text).")
+            throw deadline.error ?? ImageError(.renderFailed, "the picture cannot be scaled: \(error.text).")
         }
     }
 }

@@ -1,11 +1,13 @@
-internal import Foundation
+package import Foundation
 
 /// The engine for all formats and operations.
-struct VipsEngine: RenderEngine {
-    func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {
+package struct VipsEngine: RenderEngine {
+    package init() {}
+
+    package func probe(_ data: Data, type: AssetType) throws(ImageError) -> ImageProbe {
         try VipsRuntime.start()
         if type == .avif && AssetType.isSequence(data) {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .unsupportedFormat,
                 "this is an AVIF image sequence (brand avis), and only single AVIF pictures are read."
             )
@@ -27,23 +29,23 @@ struct VipsEngine: RenderEngine {
         }.orThrow("the header cannot be read")
     }
 
-    func render(
+    package func render(
         _ pass: RenderPlan.Pass,
         of plan: RenderPlan,
         from data: Data,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+    ) throws(ImageError) -> [EncodedImage] {
         try rendering(pass, plan, data, damage: nil, deadline)
     }
 
     /// - Parameter damage: Damage of a JPEG, if it has been found already.
-    func rendering(
+    package func rendering(
         _ pass: RenderPlan.Pass,
         _ plan: RenderPlan,
         _ data: Data,
         damage: JPEGDamage?,
         _ deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> [EncodedImage] {
+    ) throws(ImageError) -> [EncodedImage] {
         let stop = VipsImage.Stop(deadline)
         let source = DamagedSource(data: data, type: plan.probe.type, damage: damage)
         let (images, notes) = try source.decoding(pass.failOn, until: deadline) { source throws(VipsError) in
@@ -56,24 +58,24 @@ struct VipsEngine: RenderEngine {
         }
     }
 
-    func picture(
+    package func picture(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> PlatformImage {
+    ) throws(ImageError) -> PlatformImage {
         try picture(plan, data, failOn: plan.passes[0].failOn, orientation: nil, deadline: deadline)
     }
 
     /// - Parameters:
     ///   - failOn: The least damage that is an error.
     ///   - orientation: EXIF orientation to use instead of the image's own.
-    func picture(
+    package func picture(
         _ plan: RenderPlan,
         _ data: Data,
         failOn: Rendition.FailOn,
         orientation: Int?,
         deadline: RenderDeadline
-    ) throws(ImagePipeline.Error) -> PlatformImage {
+    ) throws(ImageError) -> PlatformImage {
         let stop = VipsImage.Stop(deadline)
         let source = DamagedSource(data: data, type: plan.probe.type)
         return try source.decoding(failOn, until: deadline) { source throws(VipsError) in
@@ -208,7 +210,7 @@ extension AssetType {
 
 extension Color {
     /// The color's channels; for gray images its luminance, with the weights of sRGB.
-    func channels(grey: Bool) -> [Double] {
+    package func channels(grey: Bool) -> [Double] {
         let rgb = [Double(red), Double(green), Double(blue)]
         return grey ? [(0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]).rounded()] : rgb
     }

@@ -1,9 +1,9 @@
 internal import CVips
-internal import Foundation
+package import Foundation
 
 extension VipsImage {
     /// Evaluates the graph and encodes the result. The returned data owns libvips' buffer without a copy.
-    func encode(_ options: EncodingOptions, stop: Stop) throws(VipsError) -> Data {
+    package func encode(_ options: EncodingOptions, stop: Stop) throws(VipsError) -> Data {
         var kept: Metadata = []
         if options.keepMetadata == .copyright { kept.insert(.copyright) }
         if options.profile == .keep && hasProfile { kept.insert(.profile) }

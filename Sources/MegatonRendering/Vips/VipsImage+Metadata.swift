@@ -1,10 +1,12 @@
 internal import CVips
-internal import Foundation
+package import Foundation
 
 extension VipsImage {
     /// Metadata that may stay with an image.
-    struct Metadata: OptionSet {
-        let rawValue: Int
+    package struct Metadata: OptionSet {
+        package let rawValue: Int
+
+        package init(rawValue: Int) { self.rawValue = rawValue }
 
         /// EXIF's Copyright and Artist (CIPA DC-008 section 4.6.4), and no other field: no location, camera or time.
         static let copyright = Metadata(rawValue: 1)
@@ -24,15 +26,15 @@ extension VipsImage {
         return bands >= 3 && rgb.contains(vips_image_get_interpretation(pointer))
     }
 
-    func integer(_ name: String, default fallback: Int) -> Int {
+    package func integer(_ name: String, default fallback: Int) -> Int {
         Int(megaton_vips_get_int(pointer, name, Int32(fallback)))
     }
 
     /// Name of the loader that opened the image, e.g. `jpegload_buffer`.
-    var loader: String { text(of: "vips-loader") }
+    package var loader: String { text(of: "vips-loader") }
 
     /// The small JPEG that cameras embed in EXIF.
-    var embeddedThumbnail: Data? {
+    package var embeddedThumbnail: Data? {
         var bytes: UnsafeRawPointer?
         var length = 0
         guard vips_image_get_typeof(pointer, "jpeg-thumbnail-data") != 0,
@@ -49,7 +51,7 @@ extension VipsImage {
     }
 
     /// The same pixels, with all metadata removed except the given ones.
-    func keeping(_ metadata: Metadata) throws(VipsError) -> VipsImage {
+    package func keeping(_ metadata: Metadata) throws(VipsError) -> VipsImage {
         let copy = try Self.make { megaton_vips_copy(pointer, $0) }
         var exif = CopyrightEXIF()
         for name in copy.fields {

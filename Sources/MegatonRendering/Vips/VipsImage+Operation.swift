@@ -3,9 +3,9 @@ internal import Foundation
 
 extension VipsImage {
     /// Runs an operation by name. The caller has checked that the operation and its arguments are allowed.
-    func operation(
+    package func operation(
         _ name: String,
-        _ arguments: [String: ImageProcessors.VipsOperation.Argument]
+        _ arguments: [String: VipsArgument]
     ) throws(VipsError) -> VipsImage {
         // The C side borrows names and lists; they are freed after the call.
         var texts: [UnsafeMutablePointer<CChar>?] = []

@@ -1,36 +1,36 @@
-internal import CVips
+package import CVips
 internal import Foundation
 
 /// A reference to a libvips image: a graph of operations that is evaluated on demand.
 ///
 /// Stays on the thread that made it, unless its pixels are in memory. The code that opened it from a buffer must keep
 /// the buffer alive.
-final class VipsImage {
-    let pointer: UnsafeMutablePointer<CVips.VipsImage>
+package final class VipsImage {
+    package let pointer: UnsafeMutablePointer<CVips.VipsImage>
 
     /// Takes ownership of the caller's reference.
-    init(_ pointer: UnsafeMutablePointer<CVips.VipsImage>) { self.pointer = pointer }
+    package init(_ pointer: UnsafeMutablePointer<CVips.VipsImage>) { self.pointer = pointer }
 
     deinit { megaton_vips_unref(pointer) }
 
-    var width: Int { Int(vips_image_get_width(pointer)) }
-    var height: Int { Int(vips_image_get_height(pointer)) }
+    package var width: Int { Int(vips_image_get_width(pointer)) }
+    package var height: Int { Int(vips_image_get_height(pointer)) }
     /// Height of one frame, in pixels: the frames of an animation are stacked vertically.
     var pageHeight: Int { Int(vips_image_get_page_height(pointer)) }
-    var frames: Int { height / max(1, pageHeight) }
-    var bands: Int { Int(vips_image_get_bands(pointer)) }
-    var hasAlpha: Bool { vips_image_hasalpha(pointer) != 0 }
-    var orientation: Int { Int(vips_image_get_orientation(pointer)) }
+    package var frames: Int { height / max(1, pageHeight) }
+    package var bands: Int { Int(vips_image_get_bands(pointer)) }
+    package var hasAlpha: Bool { vips_image_hasalpha(pointer) != 0 }
+    package var orientation: Int { Int(vips_image_get_orientation(pointer)) }
     var bytesPerSample: Int { Int(vips_format_sizeof(vips_image_get_format(pointer))) }
     /// The size of a frame.
-    var size: PixelSize { PixelSize(width: width, height: pageHeight) }
+    package var size: PixelSize { PixelSize(width: width, height: pageHeight) }
 
     // MARK: - Making
 
     /// - Parameters:
     ///   - options: Loader options, e.g. `shrink=2`.
     ///   - failOn: The least damage that is an error; tolerated gaps are filled with gray.
-    static func open(
+    package static func open(
         _ buffer: UnsafeRawBufferPointer,
         options: String = "",
         failOn: Rendition.FailOn = .error
@@ -52,7 +52,7 @@ final class VipsImage {
     /// Turns the image upright and scales it, or each of its frames, to exactly this size.
     ///
     /// - Parameter keepsProfile: Whether colors stay in the embedded profile; otherwise they are converted to sRGB.
-    func thumbnail(_ size: PixelSize, keepsProfile: Bool = false) throws(VipsError) -> VipsImage {
+    package func thumbnail(_ size: PixelSize, keepsProfile: Bool = false) throws(VipsError) -> VipsImage {
         let (width, height) = (Int32(size.width), Int32(size.height))
         return try Self.make {
             keepsProfile
@@ -62,7 +62,7 @@ final class VipsImage {
     }
 
     /// Computes the pixels and keeps them in memory, so that they can be read in any order.
-    func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
+    package func inMemory(stop: Stop) throws(VipsError) -> VipsImage {
         let heard = try tapped()
         let handler = megaton_vips_set_stop(heard.pointer, stop.pointer)
         defer { megaton_vips_clear_stop(heard.pointer, handler) }
@@ -79,7 +79,7 @@ final class VipsImage {
         return copy
     }
 
-    func extract(_ left: Int, _ top: Int, _ size: PixelSize) throws(VipsError) -> VipsImage {
+    package func extract(_ left: Int, _ top: Int, _ size: PixelSize) throws(VipsError) -> VipsImage {
         try Self.make {
             megaton_vips_extract(pointer, Int32(left), Int32(top), Int32(size.width), Int32(size.height), $0)
         }
@@ -87,14 +87,14 @@ final class VipsImage {
 
     /// The top left corner of the most salient region of this size, or of the one with the most detail. The image must
     /// be in memory.
-    func interestingPlace(_ size: PixelSize, byEntropy: Bool) throws(VipsError) -> (left: Int, top: Int) {
+    package func interestingPlace(_ size: PixelSize, byEntropy: Bool) throws(VipsError) -> (left: Int, top: Int) {
         let part = try Self.make {
             megaton_vips_smartcrop(pointer, Int32(size.width), Int32(size.height), byEntropy ? 1 : 0, $0)
         }
         return (-Int(vips_image_get_xoffset(part.pointer)), -Int(vips_image_get_yoffset(part.pointer)))
     }
 
-    func pad(to size: PixelSize, background: [Double]) throws(VipsError) -> VipsImage {
+    package func pad(to size: PixelSize, background: [Double]) throws(VipsError) -> VipsImage {
         try Self.make {
             megaton_vips_pad(
                 pointer,
@@ -107,7 +107,7 @@ final class VipsImage {
         }
     }
 
-    func flatten(background: [Double]) throws(VipsError) -> VipsImage {
+    package func flatten(background: [Double]) throws(VipsError) -> VipsImage {
         try Self.make { megaton_vips_flatten(pointer, background, Int32(background.count), $0) }
     }
 
@@ -139,7 +139,7 @@ final class VipsImage {
         return withExtendedLifetime(pages) { copy }
     }
 
-    static func make(
+    package static func make(
         _ call: (UnsafeMutablePointer<UnsafeMutablePointer<CVips.VipsImage>?>) -> Int32
     ) throws(VipsError) -> VipsImage {
         var out: UnsafeMutablePointer<CVips.VipsImage>?
@@ -148,12 +148,12 @@ final class VipsImage {
     }
 
     /// Lets libvips poll a deadline; must outlive the evaluation.
-    final class Stop {
-        let pointer: UnsafeMutablePointer<megaton_vips_stop>
+    package final class Stop {
+        package let pointer: UnsafeMutablePointer<megaton_vips_stop>
         /// Keeps the deadline alive: the C side only borrows it.
         private let deadline: RenderDeadline
 
-        init(_ deadline: RenderDeadline) {
+        package init(_ deadline: RenderDeadline) {
             self.deadline = deadline
             pointer = .allocate(capacity: 1)
             pointer.initialize(
@@ -172,10 +172,10 @@ final class VipsImage {
 }
 
 /// A failed libvips call, with the reason that libvips reported.
-struct VipsError: Error {
-    let text: String
+package struct VipsError: Error {
+    package let text: String
 
-    init(_ text: String = VipsMessages.text() ?? VipsRuntime.takeErrorText()) { self.text = text }
+    package init(_ text: String = VipsMessages.text() ?? VipsRuntime.takeErrorText()) { self.text = text }
 }
 
 extension Rendition.FailOn {

@@ -9,11 +9,11 @@ public enum VipsRuntime {
     /// The oldest libvips that can block untrusted loaders (older ones: CVE-2026-66066).
     private static let oldest = (8, 13)
 
-    private static let started: Result<Void, ImagePipeline.Error> = {
+    private static let started: Result<Void, ImageError> = {
         let found = (Int(vips_version(0)), Int(vips_version(1)))
         guard found >= oldest else {
             return .failure(
-                ImagePipeline.Error(
+                ImageError(
                     .renderFailed,
                     "libvips \(version) cannot block untrusted loaders; 8.13 or later is needed. Update the system."
                 )
@@ -21,7 +21,7 @@ public enum VipsRuntime {
         }
         megaton_messages_start()
         guard megaton_vips_start("megaton") == 0 else {
-            return .failure(ImagePipeline.Error(.renderFailed, "libvips did not start: \(takeErrorText())"))
+            return .failure(ImageError(.renderFailed, "libvips did not start: \(takeErrorText())"))
         }
         isRunning.store(true, ordering: .releasing)
         return .success(())
@@ -36,7 +36,7 @@ public enum VipsRuntime {
     /// Starts libvips unless it is running.
     ///
     /// - Throws: `.renderFailed` if the library is too old.
-    public static func start() throws(ImagePipeline.Error) { try started.get() }
+    public static func start() throws(ImageError) { try started.get() }
 
     /// The libvips classes of each format that is disabled by default.
     private static let switches: [AssetType: [String]] = [
@@ -57,15 +57,15 @@ public enum VipsRuntime {
     /// - Parameter logger: Logs a warning for each enabled format.
     /// - Throws: `.unsupportedFormat` for other formats, or if this build of libvips has no codec for the format;
     ///   `.renderFailed` if libvips is too old.
-    public static func allow(_ types: Set<AssetType>, logger: Logger? = nil) throws(ImagePipeline.Error) {
+    public static func allow(_ types: Set<AssetType>, logger: Logger? = nil) throws(ImageError) {
         try start()
         for type in types.subtracting(allowed).sorted(by: { $0.description < $1.description }) {
             guard let operations = switches[type] else {
                 let known = switches.keys.map(\.description).sorted().joined(separator: ", ")
-                throw ImagePipeline.Error(.unsupportedFormat, "\(type) cannot be switched on; what can is \(known).")
+                throw ImageError(.unsupportedFormat, "\(type) cannot be switched on; what can is \(known).")
             }
             guard operations.allSatisfy({ g_type_from_name($0) != 0 }) else {
-                throw ImagePipeline.Error(.unsupportedFormat, "libvips \(version) was built here without \(type).")
+                throw ImageError(.unsupportedFormat, "libvips \(version) was built here without \(type).")
             }
             for operation in operations { megaton_vips_allow(operation) }
             open.withLock { _ = $0.insert(type) }

@@ -2,7 +2,10 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Responses and metrics name the cache layer that answered.
 @Suite(.timeLimit(.minutes(2)), .diskCaches) struct CacheLayerTests {

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// A request has one key in the data caches, whichever call stores or reads.
 @Suite(.timeLimit(.minutes(2))) struct CacheNameTests {

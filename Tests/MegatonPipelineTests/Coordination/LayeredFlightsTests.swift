@@ -2,6 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// Near-cache copies of a shared cache's entries: how long they are used, and what invalidates them.

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Errors are equal if their codes are, and keep the underlying error within a process.
 @Suite(.timeLimit(.minutes(1))) struct ErrorEqualityTests {

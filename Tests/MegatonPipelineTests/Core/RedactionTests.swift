@@ -4,7 +4,10 @@ import Logging
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Secret parts of a URL: a user, a password, the query and the fragment.
 @Suite(.timeLimit(.minutes(2))) struct RedactionTests {

@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(1))) struct ThreadPoolTests {

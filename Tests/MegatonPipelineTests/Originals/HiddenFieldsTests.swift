@@ -3,7 +3,10 @@ import FoundationNetworking
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// A response that a delegate's token gave access to is not reused for other requests, unless the origin or the request
 /// allows it.

@@ -4,7 +4,9 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The limits of loads and of waits, at their edges and with their default values.
 @Suite(.timeLimit(.minutes(2))) struct LoadLimitTests {

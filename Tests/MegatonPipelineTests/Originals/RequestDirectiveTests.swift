@@ -3,7 +3,9 @@ import FoundationNetworking
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Cache directives of requests: RFC 9111 section 5.2.1, and `URLRequest.cachePolicy`.
 @Suite(.timeLimit(.minutes(2))) struct RequestDirectiveTests {

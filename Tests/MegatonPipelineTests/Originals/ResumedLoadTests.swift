@@ -4,6 +4,8 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// Pipelines that share a cache and an origin that cuts off downloads: one resumes what another started.

@@ -4,7 +4,10 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// A single pipeline with a cache of stale entries. With several processes: `RevalidationTests`.
 @Suite(.timeLimit(.minutes(2))) struct StaleTests {

@@ -2,6 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// A failure caused by a limit is reused only for requests whose limits are no higher.

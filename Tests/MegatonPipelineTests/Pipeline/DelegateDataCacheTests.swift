@@ -3,6 +3,7 @@ import MegatonTestSupport
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The delegate's `dataCache(for:pipeline:)`.
 @Suite(.timeLimit(.minutes(2))) struct DelegateDataCacheTests {

@@ -1,7 +1,9 @@
 import Foundation
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Descriptions equal those of Nuke, for logs and for tests that were written for it.
 @Suite struct DescriptionTests {

@@ -2,7 +2,10 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Properties of an error besides its message.
 @Suite(.timeLimit(.minutes(2))) struct ErrorContextTests {

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Images are decoded once there is memory for them.
 @Suite(.timeLimit(.minutes(2))) struct ImageMemoryTests {

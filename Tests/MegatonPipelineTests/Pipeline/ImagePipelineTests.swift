@@ -3,7 +3,10 @@ import MegatonTestSupport
 import NIOCore
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite(.timeLimit(.minutes(2))) struct ImagePipelineTests {
     private func pipeline(_ change: (inout ImagePipeline.Configuration) -> Void = { _ in }) throws -> ImagePipeline {

@@ -3,7 +3,9 @@ import FoundationNetworking
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite(.timeLimit(.minutes(2))) struct ImagePrefetcherTests {
     private let outcomes = TestLog<String>()

@@ -3,6 +3,7 @@ import FoundationNetworking
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(2))) struct ImageTaskTests {

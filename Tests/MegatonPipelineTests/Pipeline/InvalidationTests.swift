@@ -3,6 +3,7 @@ import MegatonTestSupport
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// An invalidated pipeline ends calls other than image tasks too: bytes, renditions, prefetches.
 @Suite(.timeLimit(.minutes(2))) struct InvalidationTests {

@@ -4,6 +4,7 @@ import MegatonTestSupport
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite(.timeLimit(.minutes(2))) struct PipelineDelegateTests {
     private struct NoToken: Error {}

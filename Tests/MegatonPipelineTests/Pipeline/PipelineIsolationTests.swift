@@ -4,6 +4,7 @@ import MegatonTestSupport
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Slow work of one pipeline or image does not delay others.
 @Suite(.timeLimit(.minutes(2))) struct PipelineIsolationTests {

@@ -1,8 +1,12 @@
 import Foundation
+import MegatonPipelineTesting
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The cost of a request at the origin and in queues. The tests compare no absolute times: a wait is longer than the
 /// work done while it lasted.

@@ -1,8 +1,11 @@
 import Foundation
 import Logging
+import MegatonPipelineTesting
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Security relaxations are logged, each once.
 @Suite(.timeLimit(.minutes(2))) struct WeakeningTests {

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The delegate decides on storing originals and encoded images.
 @Suite(.timeLimit(.minutes(2))) struct WillCacheTests {

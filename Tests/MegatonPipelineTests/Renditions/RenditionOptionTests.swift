@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// `renditions(_:for:)` observes the request's options and priority.
 @Suite(.timeLimit(.minutes(2))) struct RenditionOptionTests {

@@ -1,4 +1,5 @@
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Passes its context to a test, and returns the image unchanged.
 struct ContextProcessor: ImageProcessing {

@@ -1,5 +1,6 @@
 import Foundation
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// An in-memory cache that records each call.

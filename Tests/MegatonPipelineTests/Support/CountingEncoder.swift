@@ -1,6 +1,7 @@
 import Foundation
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 struct CountingEncoder: ImageEncoding {
     private let counts: TaskTestBox<[String: Int]>

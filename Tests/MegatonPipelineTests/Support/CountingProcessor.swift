@@ -1,4 +1,5 @@
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Counts its calls by name, and adds its name to the image's steps.
 struct CountingProcessor: ImageProcessing {

@@ -4,6 +4,7 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// A folder with disk caches in it, a clock that stands still and a disk that can be held or full. A test that uses it

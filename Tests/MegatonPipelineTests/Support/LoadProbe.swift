@@ -2,6 +2,8 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// The callbacks of one load, in order, and whether they conform to the contract of ``DataLoading``.

@@ -1,6 +1,8 @@
 import Foundation
 import Synchronization
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// Records the loads reported to a loader's delegate.

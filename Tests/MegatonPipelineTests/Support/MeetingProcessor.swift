@@ -1,4 +1,5 @@
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Ends once other processors of the same meeting have started.
 struct MeetingProcessor: ImageProcessing {

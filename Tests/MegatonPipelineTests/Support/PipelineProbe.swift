@@ -1,6 +1,7 @@
 import Foundation
 import MegatonTestSupport
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// A pipeline whose caches, decoders, processors and encoder count their calls.

@@ -2,6 +2,7 @@ internal import CVips
 import Foundation
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Decodes an encoded image for access to its pixels.
 struct PixelReader {

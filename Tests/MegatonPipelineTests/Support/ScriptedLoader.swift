@@ -2,6 +2,8 @@ import Foundation
 import FoundationNetworking
 import Synchronization
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// A loader that answers each request with the next line of its script.

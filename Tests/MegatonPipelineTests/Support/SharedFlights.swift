@@ -1,5 +1,6 @@
 import Synchronization
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// A coordinator whose cache is also changed by other processes.

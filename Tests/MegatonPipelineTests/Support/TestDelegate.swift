@@ -1,6 +1,7 @@
 import Foundation
 import FoundationNetworking
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// A delegate that records its calls, and runs actions set by a test.

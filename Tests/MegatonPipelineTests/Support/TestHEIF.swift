@@ -1,7 +1,9 @@
 import Foundation
 import MegatonTestSupport
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Files with real and with fake AV1 and HEVC images, and calls of the code under test.
 enum TestHEIF {

@@ -2,7 +2,9 @@ internal import CVips
 import Foundation
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Images made with the code under test, for tests of something else.
 enum TestPicture {

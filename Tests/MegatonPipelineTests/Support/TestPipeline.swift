@@ -1,7 +1,9 @@
 import Foundation
 import MegatonTestSupport
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Pipelines for tests of images, and their input.
 enum TestPipeline {

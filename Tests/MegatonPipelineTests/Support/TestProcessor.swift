@@ -1,4 +1,5 @@
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// A processor whose work is a closure.
 struct TestProcessor: ImageProcessing {

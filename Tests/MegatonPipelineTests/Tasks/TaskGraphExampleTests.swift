@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// The levels of a pipeline in miniature: a fetch, a decode, a load with processors, and the caller's handle.

@@ -2,6 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(2))) struct TaskGraphStressTests {

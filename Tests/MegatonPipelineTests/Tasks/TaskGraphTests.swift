@@ -1,5 +1,6 @@
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(2))) struct TaskGraphTests {

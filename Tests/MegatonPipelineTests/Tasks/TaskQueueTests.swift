@@ -2,6 +2,7 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(2))) struct TaskQueueTests {

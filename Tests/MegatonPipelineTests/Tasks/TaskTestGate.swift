@@ -1,3 +1,4 @@
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// Work that reports its start, waits for `open`, and does not stop when it is canceled.

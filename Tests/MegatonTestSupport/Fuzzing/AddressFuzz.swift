@@ -1,6 +1,7 @@
 #if DEBUG || MEGATON_FUZZ
     import Foundation
 
+    @testable import MegatonHTTP
     @testable import MegatonPipeline
 
     /// Addresses as text and as bytes: a text is an address or is rejected, an address survives a round trip, and the

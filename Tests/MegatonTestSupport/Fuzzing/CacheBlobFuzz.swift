@@ -2,6 +2,7 @@
     import Foundation
     import FoundationNetworking
 
+    @testable import MegatonHTTP
     @testable import MegatonPipeline
 
     /// A blob from a cache that any process may have written to: it is an entry, or a miss.

@@ -1,7 +1,10 @@
 #if DEBUG || MEGATON_FUZZ
     public import Foundation
 
+    @testable import MegatonCore
     @testable import MegatonPipeline
+
+    @testable import MegatonRendering
 
     /// Boxes of untrusted HEIF files and headers of their streams: any bytes are measured or refused in short time, and
     /// every measure is plausible.

@@ -1,6 +1,7 @@
 #if DEBUG || MEGATON_FUZZ
     import Foundation
 
+    @testable import MegatonHTTP
     @testable import MegatonPipeline
 
     /// Header fields of a response, of a 304 and of the request, separated by empty lines: for any fields, a lifetime

@@ -1,7 +1,10 @@
 #if DEBUG || MEGATON_FUZZ
     public import Foundation
 
+    @testable import MegatonCore
     @testable import MegatonPipeline
+
+    @testable import MegatonRendering
 
     /// Untrusted images: any bytes are refused, or become an image of the requested size.
     public struct PictureFuzz: FuzzTarget {

@@ -1,6 +1,7 @@
 #if DEBUG || MEGATON_FUZZ
     import Foundation
 
+    @testable import MegatonHTTP
     @testable import MegatonPipeline
 
     /// Untrusted URLs. If the policy allows a URL, libcurl uses the same scheme, host and port, and no user. If the

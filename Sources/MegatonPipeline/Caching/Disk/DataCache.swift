@@ -27,12 +27,12 @@ public final class DataCache: DataCaching {
         configuration: Configuration = Configuration(),
         clock: any Clock<Duration> = ContinuousClock(),
         logger: Logger = Logger(label: "megaton.data-cache")
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         guard !name.isEmpty, name != ".", name != "..", !name.utf8.contains(where: { $0 == 0 || $0 == 0x2f }) else {
-            throw ImagePipeline.Error(.forbidden, "\"\(name)\" cannot be the name of a disk cache: it is no file name.")
+            throw ImageError(.forbidden, "\"\(name)\" cannot be the name of a disk cache: it is no file name.")
         }
         guard let caches = FileManager.default.urls(for: .cachesDirectory, in: .userDomainMask).first else {
-            throw ImagePipeline.Error(.outputFailed, "There is no directory for caches; give the disk cache a path.")
+            throw ImageError(.outputFailed, "There is no directory for caches; give the disk cache a path.")
         }
         let path = caches.appending(path: name, directoryHint: .isDirectory)
         try self.init(path: path, configuration: configuration, clock: clock, logger: logger)
@@ -49,9 +49,9 @@ public final class DataCache: DataCaching {
         configuration: Configuration = Configuration(),
         clock: any Clock<Duration> = ContinuousClock(),
         logger: Logger = Logger(label: "megaton.data-cache")
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         guard path.isFileURL else {
-            throw ImagePipeline.Error(.invalidURL, "\(path) is no file URL; a disk cache needs a folder.")
+            throw ImageError(.invalidURL, "\(path) is no file URL; a disk cache needs a folder.")
         }
         let folder = DataCacheFolder(path: path.standardizedFileURL.path(percentEncoded: false).withoutTrailingSlashes)
         try self.init(folder, configuration: configuration, time: TimeSource(clock), logger: logger)
@@ -65,12 +65,12 @@ public final class DataCache: DataCaching {
         configuration: Configuration,
         time: TimeSource,
         logger: Logger
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         do throws(DataCacheFault) {
             try folder.make()
             guard access(folder.path, R_OK | W_OK | X_OK) == 0 else { throw DataCacheFault("access", folder.path) }
         } catch {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .outputFailed,
                 "The folder \(folder.path) cannot be used for a disk cache: \(error.reason). "
                     + "It must be a directory that this user can write to."

@@ -38,14 +38,14 @@ extension ImageDecoders {
             self.previewPolicy = previewPolicy
         }
 
-        /// - Throws: `ImagePipeline.Error`: `.unsupportedFormat`, `.corruptImage`, the code of a limit,
+        /// - Throws: `ImageError`: `.unsupportedFormat`, `.corruptImage`, the code of a limit,
         ///   `.renderTimedOut`.
         public func decode(_ data: Data) throws -> ImageContainer {
             try decode(data, plan(data), RenderDeadline(.now + limits.time))
         }
 
         /// Plans the decoding from the header, within the limits.
-        func plan(_ data: Data) throws(ImagePipeline.Error) -> RenderPlan {
+        func plan(_ data: Data) throws(ImageError) -> RenderPlan {
             RenderPlan(decoding: try limits.probe(data, types.sniff(data), engine), as: thumbnail)
         }
 
@@ -53,7 +53,7 @@ extension ImageDecoders {
             _ data: Data,
             _ plan: RenderPlan,
             _ deadline: RenderDeadline
-        ) throws(ImagePipeline.Error) -> ImageContainer {
+        ) throws(ImageError) -> ImageContainer {
             let keepsData = thumbnail == nil && (plan.probe.type == .gif || plan.probe.isAnimated)
             return ImageContainer(
                 image: try engine.picture(plan, data, deadline: deadline),
@@ -65,7 +65,7 @@ extension ImageDecoders {
         // MARK: - Previews
 
         public func decodePartiallyDownloadedData(_ data: Data) -> ImageContainer? {
-            preview(of: data, RenderDeadline(.now + limits.time)) { _, decode throws(ImagePipeline.Error) in
+            preview(of: data, RenderDeadline(.now + limits.time)) { _, decode throws(ImageError) in
                 try decode()
             }
         }
@@ -73,8 +73,8 @@ extension ImageDecoders {
         /// Runs the decoding of a preview if memory is available; returns nil otherwise.
         typealias Admission = (
             _ cost: RenderCost,
-            _ decode: () throws(ImagePipeline.Error) -> PlatformImage
-        ) throws(ImagePipeline.Error) -> PlatformImage?
+            _ decode: () throws(ImageError) -> PlatformImage
+        ) throws(ImageError) -> PlatformImage?
 
         /// - Parameter admit: Receives the preview's cost and decides whether to decode it.
         func preview(of data: Data, _ deadline: RenderDeadline, _ admit: Admission) -> ImageContainer? {
@@ -129,9 +129,9 @@ extension ImageDecoders {
             _ deadline: RenderDeadline,
             _ admit: Admission
         ) -> PlatformImage? {
-            do throws(ImagePipeline.Error) {
+            do throws(ImageError) {
                 let plan = try engine.planPartly(data, limits, as: thumbnail, orientation: orientation)
-                return try admit(plan.cost) { () throws(ImagePipeline.Error) in
+                return try admit(plan.cost) { () throws(ImageError) in
                     try engine.picture(plan, data, failOn: .nothing, orientation: orientation, deadline: deadline)
                 }
             } catch {

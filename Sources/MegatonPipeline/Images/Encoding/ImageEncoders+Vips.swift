@@ -55,9 +55,9 @@ extension ImageEncoders {
             try encoded(container.image)
         }
 
-        func encoded(_ image: PlatformImage) throws(ImagePipeline.Error) -> Data {
+        func encoded(_ image: PlatformImage) throws(ImageError) -> Data {
             if let complaint {
-                throw ImagePipeline.Error(
+                throw ImageError(
                     .encodingFailed,
                     "\(options.format.rawValue) cannot be written: \(complaint)."
                 )

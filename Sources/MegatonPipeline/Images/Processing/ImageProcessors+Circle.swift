@@ -19,7 +19,7 @@ extension ImageProcessors {
         private func circle(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             let side = min(image.size.width, image.size.height)
             let square = PixelSize(width: side, height: side)
             let shape = RoundedRectangle(size: square, radius: Double(side) / 2)

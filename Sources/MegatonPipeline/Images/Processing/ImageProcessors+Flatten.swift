@@ -19,7 +19,7 @@ extension ImageProcessors {
         private func flattened(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             guard image.hasAlpha else { return image }
             return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 let base = background.isGrey ? picture : try picture.coloured()

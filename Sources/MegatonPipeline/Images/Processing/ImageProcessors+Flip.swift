@@ -24,7 +24,7 @@ extension ImageProcessors {
         private func flipped(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             try image.changed(by: identifier, bounds) { picture throws(VipsError) in
                 try picture.flipped(vertically: direction == .vertical)
             }

@@ -24,7 +24,7 @@ extension ImageProcessors {
         private func blurred(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             if radius == 0 { return image }
             guard radius <= Self.most else {
                 throw ImageProcessors.failure(identifier, "the radius may be \(Self.most) pixels")

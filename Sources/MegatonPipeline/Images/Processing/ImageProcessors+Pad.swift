@@ -32,7 +32,7 @@ extension ImageProcessors {
         private func padded(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             guard size.width > 0, size.height > 0 else {
                 throw ImageProcessors.failure(identifier, "the sides must be over 0")
             }

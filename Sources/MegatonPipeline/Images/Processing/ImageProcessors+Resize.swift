@@ -77,7 +77,7 @@ extension ImageProcessors {
         private func resized(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             guard width.isFinite, height.isFinite, width > 0, height > 0 else {
                 throw ImageProcessors.failure(identifier, "a side must be a number over 0")
             }
@@ -98,7 +98,7 @@ extension ImageProcessors {
             _ image: PlatformImage,
             _ scale: Double,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             let source = image.size
             let isScaled = scale < 1 || upscale
             let factor = isScaled ? scale : max(width / Double(source.width), height / Double(source.height))
@@ -123,7 +123,7 @@ extension ImageProcessors {
             _ width: Double,
             _ height: Double,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PixelSize {
+        ) throws(ImageError) -> PixelSize {
             try bounds.checkOutput(width.rounded(), height.rounded(), identifier)
             return PixelSize(width: max(1, Int(width.rounded())), height: max(1, Int(height.rounded())))
         }

@@ -30,7 +30,7 @@ extension ImageProcessors {
         private func rotated(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             guard degrees.isFinite else { throw ImageProcessors.failure(identifier, "the angle must be a number") }
             if degrees == 0 { return image }
             return try image.changed(by: identifier, bounds) { picture throws(VipsError) in

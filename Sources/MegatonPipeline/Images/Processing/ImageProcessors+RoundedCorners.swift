@@ -33,7 +33,7 @@ extension ImageProcessors {
         private func rounded(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             guard radius.isFinite, radius >= 0 else {
                 throw ImageProcessors.failure(identifier, "the radius must be a number, 0 or more")
             }

@@ -11,8 +11,8 @@ extension ImageProcessors {
     /// Prefixes a text with its length, so that its content cannot imitate its end: `5:hello`.
     static func text(_ value: String) -> String { "\(value.utf8.count):\(value)" }
 
-    static func failure(_ what: String, _ reason: String) -> ImagePipeline.Error {
-        ImagePipeline.Error(.processingFailed, "\(what) cannot be done: \(reason).", stage: .process)
+    static func failure(_ what: String, _ reason: String) -> ImageError {
+        ImageError(.processingFailed, "\(what) cannot be done: \(reason).", stage: .process)
     }
 }
 

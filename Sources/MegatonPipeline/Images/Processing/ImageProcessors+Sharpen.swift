@@ -29,7 +29,7 @@ extension ImageProcessors {
         private func sharpened(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             guard (0.01...10).contains(sigma), (0...100).contains(flat), (0...100).contains(jagged) else {
                 throw ImageProcessors.failure(identifier, "sigma is 0.01 to 10, flat and jagged are 0 to 100")
             }

@@ -5,6 +5,9 @@ extension ImageProcessors {
     /// larger. Operations that run programs, open files or draw text are excluded. Arguments are checked against ranges
     /// of our own before libvips sees them. Alpha stays as it is unless the operation moves pixels.
     public struct VipsOperation: ImageProcessing, Hashable {
+        /// The value of an argument. Can be written as a literal.
+        public typealias Argument = VipsArgument
+
         private let name: String
         private let arguments: [String: Argument]
 
@@ -40,7 +43,7 @@ extension ImageProcessors {
         private func operated(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             guard let rule = Rule.all[name] else {
                 throw ImageProcessors.failure(
                     identifier,

@@ -57,7 +57,7 @@ extension ImageProcessors {
         private func marked(
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
-        ) throws(ImagePipeline.Error) -> PlatformImage {
+        ) throws(ImageError) -> PlatformImage {
             guard (0...1).contains(opacity) else {
                 throw ImageProcessors.failure(identifier, "the opacity is 0 to 1")
             }

@@ -55,7 +55,7 @@ struct RoundedRectangle {
         _ border: ImageProcessingOptions.Border?,
         _ bounds: ProcessingBounds,
         _ prepare: (VipsImage) throws(VipsError) -> VipsImage = { picture throws(VipsError) in picture }
-    ) throws(ImagePipeline.Error) -> PlatformImage {
+    ) throws(ImageError) -> PlatformImage {
         if let border, !border.width.isFinite || border.width < 0 {
             throw ImageProcessors.failure(what, "the border's width must be a number, 0 or more")
         }

@@ -6,7 +6,7 @@ struct AV1Stream {
     /// Reads open bitstream units: those of `av1C`, or of an item.
     ///
     /// - Throws: `.corruptImage` if a unit is truncated, or if a frame precedes every sequence header.
-    mutating func read(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) throws(ImagePipeline.Error) {
+    mutating func read(_ bytes: UnsafeRawBufferPointer, _ range: Range<Int>) throws(ImageError) {
         var reader = ByteReader(bytes, range)
         while reader.remaining > 0 {
             let flags = try reader.number(1)
@@ -30,7 +30,7 @@ struct AV1Stream {
         _ bytes: UnsafeRawBufferPointer,
         _ range: Range<Int>,
         _ layers: (temporal: Int, spatial: Int)
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         switch type {
         case 1:
             guard let found = AV1SequenceHeader(bytes, range) else {
@@ -53,7 +53,7 @@ struct AV1Stream {
     }
 
     /// Reads a LEB128 number: 7 bits for each byte, lowest first (section 4.10.5).
-    private static func length(_ reader: inout ByteReader) throws(ImagePipeline.Error) -> Int {
+    private static func length(_ reader: inout ByteReader) throws(ImageError) -> Int {
         var value = 0
         for index in 0..<8 {
             let byte = try reader.number(1)

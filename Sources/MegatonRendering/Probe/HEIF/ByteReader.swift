@@ -17,18 +17,18 @@ struct ByteReader {
     /// Reads an unsigned number of 0 to 8 bytes.
     ///
     /// - Throws: `.corruptImage` if the range ends before it, or if it does not fit in `Int`.
-    mutating func number(_ count: Int) throws(ImagePipeline.Error) -> Int {
+    mutating func number(_ count: Int) throws(ImageError) -> Int {
         guard count <= remaining else { throw Self.cut }
         var value: UInt64 = 0
         for offset in 0..<count { value = value << 8 | UInt64(bytes[index + offset]) }
         guard let number = Int(exactly: value) else {
-            throw ImagePipeline.Error(.corruptImage, "a size or an offset in the header is beyond counting.")
+            throw ImageError(.corruptImage, "a size or an offset in the header is beyond counting.")
         }
         index += count
         return number
     }
 
-    mutating func skip(_ count: Int) throws(ImagePipeline.Error) {
+    mutating func skip(_ count: Int) throws(ImageError) {
         guard count <= remaining else { throw Self.cut }
         index += count
     }
@@ -43,14 +43,14 @@ struct ByteReader {
     }
 
     /// Consumes the next `count` bytes and returns their range.
-    mutating func part(_ count: Int) throws(ImagePipeline.Error) -> Range<Int> {
+    mutating func part(_ count: Int) throws(ImageError) -> Range<Int> {
         let start = index
         try skip(count)
         return start..<index
     }
 
-    private static var cut: ImagePipeline.Error {
-        ImagePipeline.Error(.corruptImage, "a box of the header ends in the middle of a field.")
+    private static var cut: ImageError {
+        ImageError(.corruptImage, "a box of the header ends in the middle of a field.")
     }
 }
 
@@ -87,7 +87,7 @@ extension ByteReader {
     ///
     /// - Returns: nil at the end of the range.
     /// - Throws: `.corruptImage` if the box is shorter than its own header, or longer than the range.
-    mutating func box() throws(ImagePipeline.Error) -> Box? {
+    mutating func box() throws(ImageError) -> Box? {
         if remaining == 0 { return nil }
         let start = index
         var size = try number(4)
@@ -97,10 +97,10 @@ extension ByteReader {
         if type == "uuid" { try skip(16) }
         let header = index - start
         guard size >= header else {
-            throw ImagePipeline.Error(.corruptImage, "the box \(type) says that it has \(size) bytes.")
+            throw ImageError(.corruptImage, "the box \(type) says that it has \(size) bytes.")
         }
         guard size - header <= remaining else {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .corruptImage,
                 "the box \(type) says that it has \(size) bytes, and there are \(remaining + header): "
                     + "the file is cut short or damaged."

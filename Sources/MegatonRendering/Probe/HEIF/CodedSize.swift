@@ -24,7 +24,7 @@ struct CodedSize: Equatable {
 
 extension PixelSize {
     /// Extends both sides to at least those of the other size.
-    mutating func grow(to other: PixelSize) {
+    package mutating func grow(to other: PixelSize) {
         self = PixelSize(width: max(width, other.width), height: max(height, other.height))
     }
 }

@@ -1,27 +1,27 @@
-internal import Foundation
+package import Foundation
 
 /// The memory and work that decoding a HEIF or AVIF file needs, from its boxes and the headers of its streams.
-struct HEIFDemand: Sendable, Equatable {
+package struct HEIFDemand: Sendable, Equatable {
     /// The largest size that its properties, canvases and streams declare.
-    var largest = PixelSize(width: 0, height: 0)
+    package var largest = PixelSize(width: 0, height: 0)
     /// The item of that size, for messages.
     var largestItem = ""
     /// The longest side among all of these sizes.
-    var longestSide = 0
+    package var longestSide = 0
     /// Pixels that are decoded, rotated or copied, counted each time.
-    var work = 0
+    package var work = 0
     /// Peak memory of decoding, in bytes.
-    var bytes = 0
+    package var bytes = 0
     /// Describes sizes that contradict each other, if there are any.
-    var lie: String?
+    package var lie: String?
     /// Describes memory use out of proportion to the image, if that is so.
     var excess: String?
 
     /// - Throws: `.corruptImage` for a file that is truncated, damaged or contradicts itself; `.headerTooLarge`,
     ///   `.imageTooLarge`; `.unsupportedFormat` for images of other codecs.
-    init(_ data: Data) throws(ImagePipeline.Error) {
-        let result: Result<HEIFDemand, ImagePipeline.Error> = data.withUnsafeBytes { bytes in
-            do throws(ImagePipeline.Error) {
+    package init(_ data: Data) throws(ImageError) {
+        let result: Result<HEIFDemand, ImageError> = data.withUnsafeBytes { bytes in
+            do throws(ImageError) {
                 let file = try HEIFFile(bytes)
                 let kept = try file.checkCopies()
                 var measure = HEIFMeasure(file)
@@ -33,9 +33,9 @@ struct HEIFDemand: Sendable, Equatable {
         self = try result.get()
     }
 
-    init() {}
+    package init() {}
 }
 
 extension AssetType {
-    var isHEIF: Bool { self == .avif || self == .heic }
+    package var isHEIF: Bool { self == .avif || self == .heic }
 }

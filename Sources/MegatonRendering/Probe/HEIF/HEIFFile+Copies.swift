@@ -3,7 +3,7 @@ extension HEIFFile {
     /// Bytes that stay in memory beside the image: Exif, XMP and similar metadata, and profiles.
     ///
     /// - Throws: `.headerTooLarge` if more bytes would be copied than `HEIFBounds` allows.
-    func checkCopies() throws(ImagePipeline.Error) -> Int {
+    func checkCopies() throws(ImageError) -> Int {
         let limit = max(HEIFBounds.leastCopies, HEIFBounds.copies * bytes.count)
         var (copied, kept) = (0, 0)
         var descriptions: [Int: Int] = [:]
@@ -49,8 +49,8 @@ extension HEIFFile {
     /// Calls the closure with the bytes of an item as one contiguous buffer.
     func withData<Value>(
         of item: Item,
-        _ body: (UnsafeRawBufferPointer) throws(ImagePipeline.Error) -> Value
-    ) throws(ImagePipeline.Error) -> Value {
+        _ body: (UnsafeRawBufferPointer) throws(ImageError) -> Value
+    ) throws(ImageError) -> Value {
         if let obstacle = item.obstacle { throw Self.damage("item \(item.id) cannot be read: \(obstacle).") }
         if item.extents.count == 1 {
             return try body(UnsafeRawBufferPointer(rebasing: bytes[item.extents[0]]))
@@ -58,8 +58,8 @@ extension HEIFFile {
         var joined: [UInt8] = []
         joined.reserveCapacity(item.size)
         for extent in item.extents { joined += bytes[extent] }
-        let result: Result<Value, ImagePipeline.Error> = joined.withUnsafeBytes { buffer in
-            do throws(ImagePipeline.Error) { return .success(try body(buffer)) } catch { return .failure(error) }
+        let result: Result<Value, ImageError> = joined.withUnsafeBytes { buffer in
+            do throws(ImageError) { return .success(try body(buffer)) } catch { return .failure(error) }
         }
         return try result.get()
     }

@@ -1,7 +1,7 @@
 // The tables of `meta`: ISO/IEC 14496-12 section 8.11, ISO/IEC 23008-12 section 9.3.
 extension HEIFFile {
     /// `iinf`, with one `infe` for each item.
-    mutating func readItems(_ content: Range<Int>) throws(ImagePipeline.Error) {
+    mutating func readItems(_ content: Range<Int>) throws(ImageError) {
         var reader = ByteReader(bytes, content)
         let version = try reader.number(1)
         try reader.skip(3)
@@ -16,7 +16,7 @@ extension HEIFFile {
         }
     }
 
-    private func item(_ content: Range<Int>) throws(ImagePipeline.Error) -> Item {
+    private func item(_ content: Range<Int>) throws(ImageError) -> Item {
         var reader = ByteReader(bytes, content)
         let version = try reader.number(1)
         try reader.skip(3)
@@ -33,7 +33,7 @@ extension HEIFFile {
         return Item(id: id, type: type, isDeflated: bytes[reader.text()].elementsEqual("deflate".utf8))
     }
 
-    mutating func readPrimary(_ content: Range<Int>) throws(ImagePipeline.Error) {
+    mutating func readPrimary(_ content: Range<Int>) throws(ImageError) {
         var reader = ByteReader(bytes, content)
         let version = try reader.number(1)
         try reader.skip(3)
@@ -41,7 +41,7 @@ extension HEIFFile {
     }
 
     /// Reads `iloc`: the byte ranges of each item.
-    mutating func readLocations(_ content: Range<Int>, idat: Range<Int>?) throws(ImagePipeline.Error) {
+    mutating func readLocations(_ content: Range<Int>, idat: Range<Int>?) throws(ImageError) {
         var reader = ByteReader(bytes, content)
         let version = try reader.number(1)
         try reader.skip(3)
@@ -80,7 +80,7 @@ extension HEIFFile {
         _ offset: Int,
         _ length: Int,
         _ idat: Range<Int>?
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         // Locations of unknown items are never used.
         guard items[id] != nil else { return }
         let whole: Range<Int>
@@ -105,7 +105,7 @@ extension HEIFFile {
     }
 
     /// Reads `ipma`: the properties of each item.
-    mutating func readAssociations(_ content: Range<Int>, _ links: inout Int) throws(ImagePipeline.Error) {
+    mutating func readAssociations(_ content: Range<Int>, _ links: inout Int) throws(ImageError) {
         var reader = ByteReader(bytes, content)
         let version = try reader.number(1)
         let isWide = try reader.number(3) & 1 == 1
@@ -128,7 +128,7 @@ extension HEIFFile {
     }
 
     /// Reads `iref`: which items are derived from others or belong to them.
-    mutating func readReferences(_ content: Range<Int>, _ links: inout Int) throws(ImagePipeline.Error) {
+    mutating func readReferences(_ content: Range<Int>, _ links: inout Int) throws(ImageError) {
         var reader = ByteReader(bytes, content)
         let version = try reader.number(1)
         try reader.skip(3)
@@ -150,7 +150,7 @@ extension HEIFFile {
     }
 
     /// Fills `inputs` and `auxiliaries`, and refuses cyclic references.
-    mutating func linkReferences() throws(ImagePipeline.Error) {
+    mutating func linkReferences() throws(ImageError) {
         for reference in references {
             switch reference.type {
             case "dimg":
@@ -167,7 +167,7 @@ extension HEIFFile {
     }
 
     /// Topological sort: removes items whose targets have all been removed. The remaining items form a cycle.
-    private func refuseCycles(_ type: FourCC) throws(ImagePipeline.Error) {
+    private func refuseCycles(_ type: FourCC) throws(ImageError) {
         var (targets, sources): ([Int: Int], [Int: [Int]]) = ([:], [:])
         for reference in references where reference.type == type {
             targets[reference.from, default: 0] += reference.to.count

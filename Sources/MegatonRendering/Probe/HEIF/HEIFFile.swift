@@ -40,7 +40,7 @@ struct HEIFFile {
 
     /// - Parameter bytes: The whole file; must outlive the value.
     /// - Throws: `.corruptImage` for a file that is truncated, damaged or contradicts itself; `.headerTooLarge`.
-    init(_ bytes: UnsafeRawBufferPointer) throws(ImagePipeline.Error) {
+    init(_ bytes: UnsafeRawBufferPointer) throws(ImageError) {
         self.bytes = bytes
         guard let meta = try Self.meta(bytes) else {
             throw Self.damage("it has no box meta, which lists the images of the file.")
@@ -63,10 +63,10 @@ struct HEIFFile {
         try linkReferences()
     }
 
-    static func damage(_ text: String) -> ImagePipeline.Error { ImagePipeline.Error(.corruptImage, text) }
+    static func damage(_ text: String) -> ImageError { ImageError(.corruptImage, text) }
 
-    static func tooMany(_ text: String) -> ImagePipeline.Error {
-        ImagePipeline.Error(.headerTooLarge, "the header has \(text).")
+    static func tooMany(_ text: String) -> ImageError {
+        ImageError(.headerTooLarge, "the header has \(text).")
     }
 
     /// Box types that libheif reads at any level. Valid files have them only in `meta`.
@@ -76,13 +76,13 @@ struct HEIFFile {
     ]
 
     /// The content of the only `meta` box.
-    private static func meta(_ bytes: UnsafeRawBufferPointer) throws(ImagePipeline.Error) -> Range<Int>? {
+    private static func meta(_ bytes: UnsafeRawBufferPointer) throws(ImageError) -> Range<Int>? {
         var reader = ByteReader(bytes, 0..<bytes.count)
         var (found, count): (Range<Int>?, Int) = (nil, 0)
         while reader.remaining >= 8 {
             let start = reader.index
             let box: Box?
-            do throws(ImagePipeline.Error) {
+            do throws(ImageError) {
                 box = try reader.box()
             } catch {
                 // The last box may reach to the end of the file, and bytes after it are ignored; libheif stops here,
@@ -122,7 +122,7 @@ struct MetaBoxes {
         "meta", "iinf", "infe", "iloc", "iprp", "ipco", "ipma", "iref", "pitm", "idat", "grpl", "dinf", "dref", "url ",
     ]
 
-    mutating func read(_ bytes: UnsafeRawBufferPointer, _ meta: Range<Int>) throws(ImagePipeline.Error) {
+    mutating func read(_ bytes: UnsafeRawBufferPointer, _ meta: Range<Int>) throws(ImageError) {
         var reader = ByteReader(bytes, meta)
         // Skips version and flags.
         try reader.skip(4)
@@ -148,7 +148,7 @@ struct MetaBoxes {
     private mutating func readProperties(
         _ bytes: UnsafeRawBufferPointer,
         _ content: Range<Int>
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         var reader = ByteReader(bytes, content)
         while let box = try next(&reader) {
             if box.type == "ipma" {
@@ -169,7 +169,7 @@ struct MetaBoxes {
         }
     }
 
-    private mutating func next(_ reader: inout ByteReader) throws(ImagePipeline.Error) -> Box? {
+    private mutating func next(_ reader: inout ByteReader) throws(ImageError) -> Box? {
         count += 1
         if count > HEIFBounds.boxes { throw HEIFFile.tooMany("more than \(HEIFBounds.boxes) boxes") }
         return try reader.box()

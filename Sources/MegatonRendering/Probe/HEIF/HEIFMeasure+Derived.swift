@@ -1,9 +1,9 @@
 // Derived images (ISO/IEC 23008-12 sections 6.6.2.2 and 6.6.2.3).
 extension HEIFMeasure {
     /// Tiles side by side on a canvas.
-    mutating func grid(_ item: HEIFFile.Item) throws(ImagePipeline.Error) -> Image {
+    mutating func grid(_ item: HEIFFile.Item) throws(ImageError) -> Image {
         let inputs = file.inputs[item.id] ?? []
-        let (rows, columns, size) = try file.withData(of: item) { data throws(ImagePipeline.Error) in
+        let (rows, columns, size) = try file.withData(of: item) { data throws(ImageError) in
             var reader = ByteReader(data, 0..<data.count)
             let isWide = try Self.isWide(&reader, item)
             let (rows, columns) = (try reader.number(1) + 1, try reader.number(1) + 1)
@@ -25,9 +25,9 @@ extension HEIFMeasure {
     }
 
     /// Images on top of each other, each at a position on a canvas.
-    mutating func overlay(_ item: HEIFFile.Item) throws(ImagePipeline.Error) -> Image {
+    mutating func overlay(_ item: HEIFFile.Item) throws(ImageError) -> Image {
         let inputs = file.inputs[item.id] ?? []
-        let size = try file.withData(of: item) { data throws(ImagePipeline.Error) in
+        let size = try file.withData(of: item) { data throws(ImageError) in
             var reader = ByteReader(data, 0..<data.count)
             let width = try Self.isWide(&reader, item) ? 4 : 2
             // Skips the color of the canvas.
@@ -36,7 +36,7 @@ extension HEIFMeasure {
             for _ in inputs {
                 for _ in 0..<2 where try reader.number(width) >> (8 * width - 1) == 1 {
                     // libheif 1.15 reads beyond the end of a row if an image begins outside of the canvas.
-                    throw ImagePipeline.Error(
+                    throw ImageError(
                         .unsupportedFormat,
                         "image \(item.id) is an overlay with an image to the left of its canvas or above it, which is "
                             + "not read."
@@ -53,7 +53,7 @@ extension HEIFMeasure {
     }
 
     /// libheif copies rows of alpha as if alpha samples had the same depth as color samples.
-    private func checkAlpha(_ parts: [Image], _ item: HEIFFile.Item) throws(ImagePipeline.Error) {
+    private func checkAlpha(_ parts: [Image], _ item: HEIFFile.Item) throws(ImageError) {
         for part in parts where part.hasAlpha && part.alphaDepth != part.depth {
             throw HEIFFile.damage(
                 "a part of image \(item.id) has \(part.depth) bits a sample, and its alpha channel \(part.alphaDepth)."
@@ -61,7 +61,7 @@ extension HEIFMeasure {
         }
     }
 
-    private static func isWide(_ reader: inout ByteReader, _ item: HEIFFile.Item) throws(ImagePipeline.Error) -> Bool {
+    private static func isWide(_ reader: inout ByteReader, _ item: HEIFFile.Item) throws(ImageError) -> Bool {
         let version = try reader.number(1)
         guard version == 0 else {
             throw HEIFFile.damage("image \(item.id) is a \(item.type) of the unknown version \(version).")
@@ -69,11 +69,11 @@ extension HEIFMeasure {
         return try reader.number(1) & 1 == 1
     }
 
-    private static func size(_ reader: inout ByteReader, _ width: Int) throws(ImagePipeline.Error) -> PixelSize {
+    private static func size(_ reader: inout ByteReader, _ width: Int) throws(ImageError) -> PixelSize {
         PixelSize(width: try reader.number(width), height: try reader.number(width))
     }
 
-    private mutating func canvas(_ size: PixelSize, _ item: HEIFFile.Item) throws(ImagePipeline.Error) -> Image {
+    private mutating func canvas(_ size: PixelSize, _ item: HEIFFile.Item) throws(ImageError) -> Image {
         guard size.width > 0, size.height > 0 else {
             throw HEIFFile.damage("image \(item.id) has a canvas of \(size) pixels.")
         }
@@ -89,7 +89,7 @@ extension HEIFMeasure {
     private mutating func images(
         _ inputs: [Int],
         of item: HEIFFile.Item
-    ) throws(ImagePipeline.Error) -> [Image] {
+    ) throws(ImageError) -> [Image] {
         var images: [Image] = []
         for id in inputs {
             guard let input = file.items[id] else {
@@ -116,7 +116,7 @@ extension HEIFMeasure {
         _ tiles: [Image],
         _ columns: Int,
         _ item: HEIFFile.Item
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         var top = 0
         for row in stride(from: 0, to: tiles.count, by: columns) {
             let tiles = tiles[row..<row + columns]
@@ -135,7 +135,7 @@ extension HEIFMeasure {
         if top < size.height { throw Self.gap(item, size) }
     }
 
-    private static func gap(_ item: HEIFFile.Item, _ size: PixelSize) -> ImagePipeline.Error {
+    private static func gap(_ item: HEIFFile.Item, _ size: PixelSize) -> ImageError {
         HEIFFile.damage("the tiles of image \(item.id) do not cover its \(size) pixels.")
     }
 

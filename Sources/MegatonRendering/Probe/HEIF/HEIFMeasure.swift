@@ -35,13 +35,13 @@ struct HEIFMeasure {
     init(_ file: HEIFFile) { self.file = file }
 
     /// - Parameter metadata: Bytes that are kept beside the image.
-    mutating func demand(metadata: Int) throws(ImagePipeline.Error) -> HEIFDemand {
+    mutating func demand(metadata: Int) throws(ImageError) -> HEIFDemand {
         guard let primary = file.primary, let item = file.items[primary] else {
             throw HEIFFile.damage("its primary image is not there.")
         }
         let image = try image(item)
         if image.decodings > HEIFBounds.decodings {
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .imageTooLarge,
                 "it is made of images that are made of others, \(Self.count(image.decodings)) of them to decode; "
                     + "the limit is \(HEIFBounds.decodings)."
@@ -62,7 +62,7 @@ struct HEIFMeasure {
 
     // MARK: - Images
 
-    mutating func image(_ item: HEIFFile.Item) throws(ImagePipeline.Error) -> Image {
+    mutating func image(_ item: HEIFFile.Item) throws(ImageError) -> Image {
         if let known = images[item.id] { return known }
         if path.contains(item.id) {
             throw HEIFFile.damage("image \(item.id) is made of itself.")
@@ -84,7 +84,7 @@ struct HEIFMeasure {
             checkSize(of: item, image.size, "the image that it is a copy of")
             image.declared = declaredSize(item) ?? image.size
         default:
-            throw ImagePipeline.Error(
+            throw ImageError(
                 .unsupportedFormat,
                 "image \(item.id) is of the type \(item.type); av01, hvc1, grid, iovl and iden are read."
             )
@@ -97,7 +97,7 @@ struct HEIFMeasure {
         return image
     }
 
-    private mutating func coded(_ item: HEIFFile.Item) throws(ImagePipeline.Error) -> Image {
+    private mutating func coded(_ item: HEIFFile.Item) throws(ImageError) -> Image {
         let stream = try streamSize(item)
         let name = item.type == "av01" ? "AV1" : "HEVC"
         guard stream.frames > 0, stream.shown.width > 0 else {
@@ -133,29 +133,29 @@ struct HEIFMeasure {
         demand.lie = "image \(item.id) says that it has \(said) pixels (ispe), and \(source) has \(size)."
     }
 
-    private func streamSize(_ item: HEIFFile.Item) throws(ImagePipeline.Error) -> CodedSize {
+    private func streamSize(_ item: HEIFFile.Item) throws(ImageError) -> CodedSize {
         guard let configuration = file.configuration(of: item) else {
             throw HEIFFile.damage("image \(item.id) has no \(item.type == "av01" ? "av1C" : "hvcC").")
         }
-        do throws(ImagePipeline.Error) {
+        do throws(ImageError) {
             if item.type == "av01" {
                 var stream = AV1Stream()
                 let content = configuration.content
                 // Four bytes of `av1C`'s own precede the units.
                 try stream.read(file.bytes, min(content.lowerBound + 4, content.upperBound)..<content.upperBound)
-                return try file.withData(of: item) { data throws(ImagePipeline.Error) in
+                return try file.withData(of: item) { data throws(ImageError) in
                     try stream.read(data, 0..<data.count)
                     return stream.size
                 }
             }
             var stream = HEVCStream()
             try stream.readConfiguration(file.bytes, configuration.content)
-            return try file.withData(of: item) { data throws(ImagePipeline.Error) in
+            return try file.withData(of: item) { data throws(ImageError) in
                 try stream.read(data)
                 return stream.size
             }
         } catch {
-            throw ImagePipeline.Error(error.code, "image \(item.id): \(error.message)")
+            throw ImageError(error.code, "image \(item.id): \(error.message)")
         }
     }
 
@@ -225,7 +225,7 @@ struct HEIFMeasure {
     ]
 
     /// libheif uses an alpha channel only if it has the declared size of the image.
-    private mutating func addAlpha(_ image: inout Image, _ item: HEIFFile.Item) throws(ImagePipeline.Error) {
+    private mutating func addAlpha(_ image: inout Image, _ item: HEIFFile.Item) throws(ImageError) {
         for id in file.auxiliaries[item.id] ?? [] {
             guard let auxiliary = file.items[id], auxiliary.isImage, isAlpha(auxiliary),
                 declaredSize(auxiliary) == declaredSize(item)
@@ -279,7 +279,7 @@ struct HEIFMeasure {
 
     private static let largestNumber = 1 << 60
 
-    private static var tooDeep: ImagePipeline.Error {
+    private static var tooDeep: ImageError {
         HEIFFile.tooMany("images that are made of others more than \(HEIFBounds.depth) deep")
     }
 

@@ -6,7 +6,7 @@ struct HEVCStream {
     mutating func readConfiguration(
         _ bytes: UnsafeRawBufferPointer,
         _ range: Range<Int>
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         var reader = ByteReader(bytes, range)
         try reader.skip(22)
         for _ in 0..<(try reader.number(1)) {
@@ -21,7 +21,7 @@ struct HEVCStream {
     /// Reads the bytes of an item: NAL units, each preceded by its length in four bytes, as libheif reads them.
     ///
     /// - Throws: `.corruptImage` if a unit is truncated.
-    mutating func read(_ bytes: UnsafeRawBufferPointer) throws(ImagePipeline.Error) {
+    mutating func read(_ bytes: UnsafeRawBufferPointer) throws(ImageError) {
         var reader = ByteReader(bytes, 0..<bytes.count)
         while reader.remaining > 0 {
             let length = try reader.number(4)
@@ -37,7 +37,7 @@ struct HEVCStream {
     private mutating func take(
         _ bytes: UnsafeRawBufferPointer,
         _ range: Range<Int>
-    ) throws(ImagePipeline.Error) {
+    ) throws(ImageError) {
         guard range.count > 2 else { return }
         let first = Int(bytes[range.lowerBound])
         let layer = (first & 1) << 5 | Int(bytes[range.lowerBound + 1]) >> 3
@@ -53,7 +53,7 @@ struct HEVCStream {
         }
     }
 
-    private mutating func takeParameters(_ reader: BitReader) throws(ImagePipeline.Error) {
+    private mutating func takeParameters(_ reader: BitReader) throws(ImageError) {
         var bits = reader
         bits.skip(4)
         let layers = bits.bits(3)

@@ -3,6 +3,7 @@ import Logging
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// The state that a process killed while it writes leaves to the next process.

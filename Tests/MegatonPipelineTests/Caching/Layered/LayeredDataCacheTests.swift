@@ -3,6 +3,7 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// Layers of caches: one lookup in each layer, promotion, and entries that must not be promoted.

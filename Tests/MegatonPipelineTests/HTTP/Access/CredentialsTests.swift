@@ -4,6 +4,7 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(2))) struct CredentialsTests {

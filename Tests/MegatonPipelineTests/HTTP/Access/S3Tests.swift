@@ -4,6 +4,7 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 @Suite struct S3LocationTests {

@@ -1,6 +1,7 @@
 import Foundation
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 @Suite struct URLPolicyTests {

@@ -2,6 +2,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 @Suite struct CacheControlTests {

@@ -2,7 +2,10 @@ import Foundation
 import FoundationNetworking
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 private let etag = ["etag": "\"1\""]
 private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]

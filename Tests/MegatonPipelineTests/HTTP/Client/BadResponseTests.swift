@@ -4,7 +4,10 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Responses that are not HTTP, or not quite.
 @Suite(.timeLimit(.minutes(1))) struct BadResponseTests {

@@ -3,7 +3,9 @@ import FoundationNetworking
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Where bodies are stored, and the memory limit that copies of them wait for.
 @Suite(.timeLimit(.minutes(2))) struct BodySpoolTests {

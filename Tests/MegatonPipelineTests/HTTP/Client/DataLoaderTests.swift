@@ -5,6 +5,7 @@ import NIOCore
 import Synchronization
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(2))) struct DataLoaderTests {

@@ -3,6 +3,8 @@ import FoundationNetworking
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// `ftp:`, once it is enabled, from a real server.

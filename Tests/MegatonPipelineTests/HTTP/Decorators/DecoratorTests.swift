@@ -1,9 +1,12 @@
 import Foundation
 import FoundationNetworking
+import MegatonPipelineTesting
 import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 private let chunks = [Data("ab".utf8), Data("cd".utf8)]

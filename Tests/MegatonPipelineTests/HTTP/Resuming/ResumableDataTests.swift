@@ -2,6 +2,7 @@ import Foundation
 import FoundationNetworking
 import Testing
 
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// The stored part of an interrupted download, and the conditions for its use. With a real origin:

@@ -4,6 +4,8 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
 
 /// Downloads that are interrupted and resumed, with `DataLoader` and a real origin.

@@ -3,6 +3,7 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// The choice of a decoder for an image.

@@ -3,7 +3,9 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Images from bytes.
 @Suite(.timeLimit(.minutes(2))) struct DecodingTests {

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Delivery of previews through a pipeline.
 @Suite(.timeLimit(.minutes(2))) struct PipelinePreviewTests {

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Previews of unfinished downloads.
 @Suite(.timeLimit(.minutes(2))) struct PreviewTests {

@@ -2,7 +2,10 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
+@testable import MegatonHTTP
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Bytes from images.
 @Suite(.timeLimit(.minutes(2))) struct EncodingTests {

@@ -1,6 +1,8 @@
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite(.timeLimit(.minutes(2))) struct GeometryProcessorTests {
     private typealias Crop = ImageProcessors.Crop

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Images with known pixels, and a way to run a processor and get its error.
 enum ProcessorFixture {

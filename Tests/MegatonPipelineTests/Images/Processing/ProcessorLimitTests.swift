@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Processors observe the size and time limits of their pipeline.
 @Suite(.timeLimit(.minutes(2))) struct ProcessorLimitTests {

@@ -1,6 +1,7 @@
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 @Suite(.timeLimit(.minutes(2))) struct ShapeProcessorTests {

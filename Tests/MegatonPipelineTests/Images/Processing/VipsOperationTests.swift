@@ -1,7 +1,9 @@
 internal import CVips
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite(.timeLimit(.minutes(2))) struct VipsOperationTests {
     private typealias VipsOperation = ImageProcessors.VipsOperation

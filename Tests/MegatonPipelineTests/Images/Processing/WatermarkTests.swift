@@ -1,6 +1,7 @@
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite(.timeLimit(.minutes(2))) struct WatermarkTests {
     private typealias Watermark = ImageProcessors.Watermark

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// HEIF and AVIF files are measured before libheif reads them: their items, references and copies.
 @Suite(.timeLimit(.minutes(2))) struct HEIFDemandTests {

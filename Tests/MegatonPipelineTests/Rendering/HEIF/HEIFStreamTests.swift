@@ -2,6 +2,7 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
 
 /// The sizes in AV1 and HEVC streams, compared with the sizes that their files declare.

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Damaged and hostile files as a whole, through the renderer.
 @Suite(.timeLimit(.minutes(2))) struct HostileHEIFTests {

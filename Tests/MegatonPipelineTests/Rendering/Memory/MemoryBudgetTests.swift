@@ -3,6 +3,7 @@ import Synchronization
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The order in which waiters get memory when it is short.
 @Suite(.timeLimit(.minutes(1))) struct MemoryBudgetTests {

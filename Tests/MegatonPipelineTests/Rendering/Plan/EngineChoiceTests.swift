@@ -3,7 +3,9 @@ import Logging
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The choice of a render engine.
 @Suite struct EngineChoiceTests {

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The cutout of `cover`, enlargement, and the effect of the limits on sizes.
 @Suite struct GeometryTests {

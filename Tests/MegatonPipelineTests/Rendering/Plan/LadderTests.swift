@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Several sizes from one decode: small ones are made from larger ones, and look like those that are made alone.
 @Suite(.timeLimit(.minutes(2))) struct LadderTests {

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Each limit at its edge: just under it passes, just over it fails with its own error code.
 @Suite(.timeLimit(.minutes(2))) struct LimitTests {

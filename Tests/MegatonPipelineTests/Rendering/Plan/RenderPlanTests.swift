@@ -1,6 +1,8 @@
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite struct RenderPlanTests {
     private func step(

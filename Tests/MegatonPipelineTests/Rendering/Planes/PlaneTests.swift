@@ -1,6 +1,8 @@
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite struct PlaneTests {
     /// Upright rows of a plane that is stored as `[[1, 2, 3], [4, 5, 6]]` (CIPA DC-008 section 4.6.4).

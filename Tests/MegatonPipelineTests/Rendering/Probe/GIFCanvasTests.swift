@@ -1,7 +1,9 @@
 import Foundation
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The part of a GIF's canvas that no frame has covered is transparent.
 struct GIFCanvasTests {

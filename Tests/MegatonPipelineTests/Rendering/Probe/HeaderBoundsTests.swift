@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// A header that would keep libvips busy for longer than a render may take, or would take gibibytes, is refused before
 /// libvips opens it.

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite struct ICCProfileTests {
     private static func gamma(_ value: Double) -> Double { pow(value, 2.2) }

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// The fast parser of JPEG headers agrees with libvips.
 @Suite struct JPEGHeaderTests {

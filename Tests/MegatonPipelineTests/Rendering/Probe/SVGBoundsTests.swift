@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Limits on an SVG's content: librsvg cannot be interrupted.
 struct SVGBoundsTests {

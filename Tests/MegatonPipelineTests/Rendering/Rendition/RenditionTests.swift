@@ -3,6 +3,7 @@ import FoundationNetworking
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 @Suite struct RenditionTests {
     private func decode(_ json: String) throws -> Rendition {

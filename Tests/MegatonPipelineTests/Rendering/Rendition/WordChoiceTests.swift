@@ -1,7 +1,9 @@
 import Foundation
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Keywords of jobs and options, and the messages about invalid fields.
 @Suite struct WordChoiceTests {

@@ -3,7 +3,9 @@ import MegatonTestSupport
 import Synchronization
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Damage is an error or a warning, depending on the rendition's level; in each engine, and whatever the file ends
 /// with.

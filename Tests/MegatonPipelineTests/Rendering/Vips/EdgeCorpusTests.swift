@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// All odd files of the enabled formats, compared with the output of libvips' own thumbnailer: size, orientation,
 /// colors.

@@ -2,7 +2,9 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Reading and writing beyond the still images that are enabled by default: opt-in formats, animations, profiles.
 @Suite(.timeLimit(.minutes(2))) struct FormatTests {

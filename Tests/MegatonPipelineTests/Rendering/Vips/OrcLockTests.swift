@@ -3,6 +3,7 @@ import MegatonTestSupport
 import Testing
 
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// Orc frees compiled code without a lock, so libvips calls it through functions of this program that have one.
 struct OrcLockTests {

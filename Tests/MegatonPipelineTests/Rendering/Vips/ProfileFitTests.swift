@@ -1,7 +1,9 @@
 import Foundation
 import Testing
 
+@testable import MegatonCore
 @testable import MegatonPipeline
+@testable import MegatonRendering
 
 /// A color profile that does not match the pixels is dropped, with a warning.
 struct ProfileFitTests {

@@ -1,0 +1,7 @@
+extension Array where Element: Hashable {
+    /// The elements without duplicates, in the order of their first occurrence.
+    package func uniqued() -> [Element] {
+        var seen: Set<Element> = []
+        return filter { seen.insert($0).inserted }
+    }
+}
