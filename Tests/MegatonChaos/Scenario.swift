@@ -1,4 +1,4 @@
-/// One fault of the test plan whose test takes too long to run on every change.
+/// One fault whose test takes too long to run on every change.
 protocol Scenario: Sendable {
     /// Name on the command line.
     static var name: String { get }

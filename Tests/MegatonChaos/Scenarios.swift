@@ -1,4 +1,4 @@
-/// All long scenarios, in the order of the test plan's numbers.
+/// All long scenarios, in the order of the article "When things die".
 enum Scenarios {
     static let all: [any Scenario.Type] = [
         KillsUnderLoad.self, Signals.self, Soak.self, ShortOutage.self, LongOutage.self, Cuts.self, BlackHole.self,

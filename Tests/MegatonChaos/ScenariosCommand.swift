@@ -5,7 +5,7 @@ import MegatonTestSupport
 struct ScenariosCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "scenarios",
-        abstract: "The long scenarios of the test plan, all of them or those that are named."
+        abstract: "The long scenarios of faults, all of them or those that are named."
     )
 
     @Argument(help: "Names; --list shows them.")

@@ -22,7 +22,7 @@ import Testing
         while try await status(path, port) != expected { try Task.checkCancellation() }
     }
 
-    // Scenario 7 of the test plan: while Redis is down, readiness fails and liveness succeeds.
+    // While Redis is down, readiness fails and liveness succeeds.
     @Test func aWorkerIsReadyWhileItsRedisAnswersAndAlwaysLive() async throws {
         try await RedisServerProcess.run(.init(settings: ["appendonly yes"])) { (server) async throws in
             let port = try FreePort.find()

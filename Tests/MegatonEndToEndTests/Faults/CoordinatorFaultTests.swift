@@ -6,7 +6,7 @@ import Testing
 
 /// Coordinators that die, hang or are missing, and the jobs pushed to them.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct CoordinatorFaultTests {
-    // Scenario 20 of the test plan.
+    // A leader dies between `stage` and `admit`.
     @Test func whatADeadLeaderHadStagedIsAdmittedOnce() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let image = try cluster.directory.write(FaultCluster.image, to: "a.png")
@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    // Scenario 21 of the test plan.
+    // Two leaders, by SIGSTOP of the first.
     @Test func aLeaderThatSleptAdmitsNothingTwice() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             // A window of four, so that most of the batch is still in the intake when the leader changes.
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    // Scenario 27 of the test plan.
+    // Broken JSON in the intake.
     @Test func whatIsNoJobIsDeadAndTheNextOneIsDone() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let image = try cluster.directory.write(FaultCluster.image, to: "a.png")
@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    // Beyond the test plan: no coordinator at all.
+    // No coordinator at all.
     @Test func aWorkerAdmitsByItselfWhereNobodyLeads() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let image = try cluster.directory.write(FaultCluster.image, to: "a.png")

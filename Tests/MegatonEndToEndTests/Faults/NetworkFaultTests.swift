@@ -5,7 +5,7 @@ import Testing
 
 /// Connections between workers and Redis that hang, or are half-open.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct NetworkFaultTests {
-    // Scenario 10 of the test plan.
+    // One worker in a black hole.
     @Test func aWorkerInABlackHoleLosesItsJobsAndItsSay() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             try await FaultProxy.run(to: .unix(path: cluster.server.socket)) { (proxy) async throws in
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    // Scenario 11 of the test plan.
+    // A half-open connection receives the wake token.
     @Test func aGhostThatTakesTheWakeTokenLosesNoJob() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let image = try cluster.directory.write(FaultCluster.image, to: "a.png")
@@ -78,7 +78,7 @@ import Testing
         )
     }
 
-    // Scenario 28 of the test plan.
+    // Subscriptions are cut while jobs wait.
     @Test func thoseWhoWaitForAnAnswerGetItAlsoWhenTheirSubscriptionsWereCut() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             let options = ["--concurrency", "32"]

@@ -7,7 +7,7 @@ import Testing
 
 /// Origins that limit their clients, or whose responses do not match their headers.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct OriginFaultTests {
-    // Scenario 24 of the test plan: 429 with Retry-After.
+    // An origin that throttles: 429 with Retry-After.
     @Test func anOriginThatWantsToBeLeftAloneIs() async throws {
         let record = RequestRecord()
         let image = FaultCluster.image
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    // Scenario 24 of the test plan: bodies.
+    // An origin that lies: bodies that do not match their headers.
     @Test func bodiesThatAreNotWhatTheyShouldBeFailAndAreNotKept() async throws {
         let image = FaultCluster.image
         let answer: @Sendable (String) -> OriginServer.Answer = { path in

@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    // Scenario 7 of the test plan.
+    // The control Redis is restarted.
     @Test func workersClaimAgainWhenTheirRedisIsBackAndNoJobIsLost() async throws {
         let options = RedisServerProcess.Options(settings: ["appendonly yes", "appendfsync always"])
         try await FaultCluster.runWithOrigin(options) { (cluster, origin) async throws in
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    // Related to scenarios 7 and 13: acknowledged writes may be lost with a slow disk or in a failover.
+    // Acknowledged writes may be lost with a slow disk or in a failover.
     @Test func whoWaitsForJobsThatRedisLostIsTold() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             try await cluster.start(workers: [FaultCluster.hasty])
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    // Scenario 9 of the test plan.
+    // All connections are cut repeatedly.
     @Test func aBatchSurvivesThatItsConnectionsAreCutAgainAndAgain() async throws {
         try await FaultCluster.runWithOrigin(delay: .milliseconds(20)) { (cluster, origin) async throws in
             try await cluster.start(workers: [FaultCluster.hasty, FaultCluster.hasty])
@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    // Related to scenario 9: a write may be the first to notice that the connection has ended.
+    // A write may be the first to notice that the connection has ended.
     @Test func aCommandWhoseConnectionIsCutWhileItIsSentEnds() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let client = cluster.server.client("cut")
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    // Scenario 12 of the test plan.
+    // A blocking call is overdue.
     @Test(arguments: [["DEBUG", "SLEEP", "1"], ["BLPOP", "nothing", "30"]])
     func aConnectionWhoseAnswerIsOverdueIsClosedAndNeverUsedAgain(_ words: [String]) async throws {
         let options = RedisServerProcess.Options(settings: ["enable-debug-command local"])
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    // Scenario 15 of the test plan.
+    // The control Redis is full.
     @Test func aFullControlRedisTakesNothingNewAndLetsTheRunningFinish() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             try await cluster.start(workers: [FaultCluster.hasty])
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    // Scenario 16 of the test plan.
+    // A cache a tenth of the size of the work.
     @Test func aCacheMuchSmallerThanTheWorkEvictsAndLosesNoJob() async throws {
         let options = RedisServerProcess.Options(settings: ["maxmemory 8mb", "maxmemory-policy allkeys-lru"])
         // 200 originals of 410 KB are ten times the cache's limit. Each has two chunks, which are read one after the
@@ -234,7 +234,7 @@ import Testing
         return try #require(line.flatMap { Int($0.dropFirst("evicted_keys:".count)) })
     }
 
-    // Scenario 17 of the test plan.
+    // A control Redis with `allkeys-lru`.
     @Test(arguments: ["worker", "coordinator"])
     func aRedisThatWouldEvictJobsIsRefused(_ command: String) async throws {
         let options = RedisServerProcess.Options(settings: ["maxmemory-policy allkeys-lru"])
@@ -245,7 +245,7 @@ import Testing
         }
     }
 
-    // Scenario 18 of the test plan.
+    // SCRIPT FLUSH during a run.
     @Test func forgottenScriptsAreLoadedAgainWithoutAWord() async throws {
         try await FaultCluster.runWithOrigin(delay: .milliseconds(20)) { (cluster, origin) async throws in
             // With the default lease, so that no job is late for another reason.
@@ -267,7 +267,7 @@ import Testing
         }
     }
 
-    // Scenario 19 of the test plan.
+    // A Redis that hangs.
     @Test func aRedisThatHangsForThreeSecondsCostsNoLease() async throws {
         let settings = RedisServerProcess.Options(settings: ["enable-debug-command local"])
         try await FaultCluster.runWithOrigin(settings, delay: .milliseconds(50)) { (cluster, origin) async throws in

@@ -13,7 +13,7 @@ import Testing
         for url in urls { await origin.waitForRequests(url.path(), count: 1) }
     }
 
-    // Scenario 1 of the test plan.
+    // `kill -9` of a worker with 8 jobs.
     @Test func aKilledWorkersJobsAllRunAgainAndAreCountedOnce() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             let worker = try await cluster.start(workers: [FaultCluster.hasty])[0]
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    // Scenario 2 of the test plan.
+    // SIGSTOP of a worker beyond its lease, then SIGCONT.
     @Test func aWorkerThatWasStoppedForLongerThanItsLeaseHasNoSayAfterwards() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             let history = ["--history", cluster.directory.path + "/stopped.jsonl"]
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    // Scenario 3 of the test plan.
+    // SIGTERM under load.
     @Test func aWorkerThatIsToldToEndUnderLoadLosesNoJobAndNoAttempt() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             // With the default lease, here and below, so that an attempt can only be lost through the end of the
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    // Scenario 4 of the test plan.
+    // SIGTERM twice.
     @Test func aSecondSignalGivesBackAtOnceWhatRuns() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             // The drain time is an hour: if the worker ends within this test, the second signal is the reason.
@@ -126,7 +126,7 @@ import Testing
         }
     }
 
-    // Scenario 5 of the test plan.
+    // An image that crashes every worker that opens it.
     @Test func aPictureThatCrashesItsWorkersIsPoisonAndTheOthersFinish() async throws {
         let good = FaultCluster.image
         let answer: @Sendable (String) -> OriginServer.Answer = { path in

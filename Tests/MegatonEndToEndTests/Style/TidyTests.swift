@@ -120,12 +120,16 @@ import Testing
     }
 
     @Test func codesAreFound() {
-        #expect(Self.codes(in: "// B 37, K1: Row D13 and (no. 4)") == ["B 37", "K1", "D13", "no. 4"])
+        #expect(
+            Self.codes(in: "// B 37, K1: Row D13 (no. 4), scenario 7") == ["B 37", "K1", "D13", "no. 4", "scenario 7"]
+        )
         #expect(Self.codes(in: "/// A 304 from S3, P3 and 16 MB of H.265, `xxhsum -H2`, RFC 9111 section 4").isEmpty)
     }
 
     private static func codes(in comment: Substring) -> [String] {
-        comment.matches(of: /(?:^|[ (])((?:[B-Z] |[BDHIKNRU])[0-9]{1,2}|no\. [0-9]+)(?![-.A-Za-z0-9])/).map {
+        comment.matches(
+            of: /(?:^|[ (])((?:[B-Z] |[BDHIKNRU])[0-9]{1,2}|(?:no\.|[Ss]cenarios?) [0-9]+)(?![-.A-Za-z0-9])/
+        ).map {
             String($0.output.1)
         }
     }
