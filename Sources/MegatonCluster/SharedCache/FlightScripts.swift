@@ -1,7 +1,7 @@
 internal import MegatonRedis
 
-/// Lua scripts of the shared cache; the first lines of each file are its contract. No script changes the state of a newer
-/// flight of the same key.
+/// Lua scripts of the shared cache; the first lines of each file are its contract. No script changes the state of a
+/// newer flight of the same key.
 enum FlightScripts {
     static let begin = RedisScript(name: "beginFlight", file: PackageResources.beginFlight_lua)
     static let renew = RedisScript(name: "renewFlight", file: PackageResources.renewFlight_lua)
