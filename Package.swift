@@ -21,8 +21,6 @@ let package = Package(
         .library(name: "MegatonCluster", targets: ["MegatonCluster"]),
         .executable(name: "megaton", targets: ["MegatonCLI"]),
         .executable(name: "megaton-bench", targets: ["MegatonBenchmarks"]),
-        // Not for users: a shared library, as LD_PRELOAD takes no other.
-        .library(name: "CFaults", type: .dynamic, targets: ["CFaults"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -156,8 +154,6 @@ let package = Package(
             swiftSettings: settings
         ),
 
-        // Faults inside a process: a codec that crashes, a clock that steps.
-        .target(name: "CFaults", path: "Tests/CFaults"),
         .target(
             name: "MegatonTestSupport",
             dependencies: [

@@ -4,7 +4,6 @@
 //
 // For redis-server and for a worker. Nothing here allocates, because an allocator may ask for the time.
 #define _GNU_SOURCE
-#include "CFaults.h"
 
 #include <fcntl.h>
 #include <stdint.h>

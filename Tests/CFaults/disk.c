@@ -1,7 +1,6 @@
 // A full disk: files beneath the directory MEGATON_DISK accept MEGATON_ROOM bytes of each process, and no more. A write
 // for which only part of the room is left is a short write, as by the kernel.
 #define _GNU_SOURCE
-#include "CFaults.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,18 +2,37 @@ public import Foundation
 
 /// The library that injects faults into a process under test, through `LD_PRELOAD`.
 public enum FaultLibrary {
-    /// The library was not found: `swift build --product CFaults` builds it.
+    /// The library could not be built.
     public struct NotBuilt: Error {
-        /// The path at which it was expected.
-        public let path: String
+        /// Messages of the compiler.
+        public let reason: String
     }
 
-    /// The library is built beside the running program: the tests, or the chaos harness. The check is needed because
-    /// the loader only warns about a missing file, and the fault would silently be missing.
-    private static func path() throws(NotBuilt) -> String {
-        let folder = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent().path
-        let path = folder + "/libCFaults.so"
-        guard FileManager.default.fileExists(atPath: path) else { throw NotBuilt(path: path) }
+    /// The library, built once for each process that injects faults. SwiftPM builds shared libraries only as products,
+    /// which packages that depend on this one would see. The check is needed because the loader only warns about a
+    /// missing file, and the fault would silently be missing.
+    private static let library = Result { () throws(NotBuilt) in try build() }
+
+    private static func path() throws(NotBuilt) -> String { try library.get() }
+
+    private static func build() throws(NotBuilt) -> String {
+        let sources = Repository.files("Tests/CFaults").filter { $0.hasSuffix(".c") }.map { "\(Repository.root)/\($0)" }
+        let path = "\(Repository.root)/.build/libCFaults.so"
+        let unfinished = "\(path)-\(getpid())"
+        let (process, messages) = (Process(), Pipe())
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        // Swift's own compiler of C, which is beside swift.
+        process.arguments = ["clang", "-shared", "-fPIC", "-O1", "-o", unfinished] + sources
+        process.standardError = messages
+        do {
+            try process.run()
+        } catch {
+            throw NotBuilt(reason: "\(error)")
+        }
+        let text = String(decoding: messages.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        // Other processes may be using the one that is there.
+        guard process.terminationStatus == 0, rename(unfinished, path) == 0 else { throw NotBuilt(reason: text) }
         return path
     }
 
