@@ -14,7 +14,7 @@ struct NoOpWorker: Sendable {
     private let onClaim: @Sendable ([String]) -> Void
 
     /// Jobs of one claim.
-    private static let claimed = JobQueue.maximumEnds
+    private static let claimed = JobQueue.maximumBatchSize
     /// Concurrent claims: while one is being settled, the next is on its way.
     private static let lanes = 2
     private static let lease: Duration = .seconds(60)
@@ -57,7 +57,7 @@ struct NoOpWorker: Sendable {
                 continue
             }
             onClaim(jobs.map(\.id))
-            let ends = jobs.map { JobEnd(job: $0, outcome: JobOutcome(source: "", status: .done)) }
+            let ends = jobs.map { JobCompletion(job: $0, outcome: JobOutcome(source: "", status: .done)) }
             _ = try await queue.settle(ends, worker: name)
         }
     }

@@ -76,7 +76,7 @@ struct QueueResumeCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                for brake in JobQueue.Brake.allCases { try await queue.set(brake, false) }
+                for mode in JobQueue.PauseMode.allCases { try await queue.set(mode, false) }
                 Terminal.output("resumed")
             }
         }

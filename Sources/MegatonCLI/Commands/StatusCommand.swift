@@ -41,8 +41,8 @@ struct StatusCommand: AsyncParsableCommand {
             ("stalled", status.stalled), ("batches", status.batches),
         ]
         var lines = rows.map { "\($0.0.padding(toLength: 12, withPad: " ", startingAt: 0))\($0.1)" }
-        if !status.brakes.isEmpty {
-            lines.append("held up by  \(status.brakes.joined(separator: ", ")); megaton queue resume ends that")
+        if !status.pauses.isEmpty {
+            lines.append("held up by  \(status.pauses.joined(separator: ", ")); megaton queue resume ends that")
         }
         lines.append("leader      \(status.leader ?? "none")")
         lines.append("workers     \(status.workers.count)")

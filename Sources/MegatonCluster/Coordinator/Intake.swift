@@ -115,7 +115,7 @@ struct Intake: Sendable {
                 ["HLEN", .string(keys.body)], ["ZCARD", .string(keys.delay)], ["ZCARD", .string(keys.workers)],
                 // At random, so that none of many batches is left out for long.
                 ["ZRANDMEMBER", .string(keys.intakes), .int(Self.intakesAtOnce), "WITHSCORES"],
-                ["HGET", .string(keys.control), .string(JobQueue.Brake.drain.rawValue)],
+                ["HGET", .string(keys.control), .string(JobQueue.PauseMode.drain.rawValue)],
                 ["HMGET", .string(keys.stat), "done", "failed", "cancelled"], ["GET", .string(keys.round)],
             ])
         for case .error(let text) in replies { throw RedisError(reply: text) }

@@ -19,7 +19,7 @@ struct JobValidator: Sendable {
             /// The job, and its JSON in the full form.
             case valid(Job, json: Data)
             /// The dead letter, and the job if only its client refused it: a repetition may allow it.
-            case invalid(DeadJob, source: String?, job: Job?)
+            case invalid(DeadLetter.Content, source: String?, job: Job?)
         }
 
         /// Labels of the job; nil if it has none, or if those of an invalid job cannot be read.
@@ -31,7 +31,7 @@ struct JobValidator: Sendable {
         }
 
         /// Outcome of an invalid job, for the ledger.
-        func outcome(_ dead: DeadJob, source: String?, job: Job?) -> JobOutcome {
+        func outcome(_ dead: DeadLetter.Content, source: String?, job: Job?) -> JobOutcome {
             var outcome = JobOutcome(
                 id: key.id,
                 source: source ?? String(dead.job.prefix(256)),
@@ -115,7 +115,7 @@ struct JobValidator: Sendable {
             let text = String(decoding: json.dropFirst(isCut ? 1 : 0).prefix(Self.excerpt), as: UTF8.self)
             let identity = JobIdentity(isCut ? Data(json.dropFirst()) : json, isCut: isCut)
             let batch = batch.isEmpty ? identity.batch ?? "" : batch
-            let dead = DeadJob(
+            let dead = DeadLetter.Content(
                 code: "invalid_job",
                 message: error.message,
                 batch: batch.isEmpty ? nil : batch,

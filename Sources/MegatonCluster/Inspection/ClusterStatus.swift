@@ -22,8 +22,8 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var retried = 0
     /// Leases that expired, since the queue was created.
     public var stalled = 0
-    /// Brakes that are set: `paused` (nothing is claimed), `drain` (nothing is taken from the intakes).
-    public var brakes: [String] = []
+    /// Modes that pause the queue: `paused` (nothing is claimed), `drain` (nothing is taken from the intakes).
+    public var pauses: [String] = []
     /// Known batches.
     public var batches = 0
     /// Whether a job was ever pushed to the queue or a process has ever worked on it: false may mean a mistyped name.
@@ -31,6 +31,12 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     /// `host:pid:random` of the leader, if there is one.
     public var leader: String?
     public var workers: [Worker] = []
+
+    private enum CodingKeys: String, CodingKey {
+        case intake, staged, ready, running, delayed, dead, done, failed, cancelled, retried, stalled, batches, isKnown
+        case leader, workers
+        case pauses = "brakes"
+    }
 
     /// One worker.
     public struct Worker: Sendable, Codable, Equatable {

@@ -97,7 +97,7 @@ extension Doctor {
 
     /// A queue that was paused for a moment and forgotten looks like one that hangs.
     private func pauses() async throws(RedisError) -> [Finding] {
-        let modes = JobQueue.Brake.allCases
+        let modes = JobQueue.PauseMode.allCases
         let fields = modes.map { RedisArgument.string($0.rawValue) }
         let reply = try await control.send(RedisCommand(["HMGET", .string(keys.control)] + fields))
         let values = reply.array ?? []

@@ -53,7 +53,7 @@ public struct Inspector: Sendable {
         status.leader = replies[lists + 5].string
         let time = replies[lists + 6].array?.compactMap(\.int) ?? [0, 0]
         status.isKnown = (replies[lists + 9].int ?? 0) + intakes.count > 0
-        status.brakes = replies[lists + 8].dictionary.filter { $0.value == "1" }.keys.sorted()
+        status.pauses = replies[lists + 8].dictionary.filter { $0.value == "1" }.keys.sorted()
         status.workers = try await workers(replies[lists + 7].dictionary, now: time[0] * 1000 + time[1] / 1000)
         return status
     }

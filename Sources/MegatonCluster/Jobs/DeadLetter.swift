@@ -9,7 +9,7 @@ public struct DeadLetter: Sendable, Codable, Equatable {
     public let batch: String?
     /// Seconds since 1970, by Redis' clock.
     public let died: Double
-    public let job: DeadJob
+    public let job: Content
     /// Key of the job in the queue: batch and id.
     private(set) var key = ""
 
@@ -22,9 +22,43 @@ public struct DeadLetter: Sendable, Codable, Equatable {
         let data = json.buffer.map { Data($0.readableBytesView) } ?? Data()
         // An unreadable letter is reported as such.
         job =
-            (try? JSONDecoder().decode(DeadJob.self, from: data))
-            ?? DeadJob(code: "unknown", message: "Its reason was lost or cannot be read.", job: "")
+            (try? JSONDecoder().decode(Content.self, from: data))
+            ?? Content(code: "unknown", message: "Its reason was lost or cannot be read.", job: "")
         // Earlier versions stored the batch only in the letter.
         batch = JobKey(key).batch ?? job.batch
+    }
+}
+
+extension DeadLetter {
+    /// Content of a dead letter: the job and the reason of its death.
+    public struct Content: Sendable, Hashable, Codable {
+        /// Error code; `invalid_job` for a job that could not be read, `poison` for one that killed its workers.
+        public var code: String
+        public var message: String
+        public var attempts: Int
+        /// The worker that ended it; nil if no worker did.
+        public var worker: String?
+        public var batch: String?
+        public var labels: Job.Labels?
+        /// The job's JSON, or the first KiB of a pushed text that is not a valid job.
+        public var job: String
+
+        public init(
+            code: String,
+            message: String,
+            attempts: Int = 0,
+            worker: String? = nil,
+            batch: String? = nil,
+            labels: Job.Labels? = nil,
+            job: String
+        ) {
+            self.code = code
+            self.message = message
+            self.attempts = attempts
+            self.worker = worker
+            self.batch = batch
+            self.labels = labels
+            self.job = job
+        }
     }
 }

@@ -5,19 +5,19 @@ internal import NIOCore
 
 extension JobQueue {
     /// Modes that pause the whole queue.
-    public enum Brake: String, Sendable, CaseIterable {
+    public enum PauseMode: String, Sendable, CaseIterable {
         /// No job is claimed; running jobs continue to their end.
         case paused
         /// No job is admitted; admitted jobs continue to their end, and pushed jobs wait in the intake.
         case drain
     }
 
-    /// Sets or clears a brake. It stays set, also across restarts, until it is cleared.
-    public func set(_ brake: Brake, _ isOn: Bool) async throws(RedisError) {
+    /// Sets or clears a mode. It stays set, also across restarts, until it is cleared.
+    public func set(_ mode: PauseMode, _ isOn: Bool) async throws(RedisError) {
         try await redis.run(
             QueueScripts.control,
             keys: [keys.control, keys.wake, keys.intakeWake, keys.workers],
-            arguments: [.string(brake.rawValue), isOn ? "1" : "0"]
+            arguments: [.string(mode.rawValue), isOn ? "1" : "0"]
         )
     }
 

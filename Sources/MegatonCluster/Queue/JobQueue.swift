@@ -17,17 +17,17 @@ public struct JobQueue: Sendable {
 
     /// Settles jobs; see the script `settle`.
     ///
-    /// - Parameter ends: at most `maximumEnds` completions.
-    /// - Returns: the verdict of Redis on each, in order.
-    package func settle(_ ends: [JobEnd], worker: String) async throws(RedisError) -> [Verdict] {
-        try await settle(ends.map(EncodedEnd.init), worker: worker)
+    /// - Parameter completions: at most `maximumBatchSize`.
+    /// - Returns: the reply of Redis to each, in order.
+    package func settle(_ completions: [JobCompletion], worker: String) async throws(RedisError) -> [SettleResult] {
+        try await settle(completions.map(EncodedCompletion.init), worker: worker)
     }
 
     /// Settles jobs whose completions are already encoded.
-    func settle(_ ends: [EncodedEnd], worker: String) async throws(RedisError) -> [Verdict] {
-        if ends.isEmpty { return [] }
-        precondition(ends.count <= Self.maximumEnds, "Lua's stack has room for some thousands")
-        let batches = Array(Set(ends.map(\.job.batch).filter { !$0.isEmpty })).sorted()
+    func settle(_ completions: [EncodedCompletion], worker: String) async throws(RedisError) -> [SettleResult] {
+        if completions.isEmpty { return [] }
+        precondition(completions.count <= Self.maximumBatchSize, "Lua's stack has room for some thousands")
+        let batches = Array(Set(completions.map(\.job.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
         let reply = try await redis.run(
             QueueScripts.settle,
@@ -35,16 +35,16 @@ public struct JobQueue: Sendable {
                 keys.lease, keys.body, keys.meta, keys.stat, keys.dead, keys.deadInfo, keys.crashes, keys.isolating,
             ]
                 + batches.flatMap { [keys.batch($0), keys.results($0), keys.seen($0)] },
-            arguments: ends.reduce(into: [.string(worker), .int(ends.count)]) { arguments, end in
-                arguments += end.arguments(batch: number[end.job.batch] ?? 0)
+            arguments: completions.reduce(into: [.string(worker), .int(completions.count)]) { arguments, completion in
+                arguments += completion.arguments(batch: number[completion.job.batch] ?? 0)
             }
         )
-        guard let verdicts = reply.array, verdicts.count == ends.count else { throw Self.unexpected("settle") }
-        return try verdicts.map { verdict throws(RedisError) in try Self.verdict(verdict) }
+        guard let results = reply.array, results.count == completions.count else { throw Self.unexpected("settle") }
+        return try results.map { result throws(RedisError) in try Self.result(result) }
     }
 
     /// Maximum number of completions in one call.
-    package static let maximumEnds = 128
+    package static let maximumBatchSize = 128
 
     /// Delays a job for another attempt; see the script `retry`.
     ///
@@ -55,7 +55,7 @@ public struct JobQueue: Sendable {
         after delay: Duration,
         countsAttempt: Bool,
         counters: [String: Int]
-    ) async throws(RedisError) -> Verdict {
+    ) async throws(RedisError) -> SettleResult {
         let reply = try await redis.run(
             QueueScripts.retry,
             keys: [keys.lease, keys.meta, keys.delay, keys.stat, keys.batch(job.batch), keys.cancelled] + keys.ready
@@ -65,7 +65,7 @@ public struct JobQueue: Sendable {
                 countsAttempt ? "1" : "0",
             ] + Self.pairs(counters)
         )
-        return try Self.verdict(reply)
+        return try Self.result(reply)
     }
 
     /// Releases jobs, so that they can be claimed again.
@@ -112,9 +112,11 @@ public struct JobQueue: Sendable {
 
     // MARK: -
 
-    private static func verdict(_ reply: RedisValue) throws(RedisError) -> Verdict {
-        guard let verdict = reply.string.flatMap(Verdict.init(rawValue:)) else { throw unexpected("settle or retry") }
-        return verdict
+    private static func result(_ reply: RedisValue) throws(RedisError) -> SettleResult {
+        guard let result = reply.string.flatMap(SettleResult.init(rawValue:)) else {
+            throw unexpected("settle or retry")
+        }
+        return result
     }
 
     static func unexpected(_ script: String) -> RedisError {

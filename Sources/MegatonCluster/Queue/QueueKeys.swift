@@ -63,7 +63,7 @@ public struct QueueKeys: Sendable, Hashable {
     var delay: String { prefix + "delay" }
     /// ZSET, id of a dead job to the time of its death, ms.
     var dead: String { prefix + "dead" }
-    /// HASH, id to a `DeadJob` as JSON.
+    /// HASH, id to a `DeadLetter.Content` as JSON.
     var deadInfo: String { prefix + "deadinfo" }
 
     // MARK: Batches

@@ -95,7 +95,7 @@ final class ClaimLoop: Sendable {
     /// may seem to be the cause.
     private var free: Int {
         if takesOnlySuspects { return concurrency - running.count }
-        return min(concurrency - running.activeCount, concurrency + JobQueue.maximumEnds - running.count)
+        return min(concurrency - running.activeCount, concurrency + JobQueue.maximumBatchSize - running.count)
     }
 
     private func pause(_ throttle: ClaimThrottle) async {

@@ -14,7 +14,7 @@ final class CompletionBatcher: Sendable {
     private let state = Mutex(State())
 
     private struct Waiting {
-        let completion: EncodedEnd
+        let completion: EncodedCompletion
         let turn: CheckedContinuation<Turn, Never>
     }
 
@@ -32,7 +32,7 @@ final class CompletionBatcher: Sendable {
     private enum Turn: Sendable {
         /// The caller makes the next call, for other callers too.
         case send
-        case reported(Result<Verdict, RedisError>)
+        case reported(Result<SettleResult, RedisError>)
     }
 
     /// Bytes after which a call takes no more completions: the script holds all of them, and Redis serves no other
@@ -56,8 +56,8 @@ final class CompletionBatcher: Sendable {
     ///
     /// - Returns: the reply of Redis to this completion.
     /// - Throws: if it is unknown whether Redis has applied the completion. It may be reported again.
-    func report(_ completion: JobEnd) async throws(RedisError) -> Verdict {
-        let completion = EncodedEnd(completion)
+    func report(_ completion: JobCompletion) async throws(RedisError) -> SettleResult {
+        let completion = EncodedCompletion(completion)
         let turn = await withCheckedContinuation { (continuation: CheckedContinuation<Turn, Never>) in
             let isFirst = state.withLock { state in
                 if state.isSending {
@@ -75,12 +75,12 @@ final class CompletionBatcher: Sendable {
         }
     }
 
-    private func sendAll(with completion: EncodedEnd) async -> Result<Verdict, RedisError> {
+    private func sendAll(with completion: EncodedCompletion) async -> Result<SettleResult, RedisError> {
         if let next = state.withLock({ $0.last })?.advanced(by: batchingWindow), next > .now {
             try? await Task.sleep(until: next, clock: .continuous)  // Cancelled: it is sent at once.
         }
         let others = takeWaiting(with: completion)
-        let result: Result<[Verdict], RedisError>
+        let result: Result<[SettleResult], RedisError>
         do throws(RedisError) {
             result = .success(try await queue.settle([completion] + others.map(\.completion), worker: worker))
         } catch {
@@ -95,13 +95,13 @@ final class CompletionBatcher: Sendable {
     }
 
     /// Removes the waiting completions that go in the same call.
-    private func takeWaiting(with completion: EncodedEnd) -> [Waiting] {
+    private func takeWaiting(with completion: EncodedCompletion) -> [Waiting] {
         state.withLock { state in
             state.last = .now
             state.isCalling = true
             var bytes = completion.size
             var count = 0
-            for waiting in state.waiting.prefix(JobQueue.maximumEnds - 1) {
+            for waiting in state.waiting.prefix(JobQueue.maximumBatchSize - 1) {
                 bytes += waiting.completion.size
                 if bytes > Self.limit { break }
                 count += 1

@@ -53,7 +53,7 @@ struct JobHandler: Sendable {
                 metadata: [LogKey.jobID: "\(job.id)", LogKey.batch: "\(job.batch)"]
             )
         }
-        if settlement.result.isHeard { return }
+        if settlement.result.wasApplied { return }
         statistics.add("late_\(result)", 1)
         logger.info(
             "a settlement was refused: the job has ended or another attempt has it",
@@ -74,7 +74,7 @@ struct JobHandler: Sendable {
                 let settlement = try await write()
                 // The repetition was refused: either the first call was applied, or the lease has run out since. The
                 // two cannot be distinguished, and in both cases nothing is left to report.
-                return isRepeated && settlement?.result.isHeard != true ? nil : settlement
+                return isRepeated && settlement?.result.wasApplied != true ? nil : settlement
             } catch {
                 guard error.isTransient, ContinuousClock.now < active.validUntil, !Task.isCancelled else { throw error }
                 isRepeated = true
@@ -135,7 +135,7 @@ struct JobHandler: Sendable {
     private struct Settlement {
         /// The status of a completion, or `retry`, `wait` or `released`.
         let action: String
-        let result: Verdict
+        let result: SettleResult
     }
 
     /// - Returns: nil if this worker may not write about the job any more.
@@ -147,7 +147,7 @@ struct JobHandler: Sendable {
         _ seconds: Double
     ) async throws(RedisError) -> Settlement? {
         let job = active.claimed
-        var completion = JobEnd(
+        var completion = JobCompletion(
             job: job,
             outcome: outcome(job, parsed, metrics, seconds),
             counters: Worker.counters(metrics.counts, result)
@@ -215,7 +215,7 @@ struct JobHandler: Sendable {
     }
 
     private func fail(
-        _ completion: inout JobEnd,
+        _ completion: inout JobCompletion,
         _ error: ImagePipeline.Error,
         _ parsed: Result<Job, JobError>,
         code: String
@@ -230,7 +230,7 @@ struct JobHandler: Sendable {
         completion.outcome.error = .init(code: code, message: message, retryable: error.isRetryable)
         // An unreadable job cannot be included; the error above describes the problem.
         if job.json.count <= JobOutcome.maximumJobSize { completion.outcome.job = try? parsed.get() }
-        completion.dead = DeadJob(
+        completion.dead = DeadLetter.Content(
             code: code,
             message: message,
             attempts: job.counted,

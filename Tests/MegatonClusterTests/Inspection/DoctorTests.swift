@@ -151,7 +151,7 @@ import Testing
             #expect(paused.level == .warning && paused.message.contains("megaton queue resume"))
             try await fixture.queue.set(.drain, true)
             #expect(await findings("pauses", examine(fixture)).count == 2)
-            for brake in JobQueue.Brake.allCases { try await fixture.queue.set(brake, false) }
+            for mode in JobQueue.PauseMode.allCases { try await fixture.queue.set(mode, false) }
             #expect(try await finding("pauses", examine(fixture)).level == .ok)
         }
     }

@@ -63,14 +63,14 @@ import Testing
     }
 
     private func putOff(_ job: ClaimedJob, _ fixture: QueueFixture, by delay: Duration = .seconds(600)) async throws {
-        let verdict = try await fixture.queue.retry(
+        let result = try await fixture.queue.retry(
             job,
             worker: "w1",
             after: delay,
             countsAttempt: true,
             counters: [:]
         )
-        #expect(verdict == .ok)
+        #expect(result == .ok)
     }
 
     private func far(_ key: String, _ id: String, _ fixture: QueueFixture) async throws {

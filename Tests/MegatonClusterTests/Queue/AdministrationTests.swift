@@ -53,7 +53,7 @@ import Testing
         for id in ids { try await fixture.push(QueueFixture.job(id, batch: "b")) }
         try await fixture.admit()
         for job in try await fixture.claim(ids.count) {
-            let dead = DeadJob(
+            let dead = DeadLetter.Content(
                 code: "not_found",
                 message: "gone",
                 attempts: 1,
@@ -62,7 +62,7 @@ import Testing
                 job: String(decoding: job.json, as: UTF8.self)
             )
             let outcome = JobOutcome(id: job.id, source: "s", status: .failed)
-            _ = try await fixture.queue.settle([JobEnd(job: job, outcome: outcome, dead: dead)], worker: "w1")
+            _ = try await fixture.queue.settle([JobCompletion(job: job, outcome: outcome, dead: dead)], worker: "w1")
         }
     }
 
@@ -228,14 +228,14 @@ import Testing
             try await fixture.admit()
             let job = try await fixture.claim()[0]
             try await fixture.queue.cancel(batch: "b")
-            let verdict = try await fixture.queue.retry(
+            let result = try await fixture.queue.retry(
                 job,
                 worker: "w1",
                 after: .seconds(600),
                 countsAttempt: true,
                 counters: [:]
             )
-            #expect(verdict == .ok)
+            #expect(result == .ok)
             #expect(try await fixture.places("a") == ["ready"])
             #expect(try await fixture.claim()[0].isCancelled)
         }
@@ -258,14 +258,14 @@ import Testing
             try await fixture.submit([QueueFixture.job("z", batch: "c")], to: "c")
             try await fixture.admit()
             for job in try await fixture.claim(2) {
-                let verdict = try await fixture.queue.retry(
+                let result = try await fixture.queue.retry(
                     job,
                     worker: "w1",
                     after: .seconds(600),
                     countsAttempt: true,
                     counters: [:]
                 )
-                #expect(verdict == .ok)
+                #expect(result == .ok)
             }
             try await fixture.queue.cancel(batch: "b")
             #expect(try await fixture.places("a") == ["ready"])

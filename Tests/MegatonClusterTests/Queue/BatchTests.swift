@@ -145,7 +145,9 @@ import Testing
             let batch = try await fixture.batch("b")
             #expect(batch["failed"] == 2 && batch["total"] == 3)
             let info = try await fixture.redis.send(["HVALS", .string(fixture.keys.deadInfo)]).array ?? []
-            let dead = try info.map { try JSONDecoder().decode(DeadJob.self, from: Data(($0.string ?? "").utf8)) }
+            let dead = try info.map {
+                try JSONDecoder().decode(DeadLetter.Content.self, from: Data(($0.string ?? "").utf8))
+            }
             #expect(dead.contains { $0.code == "invalid_job" && $0.message.contains("\"colour\"") && $0.batch == "b" })
             #expect(dead.contains { $0.job == "{" })
             let lines = try await BatchMonitor(queue: fixture.queue, batch: "b").outcomes(kept: 0)

@@ -253,8 +253,12 @@ import Testing
             try await kill(try await take(1, .only, worker: "w3", fixture).jobs, fixture)
             let poisoned = try await take(1, .none, worker: "w4", fixture).jobs[0]
             #expect(poisoned.isQuarantined)
-            let dead = DeadJob(code: "poison", message: "m", job: String(decoding: job.json(), as: UTF8.self))
-            let end = JobEnd(job: poisoned, outcome: JobOutcome(source: job.source, status: .failed), dead: dead)
+            let dead = DeadLetter.Content(
+                code: "poison",
+                message: "m",
+                job: String(decoding: job.json(), as: UTF8.self)
+            )
+            let end = JobCompletion(job: poisoned, outcome: JobOutcome(source: job.source, status: .failed), dead: dead)
             #expect(try await fixture.queue.settle([end], worker: "w4") == [.ok])
             #expect(try await fixture.queue.requeue(try await fixture.queue.dead(offset: 0, limit: 1)) == 1)
             try await fixture.admit()

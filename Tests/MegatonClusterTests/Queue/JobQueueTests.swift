@@ -39,7 +39,7 @@ import Testing
             #expect(second.attempt == 2 && second.stalls == 1)
             #expect(try await fixture.finish(first) == .fenced)
             #expect(try await fixture.finish(second, worker: "w2") == .ok)
-            #expect(try await fixture.finish(second, worker: "w2") == .gone)
+            #expect(try await fixture.finish(second, worker: "w2") == .alreadySettled)
             #expect(try await fixture.batch("b")["done"] == 1)
         }
     }
@@ -55,24 +55,24 @@ import Testing
             _ = try await fixture.queue.renew([], worker: "w1", lease: .seconds(60), info: #"{"renewal":5}"#)
             let claimed = try await fixture.claim(10)
             let jobs = Dictionary(uniqueKeysWithValues: claimed.map { ($0.id, $0) })
-            func end(_ id: String, _ status: JobOutcome.Status = .done) throws -> JobEnd {
-                let dead = status == .failed ? DeadJob(code: "x", message: "why", job: "{}") : nil
+            func end(_ id: String, _ status: JobOutcome.Status = .done) throws -> JobCompletion {
+                let dead = status == .failed ? DeadLetter.Content(code: "x", message: "why", job: "{}") : nil
                 let job = try #require(jobs[id])
                 let outcome = JobOutcome(id: id, source: id, status: status)
-                return JobEnd(job: job, outcome: outcome, dead: dead, counters: ["renders": 2, "fetches": 1])
+                return JobCompletion(job: job, outcome: outcome, dead: dead, counters: ["renders": 2, "fetches": 1])
             }
             let c = try #require(jobs["c"])
             try await fixture.redis.send(["ZREM", .string(fixture.keys.lease), "one/b"])
             try await fixture.expire(c)
             try await fixture.queue.sweep()
-            let verdicts = try await fixture.queue.settle(
+            let results = try await fixture.queue.settle(
                 [
                     try end("a"), try end("b"), try end("c"), try end("d", .failed), try end("a"), try end("e"),
                     try end("g"),
                 ],
                 worker: "w1"
             )
-            #expect(verdicts == [.ok, .noLease, .fenced, .ok, .gone, .ok, .ok])
+            #expect(results == [.ok, .leaseExpired, .fenced, .ok, .alreadySettled, .ok, .ok])
             let (one, two) = (try await fixture.batch("one"), try await fixture.batch("two"))
             #expect(one["done"] == 1 && one["failed"] == 1 && one["renders"] == 4 && one["fetches"] == 2)
             #expect(two["done"] == 1 && two["failed"] == 0 && two["renders"] == 2)
@@ -99,17 +99,17 @@ import Testing
             }
             while case .admitted = try await fixture.admit() {}
             let ends = try await fixture.claim(8).map { job in
-                JobEnd(job: job, outcome: JobOutcome(id: job.id, source: job.id, status: .done))
+                JobCompletion(job: job, outcome: JobOutcome(id: job.id, source: job.id, status: .done))
             }
             try #require(ends.count == 8)
-            let (batch, results) = (RedisArgument.string(fixture.keys.batch("two")), fixture.keys.results("two"))
+            let (batch, ledger) = (RedisArgument.string(fixture.keys.batch("two")), fixture.keys.results("two"))
             switch what {
             case "batch": try await fixture.redis.send(["SET", batch, "no hash"])
             case "counter": try await fixture.redis.send(["HSET", batch, "done", "no number"])
-            default: try await fixture.redis.send(["SET", .string(results), "no list"])
+            default: try await fixture.redis.send(["SET", .string(ledger), "no list"])
             }
-            let verdicts = try await fixture.queue.settle(ends, worker: "w1")
-            #expect(verdicts == ends.map { $0.job.batch == "two" ? .damaged : .ok })
+            let results = try await fixture.queue.settle(ends, worker: "w1")
+            #expect(results == ends.map { $0.job.batch == "two" ? .damaged : .ok })
             for name in names where name != "two" {
                 let counters = try await fixture.batch(name)
                 #expect(counters["done"] == 2 && counters.isFinished, "\(name): \(counters)")
@@ -121,7 +121,7 @@ import Testing
                 "HMGET", .string(fixture.keys.stat), "done", "damaged_batch_ends",
             ])
             #expect(stat.array?.map(\.int) == [8, 2])
-            #expect(try await fixture.queue.settle(ends, worker: "w1") == Array(repeating: .gone, count: 8))
+            #expect(try await fixture.queue.settle(ends, worker: "w1") == Array(repeating: .alreadySettled, count: 8))
         }
     }
 
@@ -132,14 +132,14 @@ import Testing
             while case .admitted = try await fixture.admit() {}
             let job = try await fixture.claim()[0]
             try await fixture.redis.send(["SET", .string(fixture.keys.batch("b")), "no hash"])
-            let verdict = try await fixture.queue.retry(
+            let result = try await fixture.queue.retry(
                 job,
                 worker: "w1",
                 after: .seconds(600),
                 countsAttempt: true,
                 counters: ["renders": 1]
             )
-            #expect(verdict == .damaged)
+            #expect(result == .damaged)
             #expect(try await fixture.places("a") == ["delay"])
         }
     }
@@ -171,10 +171,10 @@ import Testing
             try await fixture.admit()
             let job = try await fixture.claim()[0]
             try await fixture.redis.send(["ZREM", .string(fixture.keys.lease), "a"])
-            #expect(try await fixture.finish(job) == .noLease)
+            #expect(try await fixture.finish(job) == .leaseExpired)
             #expect(
                 try await fixture.queue.retry(job, worker: "w1", after: .zero, countsAttempt: true, counters: [:])
-                    == .noLease
+                    == .leaseExpired
             )
         }
     }

@@ -24,14 +24,18 @@ import Testing
     }
 
     private func fail(_ job: ClaimedJob, _ fixture: QueueFixture) async throws {
-        let dead = DeadJob(
+        let dead = DeadLetter.Content(
             code: "not_found",
             message: "gone",
             batch: job.batch.isEmpty ? nil : job.batch,
             job: String(decoding: job.json, as: UTF8.self)
         )
         let outcome = JobOutcome(id: job.id, source: "s", status: .failed)
-        #expect(try await fixture.queue.settle([JobEnd(job: job, outcome: outcome, dead: dead)], worker: "w1") == [.ok])
+        #expect(
+            try await fixture.queue.settle([JobCompletion(job: job, outcome: outcome, dead: dead)], worker: "w1") == [
+                .ok
+            ]
+        )
     }
 
     /// Fault: nearly all jobs of the second batch were taken for duplicates.
@@ -76,7 +80,11 @@ import Testing
             #expect(claimed.map(\.id) == ["a"])
             var outcome = JobOutcome(id: "a", source: "https://h/a", status: .done, labels: ["status": .text("x")])
             outcome.seconds = 2
-            #expect(try await fixture.queue.settle([JobEnd(job: claimed[0], outcome: outcome)], worker: "w1") == [.ok])
+            #expect(
+                try await fixture.queue.settle([JobCompletion(job: claimed[0], outcome: outcome)], worker: "w1") == [
+                    .ok
+                ]
+            )
             // Also long after it has ended.
             _ = try await fixture.queue.submit(
                 [same],

@@ -87,10 +87,10 @@ struct QueueFixture: Sendable {
         _ job: ClaimedJob,
         worker: String = "w1",
         _ status: JobOutcome.Status = .done
-    ) async throws -> Verdict {
-        let dead = status == .failed ? DeadJob(code: "x", message: "why", job: "{}") : nil
+    ) async throws -> SettleResult {
+        let dead = status == .failed ? DeadLetter.Content(code: "x", message: "why", job: "{}") : nil
         let outcome = JobOutcome(id: job.id, source: job.id, status: status)
-        let end = JobEnd(job: job, outcome: outcome, dead: dead, counters: ["renders": 1])
+        let end = JobCompletion(job: job, outcome: outcome, dead: dead, counters: ["renders": 1])
         return try await queue.settle([end], worker: worker)[0]
     }
 

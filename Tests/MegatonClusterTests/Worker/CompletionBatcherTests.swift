@@ -6,8 +6,12 @@ import Testing
 @testable import MegatonCluster
 
 @Suite(.timeLimit(.minutes(2))) struct CompletionBatcherTests {
-    private func completion(_ job: ClaimedJob) -> JobEnd {
-        JobEnd(job: job, outcome: JobOutcome(id: job.id, source: job.id, status: .done), counters: ["renders": 1])
+    private func completion(_ job: ClaimedJob) -> JobCompletion {
+        JobCompletion(
+            job: job,
+            outcome: JobOutcome(id: job.id, source: job.id, status: .done),
+            counters: ["renders": 1]
+        )
     }
 
     /// A queue that can also be reached through a proxy, with claimed jobs of a batch.
@@ -36,7 +40,7 @@ import Testing
             #expect(try await batcher.report(completion(jobs[0])) == .ok, "Redis knows the script from now on")
             let before = try await fixture.redis.calls("evalsha")
             proxy.blackHole(true)
-            let verdicts = try await withThrowingTaskGroup(of: Verdict.self) { group in
+            let results = try await withThrowingTaskGroup(of: SettleResult.self) { group in
                 group.addTask { try await batcher.report(completion(jobs[1])) }
                 while !batcher.isCalling, !Task.isCancelled { await Task.yield() }
                 for job in jobs.dropFirst(2) { group.addTask { try await batcher.report(completion(job)) } }
@@ -44,7 +48,7 @@ import Testing
                 proxy.blackHole(false)
                 return try await group.reduce(into: []) { $0.append($1) }
             }
-            #expect(verdicts == Array(repeating: .ok, count: 49))
+            #expect(results == Array(repeating: .ok, count: 49))
             #expect(try await fixture.redis.calls("evalsha") - before == 2)
             let batch = try await fixture.batch("b")
             #expect(batch["done"] == 50 && batch["renders"] == 50 && batch.isFinished)
@@ -59,7 +63,7 @@ import Testing
             #expect(try await batcher.report(completion(jobs[0])) == .ok)
             let before = try await fixture.redis.calls("evalsha")
             proxy.blackHole(true)
-            try await withThrowingTaskGroup(of: Verdict.self) { group in
+            try await withThrowingTaskGroup(of: SettleResult.self) { group in
                 for job in jobs.dropFirst() {
                     var long = completion(job)
                     long.outcome.source = String(repeating: "a", count: CompletionBatcher.limit / 2 - 2048)
@@ -69,7 +73,7 @@ import Testing
                 }
                 while batcher.waitingCount < jobs.count - 2, !Task.isCancelled { await Task.yield() }
                 proxy.blackHole(false)
-                for try await verdict in group { #expect(verdict == .ok) }
+                for try await result in group { #expect(result == .ok) }
             }
             // Two fit into one call.
             #expect(try await fixture.redis.calls("evalsha") - before >= 4)
@@ -85,11 +89,13 @@ import Testing
             try await fixture.expire(jobs[2])
             #expect(try await fixture.queue.sweep() == 1)
             #expect(try await fixture.finish(jobs[3]) == .ok)
-            try await withThrowingTaskGroup(of: (Int, Verdict).self) { group in
+            try await withThrowingTaskGroup(of: (Int, SettleResult).self) { group in
                 for (index, job) in jobs.enumerated() {
                     group.addTask { (index, try await batcher.report(completion(job))) }
                 }
-                for try await (index, verdict) in group { #expect(verdict == [.ok, .ok, .fenced, .gone][index]) }
+                for try await (index, result) in group {
+                    #expect(result == [.ok, .ok, .fenced, .alreadySettled][index])
+                }
             }
         }
     }
@@ -112,7 +118,9 @@ import Testing
                 return await group.reduce(0) { $0 + ($1 ? 1 : 0) }
             }
             #expect(failed >= 1)
-            for job in jobs.dropFirst() { #expect([.ok, .gone].contains(try await batcher.report(completion(job)))) }
+            for job in jobs.dropFirst() {
+                #expect([.ok, .alreadySettled].contains(try await batcher.report(completion(job))))
+            }
             #expect(try await fixture.batch("b")["done"] == 20)
             #expect(try await fixture.count("ZCARD", fixture.keys.lease) == 0)
         }

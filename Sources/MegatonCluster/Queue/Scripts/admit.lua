@@ -7,7 +7,7 @@
 -- ARGV 1 caller's name · 2 epoch · 3 maximum number of wake tokens · 4 the round that the caller knows · 5 number of
 --      batches · their names, then eight for each job: key · `1`-`3` its priority, `@` and the digest of its source, or
 --      `x` if it is invalid · number of its batch, 0 for none · `1` if it came through its batch's own intake · its
---      JSON, or its `DeadJob` · the digest that distinguishes it from other jobs, if its batch admits equal jobs only
+--      JSON, or its dead letter · the digest that distinguishes it from other jobs, if its batch admits equal jobs only
 --      once, otherwise ``; or the outcome of an invalid job · its content in 32 hex digits, if its id is to be compared
 --      with those that the batch has had, otherwise `` · its labels as JSON, otherwise ``
 -- Returns {admitted, invalid or of a damaged batch or in conflict, duplicates, cancelled}, or the error NOTLEADER or

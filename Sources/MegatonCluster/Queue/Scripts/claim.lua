@@ -58,8 +58,8 @@ local function read(ids)
   local counts = deathCounts(crashesKey, digests, t)
   for _, j in ipairs(jobs) do
     j.deaths = counts[j.d] or 0
-    j.gone = j.b ~= '' and redis.call('SISMEMBER', cancelledKey, j.b) == 1
-    j.suspect = j.deaths == 2 and not j.gone
+    j.isCancelled = j.b ~= '' and redis.call('SISMEMBER', cancelledKey, j.b) == 1
+    j.suspect = j.deaths == 2 and not j.isCancelled
   end
   return jobs
 end
@@ -86,7 +86,7 @@ local function handOut(jobs)
       claimed[#claimed + 1] = packMeta(j.a, j.s, worker, j.p, j.b, j.f, j.d)
       leases[#leases + 1] = ends
       leases[#leases + 1] = j.id
-      reply[#reply + 1] = {j.id, j.a, j.s, bodies[j.id] or '', j.b, j.gone and '1' or '0', j.f, j.deaths,
+      reply[#reply + 1] = {j.id, j.a, j.s, bodies[j.id] or '', j.b, j.isCancelled and '1' or '0', j.f, j.deaths,
                            j.large and j.size or 0}
     end
   end

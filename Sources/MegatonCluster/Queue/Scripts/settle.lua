@@ -4,8 +4,8 @@
 -- KEYS 1 lease · 2 body · 3 meta · 4 stat · 5 dead · 6 deadinfo · 7 crashes · 8 isolating, then for each batch
 --      concerned: batch:<b>, results:<b>, seen:<b>
 -- ARGV 1 worker · 2 number of jobs, then for each of them: id · attempt · `done`, `failed` or `cancelled` · number of
---      its batch, 0 for none · the outcome as JSON, if it has a batch · the `DeadJob` as JSON, if it failed · number of
---      pairs that follow · pairs of counter and number, added to the batch
+--      its batch, 0 for none · the outcome as JSON, if it has a batch · the dead letter as JSON, if it failed · number
+--      of pairs that follow · pairs of counter and number, added to the batch
 -- Returns for each job, in order, `ok` or one of: `gone` (already ended), `fenced` (another attempt runs), `nolease`
 --      (the lease ran out; another attempt will run), `damaged` (it has ended as after `ok`, but a key or a counter of
 --      its batch is damaged, so that the batch may not have counted it).

@@ -1,16 +1,16 @@
 /// Reply of Redis to a write about a claimed job.
-package enum Verdict: String, Sendable {
+package enum SettleResult: String, Sendable {
     case ok
     /// The job has already ended.
-    case gone
+    case alreadySettled = "gone"
     /// Another attempt is under way.
     case fenced
     /// The lease ran out; another attempt will be made.
-    case noLease = "nolease"
+    case leaseExpired = "nolease"
     /// The write took effect, but the keys of the job's batch are damaged, so that the batch may not have counted the
     /// job.
     case damaged
 
     /// Whether this write took effect.
-    var isHeard: Bool { self == .ok || self == .damaged }
+    var wasApplied: Bool { self == .ok || self == .damaged }
 }

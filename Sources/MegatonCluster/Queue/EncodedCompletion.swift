@@ -4,7 +4,7 @@ internal import MegatonRedis
 internal import NIOCore
 
 /// A job completion encoded for Redis, so that its size is known before it is sent.
-struct EncodedEnd: Sendable {
+struct EncodedCompletion: Sendable {
     let job: ClaimedJob
     private let status: JobOutcome.Status
     /// JSON; empty if the job has no batch.
@@ -14,7 +14,7 @@ struct EncodedEnd: Sendable {
     /// Pairs of counter and number.
     private let counters: [RedisArgument]
 
-    init(_ end: JobEnd) {
+    init(_ end: JobCompletion) {
         job = end.job
         status = end.outcome.status
         outcome = end.job.batch.isEmpty ? ByteBuffer() : ByteBuffer(bytes: end.outcome.json())
