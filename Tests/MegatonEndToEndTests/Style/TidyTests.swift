@@ -43,15 +43,17 @@ import Testing
         }
     }
 
-    @Test func eachCModuleIsImportedInOneFolder() throws {
+    @Test func cModulesAreImportedWhereTheyAreWrapped() throws {
         let homes = [
-            "CVips": "MegatonPipeline/Vips/", "CCurl": "MegatonPipeline/Loading/", "CHiredis": "MegatonRedis/Codec/",
-            "CTurboJPEG": "MegatonPipeline/Planes/", "CWebP": "MegatonPipeline/Planes/",
-            "CZimg": "MegatonPipeline/Planes/", "CDecoders": "MegatonPipeline/Vips/",
+            "CVips": ["MegatonRendering/Vips/"], "CDecoders": ["MegatonRendering/Vips/"],
+            "CTurboJPEG": ["MegatonRendering/Planes/"], "CWebP": ["MegatonRendering/Planes/"],
+            "CZimg": ["MegatonRendering/Planes/"],
+            // The parser of addresses is libcurl's own, so that both read the same address.
+            "CCurl": ["MegatonHTTP/Client/", "MegatonHTTP/Access/"], "CHiredis": ["MegatonRedis/Codec/"],
         ]
         for file in Self.sources {
-            for (module, home) in homes where try imports(file).contains(module) {
-                #expect(file.hasPrefix("Sources/\(home)"), "\(file) imports \(module)")
+            for (module, folders) in homes where try imports(file).contains(module) {
+                #expect(folders.contains { file.hasPrefix("Sources/\($0)") }, "\(file) imports \(module)")
             }
         }
     }
