@@ -2,8 +2,8 @@ import Foundation
 import MegatonTestSupport
 import Testing
 
-/// The tests named in the article Behaviours exist and check something.
-@Suite struct BehavioursTests {
+/// The tests named in the article Behaviors exist and check something.
+@Suite struct BehaviorsTests {
     /// One row of the article's tables.
     struct Row: Sendable, CustomTestStringConvertible {
         let name: String
@@ -13,7 +13,7 @@ import Testing
         var testDescription: String { name }
     }
 
-    private static let article = "Sources/MegatonPipeline/Documentation.docc/Behaviours.md"
+    private static let article = "Sources/MegatonPipeline/Documentation.docc/Behaviors.md"
 
     private static let rows: [Row] = ((try? Repository.text(article)) ?? "").split(separator: "\n").compactMap(row)
 
