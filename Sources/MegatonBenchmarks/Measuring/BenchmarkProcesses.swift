@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCluster
 import MegatonCommandLine
 
 /// Child processes of a benchmark, running as long as a body runs.
