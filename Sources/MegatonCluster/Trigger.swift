@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Signal for one waiter. A signal without a waiter wakes the next one at once; several signals count as one.
-package final class Trigger: Sendable {
+package final class AsyncSignal: Sendable {
     private enum State {
         case idle
         case fired

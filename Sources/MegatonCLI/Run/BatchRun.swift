@@ -42,7 +42,7 @@ final class BatchRun: Sendable {
     private let cancelsAtTimeout: Bool
     private let progress = Mutex(Progress())
     /// Signaled when the batch has begun, or will not begin.
-    private let changed = Trigger()
+    private let changed = AsyncSignal()
 
     private struct Progress {
         /// Whether a push was tried, perhaps in vain.

@@ -12,8 +12,8 @@ final class IntakeListener: Sendable {
     private let jobs: RedisClient
     private let batches: RedisClient
     private let commands: (jobs: RedisCommand, batches: RedisCommand)
-    private let armed: (jobs: Trigger, batches: Trigger) = (Trigger(), Trigger())
-    private let pushed = Trigger()
+    private let armed: (jobs: AsyncSignal, batches: AsyncSignal) = (AsyncSignal(), AsyncSignal())
+    private let pushed = AsyncSignal()
 
     /// How long one command blocks; after that the coordinator looks by itself.
     private static let block: Duration = .seconds(1)
@@ -48,7 +48,7 @@ final class IntakeListener: Sendable {
         batches.close()
     }
 
-    private func listen(_ client: RedisClient, _ command: RedisCommand, _ armed: Trigger) async {
+    private func listen(_ client: RedisClient, _ command: RedisCommand, _ armed: AsyncSignal) async {
         var backoff = Backoff()
         while !Task.isCancelled {
             await armed.wait()

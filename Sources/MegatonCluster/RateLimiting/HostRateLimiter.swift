@@ -19,7 +19,7 @@ public final class HostRateLimiter: FetchLimiting {
     private let history: History?
     private let state = Mutex(State())
     /// Signaled when a permit is kept for the next request.
-    private let hasIdle = Trigger()
+    private let hasIdle = AsyncSignal()
 
     /// A permit in use.
     private struct Use {

@@ -8,7 +8,7 @@ final class FlightWaiters: Sendable {
     }
 
     private final class Waiter: Sendable {
-        let landed = Trigger()
+        let landed = AsyncSignal()
     }
 
     private let state = Mutex(State())

@@ -15,7 +15,7 @@ final class ClaimLoop: Sendable {
     private let drainTimeout: Duration
     private let logger: Logger
     /// Fired when the worker is idle, so that `listen()` waits for a wake token.
-    private let listening = Trigger()
+    private let listening = AsyncSignal()
     /// Whether a wake token has arrived since the last claim.
     private let hasWakeToken = Atomic(false)
 

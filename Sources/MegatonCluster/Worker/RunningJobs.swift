@@ -15,7 +15,7 @@ final class ActiveJob: Sendable {
 
     let claimed: ClaimedJob
     /// Fired when the job must stop; `reason` has the reason.
-    let stop = Trigger()
+    let stop = AsyncSignal()
     private struct State {
         var validUntil: ContinuousClock.Instant
         var reason: StopReason?
@@ -68,7 +68,7 @@ final class RunningJobs: Sendable {
     private let state = Mutex(State())
     private let lastRenewal = Mutex<ContinuousClock.Instant?>(nil)
     /// Fired each time a job ends, and whenever the claim loop should look again for another reason.
-    let changed = Trigger()
+    let changed = AsyncSignal()
 
     var count: Int { state.withLock { $0.jobs.count } }
     /// Jobs whose work is not done; the others are only being settled.

@@ -12,7 +12,7 @@ final class SuspectIsolation: Sendable {
     private let queue: JobQueue
     private let host: String
     private let logger: Logger
-    private let request = Trigger()
+    private let request = AsyncSignal()
     /// Whether the process is running or about to start.
     private let isBusy = Atomic(false)
     /// Whether processes cannot be started here; suspects then run among the other jobs.

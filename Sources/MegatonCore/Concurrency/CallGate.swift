@@ -9,7 +9,7 @@ internal import Foundation
 /// closures acquire.
 ///
 /// `@unchecked Sendable`: `closed` is used only with the lock held.
-package final class CallGate: @unchecked Sendable {
+package final class DeliveryGuard: @unchecked Sendable {
     private let lock = NSRecursiveLock()
     private var closed = false
 

@@ -6,7 +6,7 @@ package import FoundationNetworking
 ///
 /// With a `credentialScope`, headers that identify the caller are not unkeyed: the scope is part of the key and
 /// determines which callers share the response.
-package struct HiddenFields: Sendable, Equatable {
+package struct UnkeyedHeaders: Sendable, Equatable {
     /// Names of the unkeyed headers, in lower case.
     private let names: Set<String>
     /// Whether the request has `Authorization` (RFC 9111 section 3.5), keyed or not, and no `credentialScope`.

@@ -24,7 +24,7 @@ extension ImageError {
     /// The same failure with the values that its request sent in the fields that selected the response.
     ///
     /// - Parameter hidden: unkeyed header fields of the request.
-    package func asked(with fields: [String: String], _ hidden: HiddenFields? = nil) -> Self {
+    package func asked(with fields: [String: String], _ hidden: UnkeyedHeaders? = nil) -> Self {
         var error = self
         if let varying = reuse?.vary { error.reuse?.vary = VaryKey(varying.keys, request: fields).fields }
         if let hidden, status != nil,

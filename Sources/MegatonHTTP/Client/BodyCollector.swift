@@ -4,7 +4,7 @@ import Synchronization
 
 /// Collects the chunks of one load. Returns one outcome, by completion, byte limit or cancellation: the first one
 /// counts.
-final class BodyCollector: Sendable {
+final class BodyAccumulator: Sendable {
     typealias Answer = ResumableDownload.Outcome
 
     private struct State {
@@ -27,11 +27,11 @@ final class BodyCollector: Sendable {
     }
 
     private let limit: Int
-    private let watch: BodyWatch
+    private let watch: DownloadObserver
     private let state: Mutex<State>
 
     /// - Parameter limit: bytes of the whole body, including resumed ones.
-    init(_ download: ResumableDownload, limit: Int, watch: BodyWatch) {
+    init(_ download: ResumableDownload, limit: Int, watch: DownloadObserver) {
         self.limit = limit
         self.watch = watch
         state = Mutex(State(download: download))

@@ -1,7 +1,7 @@
 internal import Foundation
 
 /// Observer of a body while it arrives. Called on the loader's thread, one call at a time.
-package struct BodyWatch: Sendable {
+package struct DownloadObserver: Sendable {
     /// Receives the bytes so far and in total (0 if unknown).
     package var onProgress: @Sendable (_ completed: Int64, _ total: Int64) -> Void = { _, _ in }
     /// Whether to call `onPart` after this chunk. Called with a lock held, so it must only read state.

@@ -3,9 +3,9 @@ internal import Foundation
 internal import FoundationNetworking
 
 /// One libcurl request and its response. Used on curl's thread only.
-final class CurlExchange {
+final class CurlRequest {
     let easy: UnsafeMutableRawPointer
-    let hop: Hop
+    let hop: PreparedRequest
     private let configuration: DataLoader.Configuration
     /// Called with each piece of the body; returns whether to go on. Not called after the exchange has ended.
     private let receive: (UnsafeRawBufferPointer) -> Bool
@@ -29,7 +29,7 @@ final class CurlExchange {
     /// - Parameter time: limit for the whole exchange.
     /// - Throws: `.unreachable` if libcurl cannot make a handle, or does not accept an option that safety depends on.
     init(
-        _ hop: Hop,
+        _ hop: PreparedRequest,
         _ configuration: DataLoader.Configuration,
         time: Duration,
         receive: @escaping (UnsafeRawBufferPointer) -> Bool
@@ -70,12 +70,12 @@ final class CurlExchange {
             megaton_curl_setopt_long(easy, CURLOPT_FOLLOWLOCATION, 0),
             megaton_curl_setopt_long(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1),
             megaton_curl_setopt_opensocket(easy) { context, _, address in
-                guard let address, let exchange = CurlExchange.from(context) else { return curl_socket_t(-1) }
+                guard let address, let exchange = CurlRequest.from(context) else { return curl_socket_t(-1) }
                 return exchange.openSocket(address)
             },
             // A reused connection opens no socket, and another rule may have allowed it: its address is checked here.
             megaton_curl_setopt_prereq(easy) { context, address, _, port, _ in
-                guard let address, let exchange = CurlExchange.from(context),
+                guard let address, let exchange = CurlRequest.from(context),
                     exchange.mayUse(String(cString: address), port: Int(port))
                 else { return CURL_PREREQFUNC_ABORT }
                 return CURL_PREREQFUNC_OK
@@ -149,13 +149,13 @@ final class CurlExchange {
         let context = Unmanaged.passUnretained(self).toOpaque()
         megaton_curl_setopt_pointer(easy, CURLOPT_WRITEDATA, context)
         megaton_curl_setopt_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
-            guard let bytes, let exchange = CurlExchange.from(context) else { return 0 }
+            guard let bytes, let exchange = CurlRequest.from(context) else { return 0 }
             let piece = UnsafeRawBufferPointer(start: bytes, count: size * count)
             return exchange.receive(piece) ? size * count : 0
         }
         megaton_curl_setopt_pointer(easy, CURLOPT_HEADERDATA, context)
         megaton_curl_setopt_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
-            guard let bytes, let exchange = CurlExchange.from(context) else { return 0 }
+            guard let bytes, let exchange = CurlRequest.from(context) else { return 0 }
             let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
             return exchange.receiveHeader(line) ? size * count : 0
         }
@@ -163,8 +163,8 @@ final class CurlExchange {
         megaton_curl_setopt_pointer(easy, CURLOPT_PREREQDATA, context)
     }
 
-    private static func from(_ context: UnsafeMutableRawPointer?) -> CurlExchange? {
-        context.map { Unmanaged<CurlExchange>.fromOpaque($0).takeUnretainedValue() }
+    private static func from(_ context: UnsafeMutableRawPointer?) -> CurlRequest? {
+        context.map { Unmanaged<CurlRequest>.fromOpaque($0).takeUnretainedValue() }
     }
 
     // MARK: - Callbacks

@@ -31,12 +31,12 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private let monitor: @Sendable (CurlTransfer, LoadTimings, (any Error)?) -> Void
 
     private let cancelled = Atomic(false)
-    private let gate = CallGate()
+    private let gate = DeliveryGuard()
     var wakeUp: @Sendable () -> Void = {}
 
     private var hop: URLRequest
     private var redirects: Redirects
-    private var exchange: CurlExchange?
+    private var exchange: CurlRequest?
     private var started: ContinuousClock.Instant?
     private var timings = LoadTimings()
     /// The current response, once it has passed validation.
@@ -120,9 +120,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         self.started = started
         let left = configuration.timeout - started.duration(to: now)
         guard left > .zero else { throw timeout(.totalTime) }
-        let checked: Hop
+        let checked: PreparedRequest
         do throws(ImageError) {
-            checked = try Hop(hop, configuration)
+            checked = try PreparedRequest(hop, configuration)
         } catch  where redirects.count > 0 {
             throw ImageError(
                 error.code,
@@ -134,7 +134,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         ignored = 0
         page = Data()
         // Unowned: the transfer owns the exchange and outlives it.
-        let next = try CurlExchange(checked, configuration, time: left) { [unowned self] in receive($0) }
+        let next = try CurlRequest(checked, configuration, time: left) { [unowned self] in receive($0) }
         exchange = next
         return next.easy
     }
@@ -164,7 +164,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     /// Whether the response is a redirect to follow; `hop` is then the next request.
-    private func follow(_ exchange: CurlExchange) throws(ImageError) -> Bool {
+    private func follow(_ exchange: CurlRequest) throws(ImageError) -> Bool {
         // A signature is valid for one host only. S3 redirects to the bucket's correct region, which has to be
         // configured.
         guard hop.url?.scheme?.lowercased() != "s3" else { return false }
@@ -212,7 +212,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private func ignore(_ bytes: UnsafeRawBufferPointer) -> Bool {
         if complaint != nil { page.append(contentsOf: bytes.prefix(Excerpt.bytes - page.count)) }
         ignored += bytes.count
-        return ignored <= CurlExchange.headerLimit
+        return ignored <= CurlRequest.headerLimit
     }
 
     private func refuseSize(_ what: String) -> Bool {
@@ -224,7 +224,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     /// Validates status and header fields of a response, once.
-    private func judge(_ exchange: CurlExchange) {
+    private func judge(_ exchange: CurlRequest) {
         guard response == nil, complaint == nil, let url = exchange.hop.request.url else { return }
         if exchange.hop.ftpPort != nil {
             let length = exchange.announcedLength ?? -1
@@ -266,7 +266,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         return ImageError(limit.code, "\(target) \(what).")
     }
 
-    private func error(_ result: CURLcode, _ exchange: CurlExchange) -> ImageError {
+    private func error(_ result: CURLcode, _ exchange: CurlRequest) -> ImageError {
         if result == CURLE_OPERATION_TIMEDOUT {
             // libcurl has one code for three time limits, and counts in whole milliseconds.
             let total = started.map { $0.duration(to: .now) } ?? .zero

@@ -31,7 +31,7 @@ extension DataLoading {
         onProgress: @escaping @Sendable (_ completed: Int64, _ total: Int64) -> Void = { _, _ in }
     ) async throws(ImageError) -> (data: Data, response: URLResponse?) {
         let download = ResumableDownload(request, resuming: nil)
-        switch await attempt(download, as: request, limit: limit, watch: BodyWatch(onProgress: onProgress)) {
+        switch await attempt(download, as: request, limit: limit, watch: DownloadObserver(onProgress: onProgress)) {
         case .done(let data, let response): return (data, response)
         case .failed(let error, _): throw error
         case .again: throw ImageError(.dataLoadingFailed, "A load that resumed nothing was to begin anew.")
@@ -47,9 +47,9 @@ extension DataLoading {
         _ download: ResumableDownload,
         as request: URLRequest,
         limit: Int,
-        watch: BodyWatch
+        watch: DownloadObserver
     ) async -> ResumableDownload.Outcome {
-        let body = BodyCollector(download, limit: limit, watch: watch)
+        let body = BodyAccumulator(download, limit: limit, watch: watch)
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 body.start(continuation)

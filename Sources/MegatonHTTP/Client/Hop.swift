@@ -3,7 +3,7 @@ internal import Foundation
 internal import FoundationNetworking
 
 /// One request of a load as it is sent: checked, by HTTP or FTP, and with the credential of its own host.
-struct Hop {
+struct PreparedRequest {
     /// The request, with scheme http, https or ftp.
     var request: URLRequest
     /// Port of the FTP control connection, the only one to check: the data connection may use any port (RFC 1123

@@ -25,6 +25,6 @@ public struct S3Store: Sendable {
         request.httpBody = data
         request.setValue(contentType, forHTTPHeaderField: "Content-Type")
         // A successful response has no body, and an error only a few lines.
-        _ = try await loader.data(for: request, limit: CurlExchange.headerLimit)
+        _ = try await loader.data(for: request, limit: CurlRequest.headerLimit)
     }
 }

@@ -31,7 +31,7 @@ package final class RelayedLoad: Cancellable {
     }
 
     private let listener: Listener
-    private let gate = CallGate()
+    private let gate = DeliveryGuard()
     private let state = Mutex(State())
 
     package init(_ listener: Listener) { self.listener = listener }

@@ -57,7 +57,7 @@ package struct ResumableData: Sendable, Equatable {
         response: URLResponse?,
         data: Data,
         continuing previous: ResumableData? = nil,
-        hidden: HiddenFields? = nil,
+        hidden: UnkeyedHeaders? = nil,
         limits: Limits = Limits()
     ) {
         self.init(
@@ -86,14 +86,14 @@ package struct ResumableData: Sendable, Equatable {
         count: Int,
         data: () -> Data,
         continuing previous: ResumableData? = nil,
-        hidden: HiddenFields? = nil,
+        hidden: UnkeyedHeaders? = nil,
         limits: Limits = Limits()
     ) {
         guard let response = response as? HTTPURLResponse, let url = request.url.flatMap(Self.place) else { return nil }
         let headers = response.lowercasedHeaders
         let previous = response.statusCode == 206 ? previous : nil
         guard let total = Self.total(response.statusCode, headers, previous) else { return nil }
-        let hidden = hidden ?? HiddenFields(sent: request, known: request, scope: nil)
+        let hidden = hidden ?? UnkeyedHeaders(sent: request, known: request, scope: nil)
         // RFC 9111 section 3.3: a part may be stored only if the whole response may be.
         let merged = (previous?.headers ?? [:]).merging(headers) { $1 }
         guard HTTPFreshness.mayKeep(merged, status: 200, isAuthorized: hidden.isAuthorized),

@@ -23,7 +23,7 @@ package struct ResumableDownload {
     private(set) var failure: ImageError?
     private let plain: URLRequest
     /// Unkeyed headers of the request as sent. Has to be set before the first chunk.
-    package var hidden: HiddenFields
+    package var hidden: UnkeyedHeaders
     private let limits: ResumableData.Limits
     /// Before the response: the part to resume. Afterwards: the part that the response continues.
     private var partial: ResumableData?
@@ -39,7 +39,7 @@ package struct ResumableDownload {
     package init(
         _ request: URLRequest,
         resuming partial: ResumableData?,
-        hidden: HiddenFields? = nil,
+        hidden: UnkeyedHeaders? = nil,
         limits: ResumableData.Limits = ResumableData.Limits(),
         spool: BodySpool = BodySpool()
     ) {
@@ -47,7 +47,7 @@ package struct ResumableDownload {
         buffer = BodyBuffer(spool)
         plain = request
         self.request = request
-        self.hidden = hidden ?? HiddenFields(sent: request, known: request, scope: nil)
+        self.hidden = hidden ?? UnkeyedHeaders(sent: request, known: request, scope: nil)
         self.limits = limits
         if let partial, partial.total <= limits.most, partial.resume(&self.request) { self.partial = partial }
     }

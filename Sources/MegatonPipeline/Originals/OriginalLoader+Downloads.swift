@@ -9,7 +9,7 @@ internal import FoundationNetworking
 //                                                                            └─ interrupted: store the partial
 extension OriginalLoader {
     /// - Parameter hidden: unkeyed header fields of the request.
-    typealias Loaded = (data: Data, response: URLResponse?, hidden: HiddenFields)
+    typealias Loaded = (data: Data, response: URLResponse?, hidden: UnkeyedHeaders)
 
     /// Stores the beginning of this download; nil if it must not be stored.
     func keeping(of request: URLRequest, _ load: Load) -> PartialKeeping? {
@@ -49,7 +49,11 @@ extension OriginalLoader {
         var download = ResumableDownload(request, resuming: partial, limits: limits, spool: spool)
         let sent = try await prepared(download.request, load)
         // RFC 9111 section 3.5: header fields that the delegate has just added count too.
-        download.hidden = HiddenFields(sent: sent, known: download.request, scope: load.source.request.credentialScope)
+        download.hidden = UnkeyedHeaders(
+            sent: sent,
+            known: download.request,
+            scope: load.source.request.credentialScope
+        )
         switch try await ask(download, as: sent, keeping, load) {
         case .done(let data, let response):
             await keeping?.end(nil)
@@ -96,11 +100,11 @@ extension OriginalLoader {
         return timings.connects == 0 && timings.redirects == 0
     }
 
-    private func watch(_ keeping: PartialKeeping?, _ load: Load) -> BodyWatch {
+    private func watch(_ keeping: PartialKeeping?, _ load: Load) -> DownloadObserver {
         let schedule = PartSchedule(interval: configuration.progressiveDecodingInterval)
         let key = OriginalLoadKey(load.source)
         let wantsPreview: @Sendable () -> Bool = { [previews] in schedule.isDue && previews.contains(key) }
-        return BodyWatch(
+        return DownloadObserver(
             onProgress: { completed, total in load.context.send(completed: completed, total: total) },
             wantsPart: { keeping?.isDue == true || wantsPreview() },
             onPart: { download in

@@ -102,7 +102,7 @@ extension OriginalLoader {
     /// A request, the time at which it was sent, and the response.
     private struct Exchange {
         let request: URLRequest
-        let hidden: HiddenFields
+        let hidden: UnkeyedHeaders
         let requested: Date
         let data: Data
         let response: URLResponse?

@@ -62,7 +62,7 @@ package struct RenderPlan: Equatable {
                 frames: step.frames,
                 keepsProfile: probe.hasRGBProfile && step.rendition.profile == .keep,
                 qualityProfile: step.rendition.qualityProfile,
-                usesPlanes: probe.planes != nil && step.planesObstacle(probe) == nil,
+                usesPlanes: probe.planes != nil && step.reasonPlanesUnsupported(probe) == nil,
                 failOn: step.rendition.toleratedDamage
             )
         }

@@ -3,8 +3,8 @@ internal import Foundation
 
 /// Decodes and encodes planes with TurboJPEG. The compressor is reused for the next image.
 ///
-/// `@unchecked Sendable`: used by one thread at a time, which takes it from ``PlaneCodecs`` and puts it back.
-final class PlaneCodec: @unchecked Sendable {
+/// `@unchecked Sendable`: used by one thread at a time, which takes it from ``TurboJPEGCodecs`` and puts it back.
+final class TurboJPEGCodec: @unchecked Sendable {
     private let compressor: tjhandle
 
     /// - Returns: nil if there is no memory.
@@ -29,7 +29,7 @@ final class PlaneCodec: @unchecked Sendable {
         _ probe: ImageProbe,
         shrink: Int,
         isWhole: Bool = true
-    ) -> PlanarPicture? {
+    ) -> PlanarImage? {
         guard let bytes = data.assumingMemoryBound(to: UInt8.self).baseAddress, let sampling = probe.planes else {
             return nil
         }
@@ -71,7 +71,7 @@ final class PlaneCodec: @unchecked Sendable {
         guard isDecoded == 0 || (!isWhole && tjGetErrorCode(decompressor) == Int32(TJERR_WARNING.rawValue)) else {
             return nil
         }
-        return PlanarPicture(
+        return PlanarImage(
             width: Double(probe.width) / Double(shrink),
             height: Double(probe.height) / Double(shrink),
             sampling: sampling,
@@ -82,7 +82,7 @@ final class PlaneCodec: @unchecked Sendable {
     /// Encodes the planes of an upright image.
     ///
     /// - Returns: nil if TurboJPEG fails.
-    func encode(_ picture: PlanarPicture, _ options: EncodingOptions) -> Data? {
+    func encode(_ picture: PlanarImage, _ options: EncodingOptions) -> Data? {
         guard options.progressive else { return Self.encode(picture, options, compressor) }
         // A new compressor: the tables of a progressive image stay with it and do not fit the next image (seen in
         // libjpeg-turbo 2.1.5).
@@ -92,7 +92,7 @@ final class PlaneCodec: @unchecked Sendable {
     }
 
     private static func encode(
-        _ picture: PlanarPicture,
+        _ picture: PlanarImage,
         _ options: EncodingOptions,
         _ compressor: tjhandle
     ) -> Data? {

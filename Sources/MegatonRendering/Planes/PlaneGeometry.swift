@@ -27,7 +27,7 @@ struct PlaneGeometry: Hashable {
     init(
         plane index: Int,
         of step: RenderPlan.Step,
-        from picture: PlanarPicture,
+        from picture: PlanarImage,
         _ orientation: EXIFOrientation,
         to sampling: ChromaSampling
     ) {

@@ -5,9 +5,9 @@ internal import Foundation
 ///
 /// libvips handles the rest: other formats and color spaces, crops by content (attention, entropy), canvases and
 /// metadata. It also reports the details of damage.
-final class PlanesEngine: Sendable {
-    let codecs = PlaneCodecs()
-    let graphs = ScalingGraphs()
+final class PlanarJPEGEngine: Sendable {
+    let codecs = TurboJPEGCodecs()
+    let graphs = ZimgGraphs()
 
     /// - Parameters:
     ///   - pass: A pass that uses planes.
@@ -27,7 +27,7 @@ final class PlanesEngine: Sendable {
                 codec.decode($0, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole)
             }
             guard let decoded else { return nil }
-            var ladder = PlaneLadder(decoded, pass, EXIFOrientation(plan.probe.orientation))
+            var ladder = PlanePyramid(decoded, pass, EXIFOrientation(plan.probe.orientation))
             var images: [Int: EncodedImage] = [:]
             for index in plan.fromLargeToSmall(pass) {
                 let step = plan.steps[index]
@@ -50,9 +50,9 @@ final class PlanesEngine: Sendable {
 
     /// Encodes the planes of an upright image.
     func encode(
-        _ picture: PlanarPicture,
+        _ picture: PlanarImage,
         _ options: EncodingOptions,
-        _ codec: PlaneCodec,
+        _ codec: TurboJPEGCodec,
         _ deadline: RenderDeadline
     ) -> Data? {
         options.format == .webp

@@ -1,6 +1,6 @@
 extension RenderPlan.Step {
     /// Why the planes engine cannot make this rendition; nil if it can, given a source with planes.
-    func planesObstacle(_ probe: ImageProbe) -> String? {
+    func reasonPlanesUnsupported(_ probe: ImageProbe) -> String? {
         let encoding = rendition.encoding
         switch encoding.format {
         case .jpeg: break

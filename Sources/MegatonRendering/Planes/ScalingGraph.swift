@@ -5,7 +5,7 @@ internal import Foundation
 ///
 /// `@unchecked Sendable`: the graph is built once and only read afterwards, which zimg allows from several threads at a
 /// time. Each call has working memory of its own.
-final class ScalingGraph: @unchecked Sendable {
+final class ZimgGraph: @unchecked Sendable {
     private let graph: OpaquePointer
     /// Working memory for a call, in bytes.
     private let room: Int

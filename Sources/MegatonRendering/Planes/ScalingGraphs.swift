@@ -2,21 +2,21 @@ import Synchronization
 
 /// An LRU cache of scaling graphs. Building a graph takes several times as long as running it once for a thumbnail, and
 /// the images of a batch have few distinct sizes.
-final class ScalingGraphs: Sendable {
+final class ZimgGraphs: Sendable {
     private struct State {
-        var graphs: [PlaneGeometry: (graph: ScalingGraph, use: Int)] = [:]
+        var graphs: [PlaneGeometry: (graph: ZimgGraph, use: Int)] = [:]
         var uses = 0
         /// Bytes of all graphs.
         var size = 0
 
-        mutating func use(_ geometry: PlaneGeometry) -> ScalingGraph? {
+        mutating func use(_ geometry: PlaneGeometry) -> ZimgGraph? {
             uses += 1
             guard let index = graphs.index(forKey: geometry) else { return nil }
             graphs.values[index].use = uses
             return graphs.values[index].graph
         }
 
-        mutating func keep(_ graph: ScalingGraph, for geometry: PlaneGeometry, _ limit: Int, _ sizeLimit: Int) {
+        mutating func keep(_ graph: ZimgGraph, for geometry: PlaneGeometry, _ limit: Int, _ sizeLimit: Int) {
             guard geometry.graphSize <= sizeLimit else { return }
             drop(geometry)
             while graphs.count >= limit || size + geometry.graphSize > sizeLimit,
@@ -46,10 +46,10 @@ final class ScalingGraphs: Sendable {
     }
 
     /// - Returns: nil if zimg fails.
-    func graph(_ geometry: PlaneGeometry) -> ScalingGraph? {
+    func graph(_ geometry: PlaneGeometry) -> ZimgGraph? {
         if let known = state.withLock({ $0.use(geometry) }) { return known }
         // Built outside of the lock: two threads may build the same graph; the cache keeps one of them.
-        guard let graph = ScalingGraph(geometry) else { return nil }
+        guard let graph = ZimgGraph(geometry) else { return nil }
         state.withLock { $0.keep(graph, for: geometry, limit, sizeLimit) }
         return graph
     }

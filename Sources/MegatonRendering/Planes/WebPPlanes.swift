@@ -10,7 +10,7 @@ enum WebPPlanes {
     /// Encodes the planes of an upright image, 4:2:0 or gray.
     ///
     /// - Returns: nil if libwebp fails, or if the deadline stopped it.
-    static func encode(_ picture: PlanarPicture, _ options: EncodingOptions, _ deadline: RenderDeadline) -> Data? {
+    static func encode(_ picture: PlanarImage, _ options: EncodingOptions, _ deadline: RenderDeadline) -> Data? {
         let size = picture.size
         guard picture.sampling == .s420 || picture.sampling == .grey else { return nil }
         guard let y = picture.planes[0].mapped(luma) else { return nil }

@@ -14,7 +14,7 @@ package struct RenderStages: Sendable {
     package struct Picture {
         enum Samples {
             case pixels(VipsImage)
-            case planes(PlanarPicture)
+            case planes(PlanarImage)
         }
 
         package let plan: RenderPlan
@@ -28,7 +28,7 @@ package struct RenderStages: Sendable {
         case planes(Planes)
 
         package struct Planes {
-            package let picture: PlanarPicture
+            package let picture: PlanarImage
         }
 
         /// Size in pixels.
@@ -42,7 +42,7 @@ package struct RenderStages: Sendable {
 
     private let engine: any RenderEngine
     private let vips = VipsEngine()
-    private let planes = PlanesEngine()
+    private let planes = PlanarJPEGEngine()
     private let rendition: Rendition
     private let limits = RenderLimits()
 

@@ -3,7 +3,7 @@ package import Foundation
 /// Dispatches each pass of a plan to the planes engine or to libvips.
 package struct RoutingEngine: RenderEngine {
     private let vips = VipsEngine()
-    private let planes = PlanesEngine()
+    private let planes = PlanarJPEGEngine()
     /// Whether passes that the planes engine cannot render are refused instead of left to libvips.
     private let isStrict: Bool
 
@@ -64,7 +64,7 @@ package struct RoutingEngine: RenderEngine {
         let step = plan.steps[pass.steps[0]]
         let obstacle =
             plan.probe.planes == nil
-            ? "the source is no JPEG of usual sampling in sRGB or grey" : step.planesObstacle(plan.probe) ?? ""
+            ? "the source is no JPEG of usual sampling in sRGB or grey" : step.reasonPlanesUnsupported(plan.probe) ?? ""
         return ImageError(
             .unsupportedFormat,
             "the planes engine cannot make \(step.rendition.name): \(obstacle). The engine auto leaves that to libvips."

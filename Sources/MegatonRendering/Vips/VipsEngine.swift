@@ -109,7 +109,7 @@ package struct VipsEngine: RenderEngine {
                 .inMemory(stop: limit)
                 .readInOrder()
         }
-        var ladder = VipsLadder(base, pass)
+        var ladder = VipsPyramid(base, pass)
         var images: [Int: EncodedImage] = [:]
         for index in plan.fromLargeToSmall(pass) {
             let step = plan.steps[index]

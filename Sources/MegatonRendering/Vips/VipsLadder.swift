@@ -1,6 +1,6 @@
 /// The image pyramid of one pass: the decoded image, and the renditions kept in memory as sources for smaller ones.
 /// Each rendition is made from the smallest level that leaves a scaling factor of at least two.
-struct VipsLadder {
+struct VipsPyramid {
     private struct Rung {
         let image: VipsImage
         let size: PixelSize

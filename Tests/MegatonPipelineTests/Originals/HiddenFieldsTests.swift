@@ -10,7 +10,7 @@ import Testing
 
 /// A response that a delegate's token gave access to is not reused for other requests, unless the origin or the request
 /// allows it.
-@Suite(.timeLimit(.minutes(2))) struct HiddenFieldsTests {
+@Suite(.timeLimit(.minutes(2))) struct UnkeyedHeadersTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let control: String
         var vary: String?
@@ -59,9 +59,9 @@ import Testing
         var (sent, posted) = (known, known)
         sent.setValue("bytes=0-1", forHTTPHeaderField: name)
         posted.httpMethod = "POST"
-        #expect(HiddenFields(sent: sent, known: known, scope: nil).isExclusive)
-        #expect(!HiddenFields(sent: sent, known: sent, scope: nil).isExclusive)
-        #expect(HiddenFields(sent: posted, known: known, scope: nil).isExclusive)
+        #expect(UnkeyedHeaders(sent: sent, known: known, scope: nil).isExclusive)
+        #expect(!UnkeyedHeaders(sent: sent, known: sent, scope: nil).isExclusive)
+        #expect(UnkeyedHeaders(sent: posted, known: known, scope: nil).isExclusive)
     }
 
     // Fault: a response that a delegate's token gave access to was stored for all (RFC 9111 sections 3.5 and 4.1).

@@ -17,7 +17,7 @@ import Testing
         #expect(render.pixels == 50_000_000 && render.side == 16_384 && render.bands == 5 && render.frames == 256)
         #expect(render.outputSide == 8192 && render.outputPixels == 50_000_000 && render.time == .seconds(30))
         let load = DataLoader.Configuration()
-        #expect(load.maximumBodySize == 64 << 20 && load.maximumRedirects == 5 && CurlExchange.headerLimit == 64 << 10)
+        #expect(load.maximumBodySize == 64 << 20 && load.maximumRedirects == 5 && CurlRequest.headerLimit == 64 << 10)
         #expect(load.connectTimeout == .seconds(5) && load.timeout == .seconds(20))
         #expect(load.lowSpeedLimit == 1024 && load.lowSpeedTime == .seconds(10))
         #expect(load.addressPolicy == AddressPolicy(allowsPrivate: false, ports: [80, 443]))
@@ -66,7 +66,7 @@ import Testing
 
     @Test func aHeaderMayHaveWhatTheLimitSays() async throws {
         // The 1 KiB between the two covers the status line and the fields that a server adds by itself.
-        let sizes = ["/fits": CurlExchange.headerLimit - 1024, "/not": CurlExchange.headerLimit + 1]
+        let sizes = ["/fits": CurlRequest.headerLimit - 1024, "/not": CurlRequest.headerLimit + 1]
         try await OriginServer.run(answer: { path in
             let fields = (0..<16).map { ("X-\($0)", String(repeating: "a", count: sizes[path, default: 0] / 16 - 8)) }
             return .init(headers: fields + [("X-Rest", String(repeating: "a", count: 128))], body: Data("x".utf8))

@@ -33,7 +33,7 @@ import Testing
     private func attempt(_ url: URL, resuming partial: ResumableData? = nil) async -> End {
         for partial in [partial, nil] {
             let download = ResumableDownload(URLRequest(url: url), resuming: partial, limits: Self.limits)
-            let watch = BodyWatch()
+            let watch = DownloadObserver()
             switch await loader.attempt(download, as: download.request, limit: Self.limits.most, watch: watch) {
             case .again: continue
             case .done(let data, let response): return .done(data, response as? HTTPURLResponse)

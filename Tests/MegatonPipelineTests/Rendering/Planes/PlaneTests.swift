@@ -41,7 +41,7 @@ import Testing
         )
         probe.planes = planes
         let step = RenderPlan(probe, [rendition]).steps[0]
-        let picture = PlanarPicture(
+        let picture = PlanarImage(
             width: Double(source.0) / Double(shrink),
             height: Double(source.1) / Double(shrink),
             sampling: planes,
@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test func aGraphIsBuiltOnce() throws {
-        let graphs = ScalingGraphs(limit: 2)
+        let graphs = ZimgGraphs(limit: 2)
         let sizes = (1...3).map { Self.geometry(0, (80, 40), Rendition(width: 10 * $0)) }
         let first = try #require(graphs.graph(sizes[0]))
         let second = try #require(graphs.graph(sizes[1]))
