@@ -24,7 +24,7 @@ package final class AsyncSignal: Sendable {
         continuation?.resume()
     }
 
-    /// Returns when the trigger fires, or when the task is canceled. Only one task may wait at a time.
+    /// Returns on a signal, or if the task is cancelled. Only one task may wait at a time.
     package func wait() async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
