@@ -160,10 +160,11 @@ public final class RecordingDataLoader: TimedDataLoading {
     }
 }
 
-extension RecordingDataLoader: WeakeningDeclaring {
-    package var weakenings: [String] {
+extension RecordingDataLoader: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] {
         switch mode {
-        case .record(let loader), .recordMissing(let loader): (loader as? any WeakeningDeclaring)?.weakenings ?? []
+        case .record(let loader), .recordMissing(let loader):
+            (loader as? any SecurityRelaxationReporting)?.securityRelaxations ?? []
         case .replay: []
         }
     }

@@ -55,13 +55,13 @@ struct LockWaitersCommand: AsyncParsableCommand {
 
     private func wait(for round: Int, _ lock: InFlightLock, _ link: LockRounds) async throws {
         let key = link.key(round)
-        let flights = await withTaskGroup(of: FlightWait?.self) { tasks in
+        let flights = await withTaskGroup(of: SingleFlight.Waiter?.self) { tasks in
             for _ in 0..<waiters {
                 tasks.addTask {
                     if case .wait(let flight)? = await lock.begin([key]).first { flight } else { nil }
                 }
             }
-            return await tasks.reduce(into: [FlightWait]()) { if let flight = $1 { $0.append(flight) } }
+            return await tasks.reduce(into: [SingleFlight.Waiter]()) { if let flight = $1 { $0.append(flight) } }
         }
         try await link.reportWaiting()
         let wakes = await withTaskGroup(of: (woken: Int, served: Int?).self) { tasks in
@@ -75,7 +75,7 @@ struct LockWaitersCommand: AsyncParsableCommand {
     }
 
     /// - Returns: the times at which the waiter was woken and at which it had the entry.
-    private func wait(for flight: FlightWait, _ lock: InFlightLock) async -> (woken: Int, served: Int?) {
+    private func wait(for flight: SingleFlight.Waiter, _ lock: InFlightLock) async -> (woken: Int, served: Int?) {
         await lock.wait(for: flight)
         let woken = NoOpJob.now()
         guard case .hit? = await lock.begin([flight.key], after: [flight]).first else { return (woken, nil) }

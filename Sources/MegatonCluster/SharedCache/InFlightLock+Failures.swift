@@ -9,7 +9,7 @@ extension InFlightLock {
     /// Ends a flight without an entry.
     ///
     /// - Parameter error: nil if nothing failed; a remembered failure then stays.
-    func end(_ lead: FlightLead, error: ImagePipeline.Error?) async {
+    func end(_ lead: SingleFlight.Leader, error: ImagePipeline.Error?) async {
         guard let token = lead.token, !lead.isUnlocked else { return }
         let memory = error.flatMap { RememberedFailure.memory(of: $0, for: lead.key, negatives) }
         do {

@@ -13,7 +13,7 @@ extension InFlightLock {
     private static let scriptLimit = 8 * 1024
 
     /// Whether an entry is the lead's stale one with other metadata, so that its bytes in Redis need not be sent again.
-    static func hasBytes(of lead: FlightLead, _ entry: CachedData?) -> Bool {
+    static func hasBytes(of lead: SingleFlight.Leader, _ entry: CachedData?) -> Bool {
         entry?.checksum != nil && entry?.checksum == lead.stale?.checksum
     }
 
@@ -21,7 +21,7 @@ extension InFlightLock {
         entry.data.count <= cache.configuration.maximumEntrySize
     }
 
-    func store(_ lead: FlightLead, _ token: Int, _ entry: CachedData?) async throws -> String {
+    func store(_ lead: SingleFlight.Leader, _ token: Int, _ entry: CachedData?) async throws -> String {
         let temporary = CacheKeys.temporary(lead.key, token: token)
         let kept = entry.flatMap { isKeepable($0) ? $0 : nil }
         var keep: RedisArgument = "0"

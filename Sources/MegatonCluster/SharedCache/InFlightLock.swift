@@ -5,11 +5,12 @@ internal import MegatonRedis
 public import NIOCore
 import Synchronization
 
-/// Single flight for the whole cluster, one fetch and one render per key: `FlightCoordinating` on the cache Redis.
+/// Single flight for the whole cluster, one fetch and one render per key: `SingleFlightCoordinating` on the cache
+/// Redis.
 ///
 /// The lock saves work; correctness never depends on it. A write by a leader that has lost its flight is refused, and
 /// every caller leads if the cache Redis cannot be reached.
-public final class InFlightLock: FlightCoordinating {
+public final class InFlightLock: SingleFlightCoordinating {
     let cache: RedisDataCache
     let owner: String
     let lease: Duration
@@ -23,7 +24,7 @@ public final class InFlightLock: FlightCoordinating {
     private let deletions = DeletionObservers()
     private let subscriber: RedisSubscriber
     /// Flights that this process leads, renewed until they land. Bounded by the jobs that run.
-    let leading = Mutex<Set<FlightLead>>([])
+    let leading = Mutex<Set<SingleFlight.Leader>>([])
 
     /// Longest sleep of a waiter before it looks again: the delay that a lost message causes at most.
     private static let longestSleep: Duration = .seconds(2)
@@ -99,17 +100,17 @@ public final class InFlightLock: FlightCoordinating {
         }
     }
 
-    // MARK: - FlightCoordinating
+    // MARK: - SingleFlightCoordinating
 
-    public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+    public func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
         await begin(keys, after: waits, maximumFailureAge: nil)
     }
 
     public func begin(
         _ keys: [CacheKey],
-        after waits: [FlightWait],
+        after waits: [SingleFlight.Waiter],
         maximumFailureAge: Duration?
-    ) async -> [FlightDecision] {
+    ) async -> [SingleFlight.Decision] {
         let tickets = keys.map { waiters.register($0.description) }
         let awaited = Dictionary(waits.map { ($0.key, $0.token ?? 0) }, uniquingKeysWith: max)
         let own = Set(leading.withLock { $0.map { $0.key } })
@@ -131,10 +132,10 @@ public final class InFlightLock: FlightCoordinating {
             // All leads are registered before any entry is read: a stale entry may be large, and the other leases must
             // be renewed meanwhile. These leads lack the stale bytes, as they only serve for renewal.
             let leads = zip(keys, replies).compactMap { key, reply in
-                Self.token(reply).map { FlightLead(key: key, token: $0) }
+                Self.token(reply).map { SingleFlight.Leader(key: key, token: $0) }
             }
             leading.withLock { $0.formUnion(leads) }
-            var decisions: [FlightDecision] = []
+            var decisions: [SingleFlight.Decision] = []
             let hasPartial = Dictionary(zip(originals, partials.map { $0.int.map { $0 == 1 } })) { first, _ in first }
             for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
                 let decision = await decide(key, ticket, reply, hasPartial: hasPartial[key] ?? nil)
@@ -150,13 +151,13 @@ public final class InFlightLock: FlightCoordinating {
                 "the cache failed; this lookup works without single flight",
                 metadata: [LogKey.error: "\(error)"]
             )
-            let leads = keys.map { FlightLead(key: $0, token: nil) }
+            let leads = keys.map { SingleFlight.Leader(key: $0, token: nil) }
             for lead in leads { await note(.lead, lead) }
             return leads.map { .lead($0) }
         }
     }
 
-    public func wait(for flight: FlightWait) async {
+    public func wait(for flight: SingleFlight.Waiter) async {
         let random = Duration.seconds(Double.random(in: Self.jitter))
         let limit = min(.seconds(flight.remaining) + random, Self.longestSleep)
         await waiters.wait(flight.key.description, flight.ticket, atMost: limit)
@@ -164,12 +165,12 @@ public final class InFlightLock: FlightCoordinating {
 
     // `async` although nothing suspends: in an asynchronous context Swift would prefer the protocol's default, which is
     // `async`.
-    public func abandon(_ flight: FlightWait) async {
+    public func abandon(_ flight: SingleFlight.Waiter) async {
         waiters.unregister(flight.key.description, flight.ticket)
     }
 
     @discardableResult
-    public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
+    public func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
         var kept: Set<CacheKey> = []
         for (lead, entry) in entries {
             guard let token = lead.token else { continue }
@@ -201,7 +202,7 @@ public final class InFlightLock: FlightCoordinating {
         return kept
     }
 
-    public func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
+    public func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {
         for lead in leads where lead.token != nil && !lead.isUnlocked {
             if lead.stale?.mayServe(after: error) == true { statistics?.add("stale_hits", 1) }
             await end(lead, error: error)
@@ -223,13 +224,13 @@ public final class InFlightLock: FlightCoordinating {
         _ ticket: Int,
         _ reply: RedisValue,
         hasPartial: Bool?
-    ) async -> FlightDecision {
+    ) async -> SingleFlight.Decision {
         do throws(RedisError) {
             return try await decision(key, ticket, reply, hasPartial)
         } catch {
             statistics?.add("fail_open", 1)
             logger.debug("a lookup failed; the caller leads without a lock", metadata: [LogKey.error: "\(error)"])
-            return .lead(FlightLead(key: key, token: nil))
+            return .lead(SingleFlight.Leader(key: key, token: nil))
         }
     }
 
@@ -238,7 +239,7 @@ public final class InFlightLock: FlightCoordinating {
         _ ticket: Int,
         _ reply: RedisValue,
         _ hasPartial: Bool?
-    ) async throws(RedisError) -> FlightDecision {
+    ) async throws(RedisError) -> SingleFlight.Decision {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, let word = fields.first?.string else {
             throw RedisError(.unexpectedReply, "The script begin returned an unexpected reply.")
@@ -253,7 +254,7 @@ public final class InFlightLock: FlightCoordinating {
             }
             // Damaged, or deleted since: made again, this time without a lock.
             statistics?.add("misses", 1)
-            return .lead(FlightLead(key: key, token: nil))
+            return .lead(SingleFlight.Leader(key: key, token: nil))
         case "failed" where fields.count == 3 || fields.count == 6,
             "shared" where fields.count == 3 || fields.count == 6:
             // A waiter of the flight receives its failure as the leader does, not as a remembered one.
@@ -274,13 +275,13 @@ public final class InFlightLock: FlightCoordinating {
             }
             statistics?.add("waits", 1)
             let remaining = Double(max(0, fields[1].int ?? 0)) / 1000
-            return .wait(FlightWait(key: key, remaining: remaining, ticket: ticket, token: fields[2].int))
+            return .wait(SingleFlight.Waiter(key: key, remaining: remaining, ticket: ticket, token: fields[2].int))
         case "uncacheable" where fields.count == 2:
             statistics?.add("misses", 1)
-            return .lead(FlightLead(unlocked: key, token: fields[1].int))
+            return .lead(SingleFlight.Leader(unlocked: key, token: fields[1].int))
         case "lead" where fields.count == 2 || fields.count == 5:
             let old = await stale(key, fields.dropFirst(2))
-            let lead = FlightLead(key: key, token: fields[1].int, stale: old, hasPartial: hasPartial)
+            let lead = SingleFlight.Leader(key: key, token: fields[1].int, stale: old, hasPartial: hasPartial)
             statistics?.add("leads", 1)
             guard let old, old.mayServeWhileRevalidating else {
                 statistics?.add("misses", 1)
@@ -316,7 +317,7 @@ public final class InFlightLock: FlightCoordinating {
         }
     }
 
-    func note(_ kind: HistoryEvent.Kind, _ lead: FlightLead, _ result: String? = nil) async {
+    func note(_ kind: HistoryEvent.Kind, _ lead: SingleFlight.Leader, _ result: String? = nil) async {
         let token = lead.isUnlocked ? nil : lead.token
         await history?.note(HistoryEvent(kind, key: lead.key.description, token: token, result: result))
     }

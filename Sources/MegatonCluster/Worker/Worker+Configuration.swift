@@ -11,7 +11,7 @@ extension Worker {
         /// Redis that holds the cached blobs and the single flights; nil works without a shared cache.
         public var cache: RedisConfiguration?
         /// Memory or disk cache in front of the shared cache, or in its place; nil, the default, for neither. See
-        /// `LayeredFlights`.
+        /// `LayeredSingleFlight`.
         public var dataCache: (any DataCaching)?
         /// Jobs in progress at a time: most of them wait for an origin or for a render thread.
         public var concurrency = 16

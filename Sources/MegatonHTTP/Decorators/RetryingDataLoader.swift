@@ -123,8 +123,10 @@ public final class RetryingDataLoader: TimedDataLoading {
     }
 }
 
-extension RetryingDataLoader: WeakeningDeclaring {
-    package var weakenings: [String] { (loader as? any WeakeningDeclaring)?.weakenings ?? [] }
+extension RetryingDataLoader: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] {
+        (loader as? any SecurityRelaxationReporting)?.securityRelaxations ?? []
+    }
 }
 
 extension RetryingDataLoader: LoadLimitDeclaring {

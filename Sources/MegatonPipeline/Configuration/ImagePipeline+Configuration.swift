@@ -12,24 +12,24 @@ extension ImagePipeline {
         public var fetchLimiter: any FetchLimiting = UnlimitedFetches()
         /// Single-flight coordination between processes, such as a cluster's lock, with the cache in which they share
         /// results. Nil, the default, coordinates within this pipeline only.
-        public var flights: (any FlightCoordinating)? {
+        public var flights: (any SingleFlightCoordinating)? {
             didSet { coordinate() }
         }
         /// Cache of bytes: memory, a disk, or layers of them. Nil stores none.
         ///
         /// With `flights`, it is a near cache in front of their shared cache, whichever is set first: see
-        /// ``LayeredFlights``.
+        /// ``LayeredSingleFlight``.
         public var dataCache: (any DataCaching)? {
             didSet { coordinate() }
         }
         /// Time to live of entries in `dataCache` before the shared cache of `flights` is asked again; without
         /// `flights` it has no effect. Entries past their lifetime, and entries that another process is known to have
         /// deleted, are never served unasked.
-        public var dataCacheTrust: Duration = .seconds(60) {
+        public var nearCacheTTL: Duration = .seconds(60) {
             didSet { coordinate() }
         }
         /// Combination of `flights` and `dataCache`.
-        private(set) var coordinator: any FlightCoordinating = LocalFlights()
+        private(set) var coordinator: any SingleFlightCoordinating = LocalSingleFlight()
         /// Cache for the beginnings of interrupted downloads. If it is shared, another worker can resume them.
         /// `dataCache` by default; without either, none are stored.
         public var resumableDataCache: (any DataCaching)? {
@@ -123,9 +123,9 @@ extension ImagePipeline {
         private mutating func coordinate() {
             coordinator =
                 switch (flights, dataCache) {
-                case (nil, let cache): LocalFlights(cache: cache, keepsPartials: keepsPartialsInDataCache)
+                case (nil, let cache): LocalSingleFlight(cache: cache, keepsPartials: keepsPartialsInDataCache)
                 case (let flights?, nil): flights
-                case (let flights?, let cache?): LayeredFlights(cache, over: flights, trust: dataCacheTrust)
+                case (let flights?, let cache?): LayeredSingleFlight(cache, over: flights, trust: nearCacheTTL)
                 }
         }
     }

@@ -2,10 +2,10 @@ internal import Foundation
 internal import Logging
 
 // Settings that are less safe than the defaults, which the article "Limits" lists.
-extension ImagePipeline.Configuration: WeakeningDeclaring {
-    package var weakenings: [String] {
-        var found = urlPolicy.weakenings + fileAccess.weakenings + renderLimits.weakenings
-        found += (dataLoader as? any WeakeningDeclaring)?.weakenings ?? []
+extension ImagePipeline.Configuration: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] {
+        var found = urlPolicy.securityRelaxations + fileAccess.securityRelaxations + renderLimits.securityRelaxations
+        found += (dataLoader as? any SecurityRelaxationReporting)?.securityRelaxations ?? []
         let formats = types.subtracting(AssetType.supported).map(\.description).sorted()
         if !formats.isEmpty {
             found.append("formats whose codecs are less proved are decoded too: \(formats.joined(separator: ", "))")
@@ -18,8 +18,8 @@ extension ImagePipeline.Configuration: WeakeningDeclaring {
     }
 
     /// Logs these settings, once when the pipeline is created.
-    func logWeakenings() {
-        let found = weakenings
+    func logSecurityRelaxations() {
+        let found = securityRelaxations
         if found.isEmpty { return }
         logger.warning(
             "the pipeline is less safe than by default",
@@ -28,15 +28,15 @@ extension ImagePipeline.Configuration: WeakeningDeclaring {
     }
 }
 
-extension URLPolicy: WeakeningDeclaring {
-    package var weakenings: [String] {
+extension URLPolicy: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] {
         let more = schemes.subtracting(URLPolicy().schemes).sorted()
         return more.isEmpty ? [] : ["sources of further schemes are fetched too: \(more.joined(separator: ", "))"]
     }
 }
 
-extension AddressPolicy: WeakeningDeclaring {
-    package var weakenings: [String] {
+extension AddressPolicy: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] {
         let usual = AddressPolicy()
         var found: [String] = []
         if allowsPrivate { found.append("sources on loopback, private and link-local addresses are fetched too") }
@@ -47,8 +47,8 @@ extension AddressPolicy: WeakeningDeclaring {
     }
 }
 
-extension RenderLimits: WeakeningDeclaring {
-    package var weakenings: [String] {
+extension RenderLimits: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] {
         let usual = RenderLimits()
         let raised = [
             ("pixels", pixels > usual.pixels), ("side", side > usual.side), ("bands", bands > usual.bands),
@@ -60,14 +60,14 @@ extension RenderLimits: WeakeningDeclaring {
     }
 }
 
-extension DataLoader: WeakeningDeclaring {
-    package var weakenings: [String] { configuration.weakenings }
+extension DataLoader: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] { configuration.securityRelaxations }
 }
 
-extension DataLoader.Configuration: WeakeningDeclaring {
-    package var weakenings: [String] {
+extension DataLoader.Configuration: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] {
         let usual = Self()
-        var found = urlPolicy.weakenings + addressPolicy.weakenings
+        var found = urlPolicy.securityRelaxations + addressPolicy.securityRelaxations
         if s3.url != nil { found.append("s3: sources are fetched whatever the endpoint's address is") }
         let raised = [
             ("maximumBodySize", maximumBodySize > usual.maximumBodySize),

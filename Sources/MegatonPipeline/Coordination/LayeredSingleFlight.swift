@@ -10,24 +10,24 @@ internal import Foundation
 ///   administrator's `DEL`, the copy is served for at most `trust`.
 /// - An entry that the shared cache refused, because another flight of the same key is newer, is not copied.
 ///
-/// A configuration with both `flights` and `dataCache` combines them in a `LayeredFlights`.
-public struct LayeredFlights: FlightCoordinating {
+/// A configuration with both `flights` and `dataCache` combines them in a `LayeredSingleFlight`.
+public struct LayeredSingleFlight: SingleFlightCoordinating {
     private let cache: any DataCaching
-    private let shared: any FlightCoordinating
-    private let trust: LocalTrust
+    private let shared: any SingleFlightCoordinating
+    private let trust: NearCacheValidity
 
     /// - Parameters:
     ///   - cache: the near cache of this process or machine; a `LayeredDataCache` if there are several.
     ///   - shared: the coordinator with the shared cache.
     ///   - trust: time to live of a copy, after which the shared cache is asked again; a minute by default.
-    public init(_ cache: any DataCaching, over shared: any FlightCoordinating, trust: Duration = .seconds(60)) {
+    public init(_ cache: any DataCaching, over shared: any SingleFlightCoordinating, trust: Duration = .seconds(60)) {
         self.init(cache, over: shared, trust: trust, time: TimeSource(ContinuousClock()))
     }
 
-    init(_ cache: any DataCaching, over shared: any FlightCoordinating, trust: Duration, time: TimeSource) {
+    init(_ cache: any DataCaching, over shared: any SingleFlightCoordinating, trust: Duration, time: TimeSource) {
         self.cache = cache
         self.shared = shared
-        let trust = LocalTrust(trust, date: time.date)
+        let trust = NearCacheValidity(trust, date: time.date)
         self.trust = trust
         // Weak because the shared coordinator may outlive the pipelines that use it. The subscription ends when `trust`
         // is deinitialized.
@@ -62,19 +62,19 @@ public struct LayeredFlights: FlightCoordinating {
         return found
     }
 
-    public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+    public func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
         await begin(keys, after: waits, maximumFailureAge: nil)
     }
 
     public func begin(
         _ keys: [CacheKey],
-        after waits: [FlightWait],
+        after waits: [SingleFlight.Waiter],
         maximumFailureAge: Duration?
-    ) async -> [FlightDecision] {
+    ) async -> [SingleFlight.Decision] {
         // Only the shared cache knows the result of a flight.
         let awaited = Set(waits.map(\.key))
         var decisions = zip(keys, await copies(of: keys)).map { key, entry in
-            awaited.contains(key) ? nil : entry.map { FlightDecision.hit($0) }
+            awaited.contains(key) ? nil : entry.map { SingleFlight.Decision.hit($0) }
         }
         let missing = decisions.indices.filter { decisions[$0] == nil }
         if !missing.isEmpty {
@@ -87,12 +87,12 @@ public struct LayeredFlights: FlightCoordinating {
             }
         }
         // A key without a decision is led without coordination.
-        return zip(keys, decisions).map { $1 ?? .lead(FlightLead(key: $0, token: nil)) }
+        return zip(keys, decisions).map { $1 ?? .lead(SingleFlight.Leader(key: $0, token: nil)) }
     }
 
-    public func wait(for flight: FlightWait) async { await shared.wait(for: flight) }
+    public func wait(for flight: SingleFlight.Waiter) async { await shared.wait(for: flight) }
 
-    public func abandon(_ flight: FlightWait) async { await shared.abandon(flight) }
+    public func abandon(_ flight: SingleFlight.Waiter) async { await shared.abandon(flight) }
 
     public func remember(_ error: ImageError?, for key: CacheKey) async {
         await shared.remember(error, for: key)
@@ -105,7 +105,7 @@ public struct LayeredFlights: FlightCoordinating {
     // MARK: - Changes
 
     @discardableResult
-    public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
+    public func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
         let began = trust.date()
         let kept = await shared.finish(entries)
         for (lead, entry) in entries {
@@ -116,7 +116,7 @@ public struct LayeredFlights: FlightCoordinating {
         return kept
     }
 
-    public func fail(_ leads: [FlightLead], error: ImageError) async {
+    public func fail(_ leads: [SingleFlight.Leader], error: ImageError) async {
         await shared.fail(leads, error: error)
         guard error.supersedesEntry else { return }
         for lead in leads { await forget(lead.key) }
@@ -154,7 +154,8 @@ public struct LayeredFlights: FlightCoordinating {
         let hits = await cache.hits(for: keys.map(\.description))
         let now = trust.date()
         return zip(keys, hits).map { key, hit in
-            guard let hit, let copy = LocalCopy(encoded: hit.data), trust.isTrusted(key.description, seen: copy.seen),
+            guard let hit, let copy = NearCacheEntry(encoded: hit.data),
+                trust.isTrusted(key.description, seen: copy.seen),
                 var entry = copy.entry(at: now)
             else { return nil }
             entry.layer = hit.layer
@@ -164,7 +165,7 @@ public struct LayeredFlights: FlightCoordinating {
 
     /// Copies an entry of the shared cache, unless it may have changed since it was seen there.
     private func copy(_ entry: CachedData, _ key: CacheKey, seen: Int64) async {
-        guard trust.isTrusted(key.description, seen: seen), let copy = LocalCopy(entry, seen: seen) else { return }
+        guard trust.isTrusted(key.description, seen: seen), let copy = NearCacheEntry(entry, seen: seen) else { return }
         await cache.storeData(copy.encoded, for: key.description)
     }
 
@@ -172,7 +173,7 @@ public struct LayeredFlights: FlightCoordinating {
     private func settle(_ entry: CachedData?, _ key: CacheKey, _ began: Int64) async {
         guard var entry, let seen = trust.change(key.description, since: began) else { return await forget(key) }
         entry.metadata.stored = Double(seen) / 1_000_000_000
-        guard let copy = LocalCopy(entry, seen: seen) else { return await forget(key) }
+        guard let copy = NearCacheEntry(entry, seen: seen) else { return await forget(key) }
         await cache.storeData(copy.encoded, for: key.description)
     }
 

@@ -3,7 +3,7 @@ internal import Foundation
 /// Coordinator of a standalone pipeline: every caller leads, and a `DataCaching` stores the results.
 ///
 /// Within the process the pipeline itself coalesces requests.
-public struct LocalFlights: FlightCoordinating {
+public struct LocalSingleFlight: SingleFlightCoordinating {
     private let cache: (any DataCaching)?
     /// Whether the cache also holds the first parts of interrupted downloads, so that one lookup finds both.
     private let keepsPartials: Bool
@@ -39,24 +39,24 @@ public struct LocalFlights: FlightCoordinating {
         return (entries, partial.map { _ in hits.count > keys.count && hits[keys.count] != nil })
     }
 
-    public func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+    public func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
         let original = keys.count == 1 && keys[0].kind == .original ? keys[0] : nil
         let (entries, hasPartial) = await look(keys, partialOf: original)
         return zip(keys, entries).map { decision($0, $1, hasPartial: hasPartial) }
     }
 
     /// Decides about a key after its lookup.
-    func decision(_ key: CacheKey, _ entry: CachedData?, hasPartial: Bool?) -> FlightDecision {
-        guard let entry else { return .lead(FlightLead(key: key, token: nil, hasPartial: hasPartial)) }
+    func decision(_ key: CacheKey, _ entry: CachedData?, hasPartial: Bool?) -> SingleFlight.Decision {
+        guard let entry else { return .lead(SingleFlight.Leader(key: key, token: nil, hasPartial: hasPartial)) }
         if entry.staleness == nil { return .hit(entry) }
-        let lead = FlightLead(key: key, token: nil, stale: entry, hasPartial: hasPartial)
+        let lead = SingleFlight.Leader(key: key, token: nil, stale: entry, hasPartial: hasPartial)
         return entry.mayServeWhileRevalidating ? .stale(entry, lead) : .lead(lead)
     }
 
-    public func wait(for flight: FlightWait) async {}
+    public func wait(for flight: SingleFlight.Waiter) async {}
 
     @discardableResult
-    public func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
+    public func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
         var kept: Set<CacheKey> = []
         for (lead, entry) in entries {
             if let entry {
@@ -84,7 +84,7 @@ public struct LocalFlights: FlightCoordinating {
 
     public func discard(_ key: CacheKey) async { await cache?.removeData(for: key.description) }
 
-    public func fail(_ leads: [FlightLead], error: ImageError) async {
+    public func fail(_ leads: [SingleFlight.Leader], error: ImageError) async {
         guard let cache, error.supersedesEntry else { return }
         for lead in leads where lead.stale != nil { await cache.removeData(for: lead.key.description) }
     }

@@ -1,7 +1,7 @@
 internal import Foundation
 
 /// A near-cache copy of a shared entry, with the times when it was seen there and when it ceases to be fresh.
-struct LocalCopy {
+struct NearCacheEntry {
     /// When the entry was seen in the shared cache, nanoseconds since 1970.
     let seen: Int64
     /// When the entry ceases to be fresh, nanoseconds since 1970.

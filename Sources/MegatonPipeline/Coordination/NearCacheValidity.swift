@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Decides which copies of shared entries may be served: those that are young and were seen after the last change.
-final class LocalTrust: Sendable {
+final class NearCacheValidity: Sendable {
     fileprivate struct State {
         /// Copies seen up to this time are not trusted.
         var floor = Int64.min
@@ -62,7 +62,7 @@ final class LocalTrust: Sendable {
     }
 }
 
-extension LocalTrust.State {
+extension NearCacheValidity.State {
     /// - Parameter oldest: copies seen before this time have expired anyway.
     fileprivate mutating func change(_ key: String?, _ time: Int64, oldest: Int64, limit: Int) {
         guard let key else { return (floor, changes) = (time, [:]) }

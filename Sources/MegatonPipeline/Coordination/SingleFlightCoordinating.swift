@@ -2,7 +2,7 @@
 ///
 /// A flight is the production of one entry by one leader. Flights save work and never decide correctness: a coordinator
 /// that cannot reach its peers lets every caller lead.
-public protocol FlightCoordinating: Sendable {
+public protocol SingleFlightCoordinating: Sendable {
     /// Looks up all keys at once, and takes the lead for each key whose entry is neither fresh nor being produced.
     ///
     /// The caller must end every lead by `finish` or `fail`.
@@ -10,7 +10,7 @@ public protocol FlightCoordinating: Sendable {
     /// - Parameter waits: flights that the caller has already waited for. Their entries count as hits, even if the
     ///   origin demands validation for each request: the origin was asked after this request arrived, so that one
     ///   response may serve both (collapsed requests, RFC 9111 section 4).
-    func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision]
+    func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision]
 
     /// Like ``begin(_:after:)``, for a request that accepts remembered failures up to a given age.
     ///
@@ -20,9 +20,9 @@ public protocol FlightCoordinating: Sendable {
     /// - Parameter maximumFailureAge: time since the failure; nil accepts any remembered failure.
     func begin(
         _ keys: [CacheKey],
-        after waits: [FlightWait],
+        after waits: [SingleFlight.Waiter],
         maximumFailureAge: Duration?
-    ) async -> [FlightDecision]
+    ) async -> [SingleFlight.Decision]
 
     /// Replaces the remembered failure of a key after the origin was asked without a flight.
     ///
@@ -34,10 +34,10 @@ public protocol FlightCoordinating: Sendable {
     func bindingFailure(for key: CacheKey) async -> ImageError?
 
     /// Suspends until the flight has ended or another lookup is worthwhile; never much longer than the leader's lease.
-    func wait(for flight: FlightWait) async
+    func wait(for flight: SingleFlight.Waiter) async
 
     /// Gives up a wait for which `wait` was not called.
-    func abandon(_ flight: FlightWait) async
+    func abandon(_ flight: SingleFlight.Waiter) async
 
     /// Stores the entries and ends their flights. The data is stored first, so that waiters find it when they resume.
     ///
@@ -46,10 +46,10 @@ public protocol FlightCoordinating: Sendable {
     /// - Returns: keys whose entry was stored and is visible to others. A key is missing if its entry was refused, e.g.
     ///   because another flight was newer.
     @discardableResult
-    func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey>
+    func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey>
 
     /// Ends flights with an error, which their waiters receive.
-    func fail(_ leads: [FlightLead], error: ImageError) async
+    func fail(_ leads: [SingleFlight.Leader], error: ImageError) async
 
     /// Returns the stored entries of these keys in one lookup, without taking the lead for any. An entry may be stale,
     /// see `CachedData.staleness`.
@@ -83,16 +83,16 @@ public protocol FlightCoordinating: Sendable {
     func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable
 }
 
-extension FlightCoordinating {
+extension SingleFlightCoordinating {
     /// Begins without earlier waits.
-    public func begin(_ keys: [CacheKey]) async -> [FlightDecision] { await begin(keys, after: []) }
+    public func begin(_ keys: [CacheKey]) async -> [SingleFlight.Decision] { await begin(keys, after: []) }
 
     /// Ignores the age, for coordinators that remember no failures.
     public func begin(
         _ keys: [CacheKey],
-        after waits: [FlightWait],
+        after waits: [SingleFlight.Waiter],
         maximumFailureAge: Duration?
-    ) async -> [FlightDecision] {
+    ) async -> [SingleFlight.Decision] {
         await begin(keys, after: waits)
     }
 
@@ -120,7 +120,7 @@ extension FlightCoordinating {
     }
 
     /// Does nothing, for coordinators that do not register waiters.
-    public func abandon(_ flight: FlightWait) async {}
+    public func abandon(_ flight: SingleFlight.Waiter) async {}
 
     /// Does nothing, for coordinators that store nothing.
     public func discard(_ key: CacheKey) async {}
@@ -131,7 +131,7 @@ extension FlightCoordinating {
     }
 }
 
-extension FlightCoordinating {
+extension SingleFlightCoordinating {
     /// Stores the response of an origin that was asked regardless of any cached entry.
     func keep(_ entry: CachedData, for key: CacheKey) async {
         // An entry with a checksum comes from the cache itself and was confirmed by the origin, so that it need not
@@ -140,87 +140,89 @@ extension FlightCoordinating {
     }
 }
 
-/// The result of `begin` for one key.
-public enum FlightDecision: Sendable {
-    case hit(CachedData)
-    /// The entry is no longer fresh but may be served at once. With a lead, the caller revalidates it afterwards.
-    /// Without one, another leader is revalidating it, or the origin has just failed.
-    case stale(CachedData, FlightLead?)
-    /// Another leader is producing the entry.
-    case wait(FlightWait)
-    case lead(FlightLead)
-    /// The last attempt failed so recently that asking the origin again would not help.
-    case failed(ImageError)
-}
+/// Values of single-flight coordination; see ``SingleFlightCoordinating``.
+public enum SingleFlight {
+    /// The result of `begin` for one key.
+    public enum Decision: Sendable {
+        case hit(CachedData)
+        /// The entry is no longer fresh but may be served at once. With a lead, the caller revalidates it afterwards.
+        /// Without one, another leader is revalidating it, or the origin has just failed.
+        case stale(CachedData, SingleFlight.Leader?)
+        /// Another leader is producing the entry.
+        case wait(SingleFlight.Waiter)
+        case lead(SingleFlight.Leader)
+        /// The last attempt failed so recently that asking the origin again would not help.
+        case failed(ImageError)
 
-extension FlightDecision {
-    /// The lead that the caller must end, if there is one.
-    public var lead: FlightLead? {
-        switch self {
-        case .lead(let lead): lead
-        case .stale(_, let lead): lead
-        case .hit, .wait, .failed: nil
+        /// The lead that the caller must end, if there is one.
+        public var lead: SingleFlight.Leader? {
+            switch self {
+            case .lead(let lead): lead
+            case .stale(_, let lead): lead
+            case .hit, .wait, .failed: nil
+            }
         }
     }
-}
 
-/// The right to produce one entry. Two leads are equal if their key and token are.
-public struct FlightLead: Sendable, Hashable {
-    public let key: CacheKey
-    /// Fencing token, which grows with each flight of the key: a write with an older token is refused. Nil without
-    /// coordination.
-    public let token: Int?
-    /// The entry to replace: its validators are used to revalidate it, its bytes after a 304 or in place of an error.
-    public let stale: CachedData?
-    /// For an original: whether this coordinator's cache has the first part of an interrupted download. Nil if that is
-    /// not known.
-    public let hasPartial: Bool?
-    /// Whether other leaders may produce the same entry concurrently, because the last response could not be stored.
-    /// There is no flight to end; the token decides which storable response is kept.
-    package let isUnlocked: Bool
+    /// The right to produce one entry. Two leads are equal if their key and token are.
+    public struct Leader: Sendable, Hashable {
+        public let key: CacheKey
+        /// Fencing token, which grows with each flight of the key: a write with an older token is refused. Nil without
+        /// coordination.
+        public let token: Int?
+        /// The entry to replace: its validators are used to revalidate it, its bytes after a 304 or in place of an
+        /// error.
+        public let stale: CachedData?
+        /// For an original: whether this coordinator's cache has the first part of an interrupted download. Nil if that
+        /// is not known.
+        public let hasPartial: Bool?
+        /// Whether other leaders may produce the same entry concurrently, because the last response could not be
+        /// stored. There is no flight to end; the token decides which storable response is kept.
+        package let isUnlocked: Bool
 
-    public init(key: CacheKey, token: Int?, stale: CachedData? = nil, hasPartial: Bool? = nil) {
-        self.key = key
-        self.token = token
-        self.stale = stale
-        self.hasPartial = hasPartial
-        isUnlocked = false
+        public init(key: CacheKey, token: Int?, stale: CachedData? = nil, hasPartial: Bool? = nil) {
+            self.key = key
+            self.token = token
+            self.stale = stale
+            self.hasPartial = hasPartial
+            isUnlocked = false
+        }
+
+        /// A lead that many callers share for one entry.
+        package init(unlocked key: CacheKey, token: Int?) {
+            self.key = key
+            self.token = token
+            stale = nil
+            hasPartial = nil
+            isUnlocked = true
+        }
+
+        public static func == (one: SingleFlight.Leader, other: SingleFlight.Leader) -> Bool {
+            one.key == other.key && one.token == other.token
+        }
+
+        public func hash(into hasher: inout Hasher) {
+            hasher.combine(key)
+            hasher.combine(token)
+        }
     }
 
-    /// A lead that many callers share for one entry.
-    package init(unlocked key: CacheKey, token: Int?) {
-        self.key = key
-        self.token = token
-        stale = nil
-        hasPartial = nil
-        isUnlocked = true
-    }
+    /// A flight of another leader, for which the caller waits.
+    public struct Waiter: Sendable, Hashable {
+        public let key: CacheKey
+        /// Seconds until the leader's lease expires unless it is renewed.
+        public let remaining: Double
+        /// Identifies the wait within the coordinator.
+        public let ticket: Int
+        /// The token of the awaited flight.
+        public let token: Int?
 
-    public static func == (one: FlightLead, other: FlightLead) -> Bool {
-        one.key == other.key && one.token == other.token
-    }
-
-    public func hash(into hasher: inout Hasher) {
-        hasher.combine(key)
-        hasher.combine(token)
-    }
-}
-
-/// A flight of another leader, for which the caller waits.
-public struct FlightWait: Sendable, Hashable {
-    public let key: CacheKey
-    /// Seconds until the leader's lease expires unless it is renewed.
-    public let remaining: Double
-    /// Identifies the wait within the coordinator.
-    public let ticket: Int
-    /// The token of the awaited flight.
-    public let token: Int?
-
-    public init(key: CacheKey, remaining: Double, ticket: Int = 0, token: Int? = nil) {
-        self.key = key
-        self.remaining = remaining
-        self.ticket = ticket
-        self.token = token
+        public init(key: CacheKey, remaining: Double, ticket: Int = 0, token: Int? = nil) {
+            self.key = key
+            self.remaining = remaining
+            self.ticket = ticket
+            self.token = token
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Ensures that an image is stored once, however many tasks have requested it.
-final class ImageKeeper: Sendable {
+final class OnceFlag: Sendable {
     private let state = Mutex(false)
 
     /// True on the first call.
@@ -17,7 +17,7 @@ extension ImageResponse {
     /// The same response, to be stored once for the tasks that requested it.
     func toKeep() -> ImageResponse {
         var response = self
-        response.keeper = ImageKeeper()
+        response.keeper = OnceFlag()
         return response
     }
 }

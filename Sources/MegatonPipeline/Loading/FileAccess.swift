@@ -283,8 +283,8 @@ extension FileAccess.File {
     }
 }
 
-extension FileAccess: WeakeningDeclaring {
-    package var weakenings: [String] {
+extension FileAccess: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] {
         roots.filter(Self.revealing.contains).map {
             "files are read from beneath /\($0.joined(separator: "/")), where a system keeps its own"
         }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Background tasks that run after the response was returned: a bounded number, one at a time for each key. All are
 /// cancelled with their owner.
-final class Refreshes: Sendable {
+final class BackgroundRevalidator: Sendable {
     private struct State {
         var keys: Set<CacheKey> = []
         var tasks: [Int: Task<Void, Never>] = [:]

@@ -39,7 +39,7 @@ extension ImagePipeline {
         if request.hasOriginal, let shared = CacheKey.sharedOriginal(of: request) { keys.append(shared) }
         var found = CacheLook()
         let entries: [CachedData?]
-        if let flights = flights(for: request) as? LocalFlights {
+        if let flights = flights(for: request) as? LocalSingleFlight {
             let mark = originals.ends.mark
             let look = await flights.look(keys, partialOf: request.url == nil || request.isLocal ? nil : original)
             entries = look.entries

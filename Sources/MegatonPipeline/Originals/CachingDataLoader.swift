@@ -199,8 +199,10 @@ public final class CachingDataLoader: TimedDataLoading {
     }
 }
 
-extension CachingDataLoader: WeakeningDeclaring {
-    package var weakenings: [String] { (loader as? any WeakeningDeclaring)?.weakenings ?? [] }
+extension CachingDataLoader: SecurityRelaxationReporting {
+    package var securityRelaxations: [String] {
+        (loader as? any SecurityRelaxationReporting)?.securityRelaxations ?? []
+    }
 }
 
 extension CachingDataLoader: LoadLimitDeclaring {

@@ -15,7 +15,7 @@ struct Original: Sendable {
     /// Whether the bytes are past their lifetime.
     let isStale: Bool
     /// Nil if there is nothing to store.
-    private let keeping: OriginalKeeping?
+    private let keeping: OriginalCacheWriter?
 
     /// - Parameter keeping: stores the fetched bytes.
     init(
@@ -25,7 +25,7 @@ struct Original: Sendable {
         isFromCache: Bool = false,
         layer: String? = nil,
         isStale: Bool = false,
-        keeping: OriginalKeeping? = nil
+        keeping: OriginalCacheWriter? = nil
     ) {
         self.data = data
         self.metadata = metadata

@@ -2,17 +2,17 @@ internal import Foundation
 import Synchronization
 
 /// Stores a fetched original in the caches: at once if a request wants that by then, else as soon as one does.
-final class OriginalKeeping: Sendable {
+final class OriginalCacheWriter: Sendable {
     private struct State {
         var isKept: Bool
         var task: Task<Void, Never>
     }
 
-    private let flights: any FlightCoordinating
+    private let flights: any SingleFlightCoordinating
     /// Keys under which the entry is stored.
     private let places: [CacheKey]
     private let isShared: Bool
-    private let lead: FlightLead?
+    private let lead: SingleFlight.Leader?
     /// Nil if the bytes must not be stored.
     private let entry: CachedData?
     private let willCache: (@Sendable (Data) async -> Data?)?
@@ -30,9 +30,9 @@ final class OriginalKeeping: Sendable {
     ///     original's bytes are stored.
     ///   - copies: admits entries on their way to the cache; nil admits all.
     init(
-        _ flights: any FlightCoordinating,
+        _ flights: any SingleFlightCoordinating,
         _ key: CacheKey,
-        _ lead: FlightLead?,
+        _ lead: SingleFlight.Leader?,
         _ entry: CachedData?,
         shared: [CacheKey]? = nil,
         isReplacing: Bool = false,

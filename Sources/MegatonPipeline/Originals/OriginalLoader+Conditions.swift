@@ -6,7 +6,7 @@ internal import FoundationNetworking
 // `If-Match`.
 extension OriginalLoader {
     /// - Returns: nil if the origin must be asked.
-    func storedAnswer(_ source: Source, _ wish: OriginalWish, _ metrics: PipelineMetrics) async -> Original? {
+    func storedAnswer(_ source: Source, _ wish: OriginalRequestOptions, _ metrics: PipelineMetrics) async -> Original? {
         guard wish.wantsAnswer, case .remote(let request) = source.place, (request.httpMethod ?? "GET") == "GET",
             !source.request.options.contains(.disableDiskCacheReads), let url = request.url,
             ["If-Match", "If-Unmodified-Since"].allSatisfy({ request.value(forHTTPHeaderField: $0) == nil })

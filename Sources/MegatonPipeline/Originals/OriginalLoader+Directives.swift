@@ -6,7 +6,7 @@ extension OriginalLoader {
     /// Result for a request whose cache directives override the coordinator's decision.
     ///
     /// - Returns: nil if the decision applies.
-    func steered(_ decision: FlightDecision?, _ load: Load) async -> Result<Original, Error>? {
+    func steered(_ decision: SingleFlight.Decision?, _ load: Load) async -> Result<Original, Error>? {
         let policy = load.source.cachePolicy
         if policy.isSilent { return nil }
         switch decision {
@@ -25,7 +25,7 @@ extension OriginalLoader {
     /// Serves a stale entry that the request accepts, and gives up the lead, so that another request can take it.
     private func welcome(
         _ entry: CachedData,
-        instead lead: FlightLead,
+        instead lead: SingleFlight.Leader,
         _ load: Load
     ) async -> Result<Original, Error>? {
         guard entry.metadata.matches(request: load.source.sentFields),

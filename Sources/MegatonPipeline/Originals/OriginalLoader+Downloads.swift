@@ -12,13 +12,13 @@ extension OriginalLoader {
     typealias Loaded = (data: Data, response: URLResponse?, hidden: UnkeyedHeaders)
 
     /// Stores the beginning of this download; nil if it must not be stored.
-    func keeping(of request: URLRequest, _ load: Load) -> PartialKeeping? {
+    func keeping(of request: URLRequest, _ load: Load) -> PartialDownloadStore? {
         guard configuration.isResumableDataEnabled, configuration.dataCachePolicy != .storeNothing,
             let cache = configuration.resumableDataCache ?? configuration.dataCache,
             load.source.cachePolicy.mayKeep,
             !load.source.request.options.contains(.disableDiskCacheWrites)
         else { return nil }
-        return PartialKeeping(
+        return PartialDownloadStore(
             cache,
             load.source.key,
             interval: configuration.resumableDataInterval,
@@ -28,7 +28,7 @@ extension OriginalLoader {
     }
 
     /// Beginning of an interrupted download. A conditional request is never sent for a range.
-    func partial(for request: URLRequest, _ keeping: PartialKeeping?, _ load: Load) async -> ResumableData? {
+    func partial(for request: URLRequest, _ keeping: PartialDownloadStore?, _ load: Load) async -> ResumableData? {
         guard load.wish.readsCaches, !request.isConditional else { return nil }
         guard let found = await keeping?.find() else { return nil }
         let spool = spool
@@ -42,7 +42,7 @@ extension OriginalLoader {
     func download(
         _ request: URLRequest,
         resuming partial: ResumableData?,
-        _ keeping: PartialKeeping?,
+        _ keeping: PartialDownloadStore?,
         _ load: Load
     ) async throws(Error) -> Loaded {
         let limits = ResumableData.Limits(most: limit)
@@ -72,7 +72,7 @@ extension OriginalLoader {
     private func ask(
         _ download: ResumableDownload,
         as request: URLRequest,
-        _ keeping: PartialKeeping?,
+        _ keeping: PartialDownloadStore?,
         _ load: Load
     ) async throws(Error) -> ResumableDownload.Outcome {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
@@ -100,7 +100,7 @@ extension OriginalLoader {
         return timings.connects == 0 && timings.redirects == 0
     }
 
-    private func watch(_ keeping: PartialKeeping?, _ load: Load) -> DownloadObserver {
+    private func watch(_ keeping: PartialDownloadStore?, _ load: Load) -> DownloadObserver {
         let schedule = PartSchedule(interval: configuration.progressiveDecodingInterval)
         let key = OriginalLoadKey(load.source)
         let wantsPreview: @Sendable () -> Bool = { [previews] in schedule.isDue && previews.contains(key) }

@@ -9,7 +9,7 @@ extension OriginalLoader {
     ///   - lead: nil if no flight was started: the caches were not asked, or had an entry that the request refused.
     ///   - refused: cached entry that the request does not accept without asking the origin.
     func fetch(
-        _ lead: FlightLead?,
+        _ lead: SingleFlight.Leader?,
         refusing refused: CachedData? = nil,
         _ load: Load
     ) async -> Result<Original, Error> {
@@ -112,7 +112,7 @@ extension OriginalLoader {
     private func exchange(
         _ request: URLRequest,
         _ known: CachedData?,
-        _ lead: FlightLead?,
+        _ lead: SingleFlight.Leader?,
         _ load: Load
     ) async throws(Error) -> Exchange {
         let first = try await exchange(request.revalidating(known), lead, load)
@@ -122,7 +122,11 @@ extension OriginalLoader {
         return try await exchange(request, lead, load)
     }
 
-    private func exchange(_ request: URLRequest, _ lead: FlightLead?, _ load: Load) async throws(Error) -> Exchange {
+    private func exchange(
+        _ request: URLRequest,
+        _ lead: SingleFlight.Leader?,
+        _ load: Load
+    ) async throws(Error) -> Exchange {
         let keeping = self.keeping(of: request, load)
         // Few originals have a partial download, and the lead may show that: it saves the round trip of a lookup.
         let partial = lead?.hasPartial == false ? nil : await self.partial(for: request, keeping, load)
@@ -138,7 +142,7 @@ extension OriginalLoader {
     private func received(
         _ exchange: Exchange,
         _ known: CachedData?,
-        _ lead: FlightLead?,
+        _ lead: SingleFlight.Leader?,
         _ load: Load
     ) throws(Error) -> Original {
         let (request, requested, response) = (exchange.request, exchange.requested, exchange.response)
@@ -191,14 +195,14 @@ extension OriginalLoader {
         confirming stale: CachedData? = nil,
         _ metadata: CachedData.Metadata?,
         _ response: URLResponse?,
-        _ lead: FlightLead?,
+        _ lead: SingleFlight.Leader?,
         _ load: Load
     ) -> Original {
         var metadata = metadata
         if metadata?.vary != nil { metadata?.generation = generation(load) }
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
-        let keeping = OriginalKeeping(
+        let keeping = OriginalCacheWriter(
             load.source.flights,
             load.source.key,
             lead,

@@ -10,7 +10,7 @@ final class OriginalLoader: Sendable {
     private let files: ThreadPool
     let fetches: TaskQueue
     private let pool: WorkPool<OriginalLoadKey, Original>
-    private let refreshes: Refreshes
+    private let refreshes: BackgroundRevalidator
     /// Originals that a waiting request wants stored.
     let demand = OriginalDemand()
     /// Originals of which a waiting request wants previews.
@@ -22,7 +22,7 @@ final class OriginalLoader: Sendable {
     private static let fileThreads = 4
 
     /// - Parameter refreshes: revalidates stale entries in the background after they were served.
-    init(_ configuration: ImagePipeline.Configuration, _ refreshes: Refreshes) {
+    init(_ configuration: ImagePipeline.Configuration, _ refreshes: BackgroundRevalidator) {
         self.configuration = configuration
         self.refreshes = refreshes
         files = ThreadPool(name: "megaton-file", count: Self.fileThreads)
@@ -43,7 +43,7 @@ final class OriginalLoader: Sendable {
     ///   - onPartial: called with unfinished originals while a request wants previews of them; never without a parent.
     func original(
         _ source: Source,
-        _ wish: OriginalWish,
+        _ wish: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
         look: OriginalLook? = nil,
         for parent: (any WorkParent)? = nil,
@@ -59,7 +59,7 @@ final class OriginalLoader: Sendable {
 
     private func found(
         _ source: Source,
-        _ wish: OriginalWish,
+        _ wish: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
         _ look: OriginalLook?,
         _ parent: (any WorkParent)?,
@@ -100,7 +100,7 @@ final class OriginalLoader: Sendable {
     /// The original from a cache, for a request that must not ask the origin.
     private func kept(
         _ source: Source,
-        _ wish: OriginalWish,
+        _ wish: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
         _ look: OriginalLook?
     ) async throws(Error) -> Original {
@@ -125,7 +125,7 @@ final class OriginalLoader: Sendable {
 
     private func shared(
         _ source: Source,
-        _ wish: OriginalWish,
+        _ wish: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
         _ look: OriginalLook?,
         _ parent: (any WorkParent)?,
@@ -159,7 +159,7 @@ final class OriginalLoader: Sendable {
     private func outcome(
         _ key: OriginalLoadKey,
         _ source: Source,
-        _ wish: OriginalWish,
+        _ wish: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
         _ look: OriginalLook?,
         _ parent: (any WorkParent)?,
@@ -179,7 +179,7 @@ final class OriginalLoader: Sendable {
     /// A load under way. Its cost is recorded for the request that started it.
     struct Load: Sendable {
         let source: Source
-        let wish: OriginalWish
+        let wish: OriginalRequestOptions
         let metrics: PipelineMetrics
         let look: OriginalLook?
         let context: WorkContext<Original>
@@ -194,7 +194,7 @@ final class OriginalLoader: Sendable {
         if !load.source.cachePolicy.mayKeep { return await unkept(load) }
         let (source, metrics, sent) = (load.source, load.metrics, load.source.sentFields)
         let deadline = ContinuousClock.now + configuration.waitBudget
-        var awaited: [FlightWait] = []
+        var awaited: [SingleFlight.Waiter] = []
         for _ in 0..<ImagePipeline.roundLimit {
             load.shared = await shared(source)
             if let answer = answer(load.shared, load) { return .success(answer) }
@@ -237,9 +237,9 @@ final class OriginalLoader: Sendable {
 
     /// The decision from the caller's cache lookup, unless a load of the same original has ended since; else the
     /// coordinator's decision.
-    private func decision(_ load: Load, after awaited: [FlightWait]) async -> FlightDecision? {
+    private func decision(_ load: Load, after awaited: [SingleFlight.Waiter]) async -> SingleFlight.Decision? {
         let source = load.source
-        if awaited.isEmpty, let look = load.look, let flights = source.flights as? LocalFlights,
+        if awaited.isEmpty, let look = load.look, let flights = source.flights as? LocalSingleFlight,
             !ends.hasEnded(source.key, since: look.mark)
         {
             return flights.decision(source.key, look.entry, hasPartial: look.hasPartial)

@@ -1,5 +1,5 @@
 /// Cache and network options of a request for an original.
-struct OriginalWish: Sendable {
+struct OriginalRequestOptions: Sendable {
     var priority = WorkPriority.normal
     /// Whether a cache entry may be the answer.
     var readsCaches = true

@@ -4,7 +4,7 @@ import Synchronization
 
 /// Stores the beginning of one download, so that the next download of the same source resumes there, also in another
 /// worker or after this process was killed.
-final class PartialKeeping: Sendable {
+final class PartialDownloadStore: Sendable {
     /// Partial download in the cache. The same number of bytes of another representation is a different one.
     private struct Kept: Equatable {
         /// Nil if it cannot be used.

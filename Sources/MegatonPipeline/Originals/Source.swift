@@ -22,7 +22,7 @@ struct Source: Sendable, CustomStringConvertible {
     let request: ImageRequest
     /// Coordinator with the cache of the bytes: the configuration's, unless a delegate has another cache for the
     /// request.
-    var flights: any FlightCoordinating
+    var flights: any SingleFlightCoordinating
     /// The delegate's hooks for the load; nil without a delegate.
     var hooks: LoadHooks?
 
@@ -31,7 +31,7 @@ struct Source: Sendable, CustomStringConvertible {
         key: CacheKey,
         description: String,
         request: ImageRequest,
-        flights: any FlightCoordinating
+        flights: any SingleFlightCoordinating
     ) {
         self.place = place
         self.key = key

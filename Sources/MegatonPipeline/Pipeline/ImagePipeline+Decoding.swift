@@ -16,7 +16,7 @@ extension ImagePipeline {
                 .with(decoding.urlResponse, decoding.data)
         }
         return try await metrics.measure(.decode) { () async throws(Error) in
-            try await decode(decoding, by: decoder, turn: RenderTurn(queue: renders, context: context))
+            try await decode(decoding, by: decoder, turn: RenderSlot(queue: renders, context: context))
         }
     }
 
@@ -24,7 +24,7 @@ extension ImagePipeline {
     func decode(
         _ decoding: ImageDecodingContext,
         by decoder: any ImageDecoding,
-        turn: RenderTurn? = nil
+        turn: RenderSlot? = nil
     ) async throws(Error) -> ImageContainer {
         let (data, request) = (decoding.data, decoding.request)
         do throws(Error) {

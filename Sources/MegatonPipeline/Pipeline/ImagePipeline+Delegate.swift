@@ -156,10 +156,10 @@ extension ImagePipeline {
     public var usualDataCache: any DataCaching { UsualDataCache() }
 
     /// Coordinator of a request's flights, with the cache of its bytes.
-    func flights(for request: ImageRequest) -> any FlightCoordinating {
+    func flights(for request: ImageRequest) -> any SingleFlightCoordinating {
         guard let delegate else { return configuration.coordinator }
         let cache = delegate.dataCache(for: request, pipeline: self)
-        return cache is UsualDataCache ? configuration.coordinator : LocalFlights(cache: cache)
+        return cache is UsualDataCache ? configuration.coordinator : LocalSingleFlight(cache: cache)
     }
 }
 

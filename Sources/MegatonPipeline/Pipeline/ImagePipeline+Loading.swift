@@ -298,7 +298,7 @@ extension ImagePipeline {
     ///   - context: work item that needs the bytes and receives the progress. The tasks behind it decide whether the
     ///     original is stored; without a context, the request does.
     ///   - look: result of a recent cache lookup.
-    ///   - wantsAnswer: see `OriginalWish`.
+    ///   - wantsAnswer: see `OriginalRequestOptions`.
     ///   - onPartial: called at intervals with the bytes received so far, while a task wants previews.
     func original(
         for request: ImageRequest,
@@ -313,7 +313,7 @@ extension ImagePipeline {
             throw Error(.incompleteBody, "\(source) changed while it was loaded.", stage: .load)
         }
         let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
-        var wish = OriginalWish(request, keeps: keeps)
+        var wish = OriginalRequestOptions(request, keeps: keeps)
         wish.wantsAnswer = wantsAnswer
         return try await originals.original(source, wish, metrics, look: look, for: context, onPartial: onPartial)
     }

@@ -16,8 +16,8 @@ public final class ImagePipeline: Sendable {
     let delegate: (any Delegate)?
     let renderer: Renderer
     let originals: OriginalLoader
-    private let maker: RenditionMaker
-    let refreshes: Refreshes
+    private let maker: RenditionProducer
+    let refreshes: BackgroundRevalidator
     /// Work items for the steps of image loads, by their result.
     let images: WorkPool<ImageLoadKey, ImageResponse>
     /// Queue for render threads, ordered by priority.
@@ -34,7 +34,7 @@ public final class ImagePipeline: Sendable {
     /// Creates a pipeline. If libvips cannot be loaded, this succeeds, and each request that needs it fails with that
     /// reason.
     public init(configuration: Configuration = Configuration(), delegate: (any Delegate)? = nil) {
-        configuration.logWeakenings()
+        configuration.logSecurityRelaxations()
         self.configuration = configuration
         self.delegate = delegate
         let registry = ImageDecoderRegistry(limits: configuration.renderLimits, types: configuration.types)
@@ -54,9 +54,9 @@ public final class ImagePipeline: Sendable {
             ),
             budget: configuration.memoryBudget
         )
-        refreshes = Refreshes(limit: configuration.refreshConcurrency, logger: configuration.logger)
+        refreshes = BackgroundRevalidator(limit: configuration.refreshConcurrency, logger: configuration.logger)
         originals = OriginalLoader(configuration, refreshes)
-        maker = RenditionMaker(configuration, originals, renderer, renders, refreshes)
+        maker = RenditionProducer(configuration, originals, renderer, renders, refreshes)
     }
 
     /// Creates a pipeline whose configuration is changed in a closure: `ImagePipeline { $0.dataLoader = … }`.
@@ -123,14 +123,14 @@ public final class ImagePipeline: Sendable {
         _ source: Source,
         _ metrics: PipelineMetrics
     ) async -> [(Result<RenditionGroups.Settled, Error>, isOthers: Bool)] {
-        let wish = RenditionWish(source.request)
+        let wish = RenditionRequestOptions(source.request)
         return await withTaskGroup(of: WorkOutcome<RenditionGroups.Settled>.self) { tasks in
             for part in groups.parts(keys, wish) {
                 tasks.addTask { [groups, maker] in
                     await groups.outcome(of: part, wish, priority: source.request.priority) { keys, context in
                         await maker.settle(
                             keys.compactMap { key in wanted[key].map { (key, $0) } },
-                            RenditionMaker.Order(source: source, wish: wish, metrics: metrics, context: context)
+                            RenditionProducer.Request(source: source, wish: wish, metrics: metrics, context: context)
                         )
                     }
                 }

@@ -1,7 +1,7 @@
 /// Slot for a render thread, assigned by priority.
 ///
 /// No slot may be held during a wait for memory: the holder of the memory may be waiting for the slot.
-struct RenderTurn: Sendable {
+struct RenderSlot: Sendable {
     /// Queue with as many slots as there are threads.
     let queue: TaskQueue
     /// Work item that needs the render and determines its priority; nil if there is none.

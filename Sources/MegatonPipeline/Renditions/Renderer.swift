@@ -43,7 +43,7 @@ final class Renderer: Sendable {
         _ renditions: [Rendition],
         from data: Data,
         context: String,
-        turn: RenderTurn? = nil
+        turn: RenderSlot? = nil
     ) async throws(Error) -> [EncodedImage] {
         do throws(Error) {
             for rendition in renditions { try limits.check(rendition) }
@@ -64,7 +64,7 @@ final class Renderer: Sendable {
         _ data: Data,
         with decoder: any ImageDecoding,
         context: String,
-        turn: RenderTurn? = nil
+        turn: RenderSlot? = nil
     ) async throws(Error) -> ImageContainer {
         guard let decoder = decoder as? ImageDecoders.Default else {
             return try await run(context, turn: turn) { _ in
@@ -121,7 +121,7 @@ final class Renderer: Sendable {
     func run<Value: Sendable>(
         _ context: String,
         until cancellation: RenderCancellation = RenderCancellation(),
-        turn: RenderTurn? = nil,
+        turn: RenderSlot? = nil,
         _ work: @escaping @Sendable (RenderDeadline) throws -> Value
     ) async throws(Error) -> Value {
         try await cancelling(cancellation) { () throws(Error) in
@@ -145,7 +145,7 @@ final class Renderer: Sendable {
     private func perform<Value: Sendable>(
         _ context: String,
         _ data: Data,
-        _ turn: RenderTurn? = nil,
+        _ turn: RenderSlot? = nil,
         _ prepare: @escaping @Sendable () throws(Error) -> (RenderPlan, Execution<Value>)
     ) async throws(Error) -> Value {
         let cancellation = RenderCancellation()
@@ -196,7 +196,7 @@ final class Renderer: Sendable {
     /// Holds the turn only while a thread works: a render that waits for memory occupies no render slot.
     private func onThread<Value: Sendable>(
         _ context: String,
-        _ turn: RenderTurn?,
+        _ turn: RenderSlot?,
         _ work: @escaping @Sendable () throws -> Value
     ) async throws(Error) -> Value {
         guard let turn else { return try await onThread(context, work) }

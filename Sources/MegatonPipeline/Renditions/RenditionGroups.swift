@@ -6,14 +6,14 @@ import Synchronization
 /// item of the task graph: it runs as long as any request wants one of its renditions, even if the request that opened
 /// it leaves.
 final class RenditionGroups: Sendable {
-    typealias Settled = RenditionMaker.Settled
+    typealias Settled = RenditionProducer.Settled
     /// Requested keys that are in the same group.
     typealias Part = (id: Int, keys: [CacheKey])
 
     /// Requests are coalesced only if their options are equal.
     private struct Wanted: Hashable {
         let key: CacheKey
-        let wish: RenditionWish
+        let wish: RenditionRequestOptions
     }
 
     private struct State {
@@ -34,7 +34,7 @@ final class RenditionGroups: Sendable {
     var subscriberCount: Int { pool.subscriberCount }
 
     /// Assigns each key to the group that makes it.
-    func parts(_ keys: [CacheKey], _ wish: RenditionWish) -> [Part] {
+    func parts(_ keys: [CacheKey], _ wish: RenditionRequestOptions) -> [Part] {
         state.withLock { state in
             state.lastID += 1
             var parts: [Part] = []
@@ -57,7 +57,7 @@ final class RenditionGroups: Sendable {
     /// - Parameter work: makes the part's own keys. Also needed if the group ended between `parts` and this call.
     func outcome(
         of part: Part,
-        _ wish: RenditionWish,
+        _ wish: RenditionRequestOptions,
         priority: WorkPriority,
         _ work: @escaping @Sendable ([CacheKey], WorkContext<Settled>) async -> Settled
     ) async -> WorkOutcome<Settled> {
@@ -71,7 +71,7 @@ final class RenditionGroups: Sendable {
         )
     }
 
-    private func close(_ part: Part, _ wish: RenditionWish) {
+    private func close(_ part: Part, _ wish: RenditionRequestOptions) {
         state.withLock { state in
             for wanted in part.keys.map({ Wanted(key: $0, wish: wish) }) where state.groups[wanted] == part.id {
                 state.groups[wanted] = nil

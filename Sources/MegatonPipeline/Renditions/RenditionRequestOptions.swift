@@ -1,7 +1,7 @@
 internal import Foundation
 
 /// Cache and network options of a rendition request. Requests are coalesced only if these are equal.
-struct RenditionWish: Hashable, Sendable {
+struct RenditionRequestOptions: Hashable, Sendable {
     /// Kind of access to the caches.
     enum Way: Sendable {
         /// Single flight: one lookup by the coordinator, which assigns the lead for keys neither cached nor under way.

@@ -39,17 +39,17 @@ import Testing
         )
     }
 
-    private func lead(_ decision: FlightDecision?) throws -> FlightLead {
+    private func lead(_ decision: SingleFlight.Decision?) throws -> SingleFlight.Leader {
         guard case .lead(let lead) = decision else { throw JobError("not led: \(String(describing: decision))") }
         return lead
     }
 
-    private func hit(_ decision: FlightDecision?) throws -> CachedData {
+    private func hit(_ decision: SingleFlight.Decision?) throws -> CachedData {
         guard case .hit(let entry) = decision else { throw JobError("no hit: \(String(describing: decision))") }
         return entry
     }
 
-    private func wait(_ decision: FlightDecision?) throws -> FlightWait {
+    private func wait(_ decision: SingleFlight.Decision?) throws -> SingleFlight.Waiter {
         guard case .wait(let wait) = decision else { throw JobError("no wait: \(String(describing: decision))") }
         return wait
     }

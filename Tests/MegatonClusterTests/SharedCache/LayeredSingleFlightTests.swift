@@ -8,18 +8,18 @@ import Testing
 @testable import MegatonCluster
 
 /// Near caches of processes in front of Redis: the lock still works, and Redis is authoritative.
-@Suite(.timeLimit(.minutes(2))) struct LayeredFlightsTests {
+@Suite(.timeLimit(.minutes(2))) struct LayeredSingleFlightTests {
     private typealias Peer = InFlightLockTests.Peer
 
     private let key = CacheKey(.rendition, ["a"])
     private let entry = CachedData(data: Data("one".utf8), metadata: .init(lifetime: 3600))
 
     /// The lead, if there is neither a hit nor a wait.
-    private func lead(_ flights: some FlightCoordinating) async -> FlightLead? {
+    private func lead(_ flights: some SingleFlightCoordinating) async -> SingleFlight.Leader? {
         if case .lead(let lead)? = await flights.begin([key]).first { lead } else { nil }
     }
 
-    private func hit(_ flights: some FlightCoordinating) async -> Data? {
+    private func hit(_ flights: some SingleFlightCoordinating) async -> Data? {
         if case .hit(let entry)? = await flights.begin([key]).first { entry.data } else { nil }
     }
 
@@ -37,7 +37,7 @@ import Testing
     func whatAnotherProcessDeletesIsDeletedHere(how: String) async throws {
         try await withPeers { client, one, two in
             let (heard, continuation) = AsyncStream.makeStream(of: String?.self)
-            let flights = LayeredFlights(MemoryDataCache(), over: one.lock, trust: .seconds(3600))
+            let flights = LayeredSingleFlight(MemoryDataCache(), over: one.lock, trust: .seconds(3600))
             let observation = one.lock.observeDeletions { continuation.yield($0) }
             defer { observation.cancel() }
             let running = Task { await one.lock.run() }  // Canceled below.
@@ -63,7 +63,7 @@ import Testing
 
     @Test func whatRedisRefusesIsNotKeptHere() async throws {
         try await withPeers { client, one, two in
-            let flights = LayeredFlights(MemoryDataCache(), over: one.lock)
+            let flights = LayeredSingleFlight(MemoryDataCache(), over: one.lock)
             let slow = try #require(await lead(flights))
             try await client.send(["DEL", .string(CacheKeys.flight(key))])  // Its lease has expired.
             let fast = try #require(await lead(two.lock))
@@ -77,7 +77,7 @@ import Testing
     /// An entry that is replaced outside of a flight, by a reload, is replaced in all layers.
     @Test func whatTakesThePlaceOfAFreshEntryDoesSoEverywhere() async throws {
         try await withPeers { client, one, two in
-            let flights = LayeredFlights(MemoryDataCache(), over: one.lock)
+            let flights = LayeredSingleFlight(MemoryDataCache(), over: one.lock)
             await flights.finish([(try #require(await lead(flights)), entry)])
             let newer = CachedData(data: Data("two".utf8), metadata: .init(lifetime: 3600))
             #expect(await flights.replace(newer, for: key))

@@ -24,12 +24,12 @@ import Testing
         )
     }
 
-    private func lead(_ decision: FlightDecision?) throws -> FlightLead {
+    private func lead(_ decision: SingleFlight.Decision?) throws -> SingleFlight.Leader {
         guard case .lead(let lead) = decision else { throw JobError("not led: \(String(describing: decision))") }
         return lead
     }
 
-    private func stale(_ decision: FlightDecision?) throws -> (CachedData, FlightLead?) {
+    private func stale(_ decision: SingleFlight.Decision?) throws -> (CachedData, SingleFlight.Leader?) {
         guard case .stale(let entry, let lead) = decision else {
             throw JobError("not stale: \(String(describing: decision))")
         }

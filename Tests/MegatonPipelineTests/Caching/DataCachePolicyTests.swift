@@ -322,11 +322,17 @@ import Testing
     // The same for a request that arrives after the download: its bytes are still in memory.
     @Test func whoComesLateMayHaveItKept() async throws {
         let cache = CountingDataCache()
-        let flights = LocalFlights(cache: cache)
+        let flights = LocalSingleFlight(cache: cache)
         let request = ImageRequest(url: URL(string: "http://example.com/a")!)
         let key = CacheKey.original(of: request)
         let entry = CachedData(data: image, metadata: .init(lifetime: 100))
-        let keeping = OriginalKeeping(flights, key, FlightLead(key: key, token: nil), entry, isWanted: false)
+        let keeping = OriginalCacheWriter(
+            flights,
+            key,
+            SingleFlight.Leader(key: key, token: nil),
+            entry,
+            isWanted: false
+        )
         await keeping.ended()
         #expect(cache.writes.isEmpty)
         for _ in 0..<2 { keeping.keep() }

@@ -6,11 +6,11 @@ import Testing
 @testable import MegatonPipeline
 
 /// Near-cache copies of a shared cache's entries: how long they are used, and what invalidates them.
-@Suite(.timeLimit(.minutes(2))) struct LayeredFlightsTests {
+@Suite(.timeLimit(.minutes(2))) struct LayeredSingleFlightTests {
     private let clock = ManualClock()
     private let local = CountingDataCache()
     private let shared = SharedFlights()
-    private let flights: LayeredFlights
+    private let flights: LayeredSingleFlight
     private let key = CacheKey(.rendition, ["a"])
     private let one = CachedData(data: Data("one".utf8), metadata: .init(lifetime: 3600))
     private let two = CachedData(data: Data("two".utf8), metadata: .init(lifetime: 3600))
@@ -18,7 +18,7 @@ import Testing
     init() {
         let clock = clock
         let time = TimeSource(clock, date: clock.date)
-        flights = LayeredFlights(local, over: shared, trust: .seconds(60), time: time)
+        flights = LayeredSingleFlight(local, over: shared, trust: .seconds(60), time: time)
         // Times of changes and of lookups must differ.
         clock.advance(by: .seconds(1))
     }
@@ -72,7 +72,7 @@ import Testing
 
     @Test func whatIsMadeHereReachesBoth() async {
         clock.advance(by: .seconds(1))
-        let lead = FlightLead(key: key, token: 1)
+        let lead = SingleFlight.Leader(key: key, token: 1)
         #expect(await flights.finish([(lead, one)]) == [key])
         #expect(shared.entries[key]?.data == one.data)
         #expect(await found() == one.data && shared.looks == 0)
@@ -98,7 +98,7 @@ import Testing
     @Test func whatTheSharedCacheRefusesIsNotCopied() async {
         shared.entries[key] = two
         shared.refuses = true
-        #expect(await flights.finish([(FlightLead(key: key, token: 1), one)]) == [])
+        #expect(await flights.finish([(SingleFlight.Leader(key: key, token: 1), one)]) == [])
         #expect(await found() == two.data)
         clock.advance(by: .seconds(1))
         #expect(await !flights.store(one, for: key))
@@ -108,7 +108,7 @@ import Testing
     /// Without the shared cache every caller leads, and stores its own copies.
     @Test func whatIsLedWithoutALockIsCopied() async {
         shared.refuses = true
-        await flights.finish([(FlightLead(key: key, token: nil), one)])
+        await flights.finish([(SingleFlight.Leader(key: key, token: nil), one)])
         #expect(await found() == one.data)
     }
 
@@ -156,7 +156,7 @@ import Testing
 
     @Test func changesThatAreRememberedAreBounded() {
         let clock = clock
-        let trust = LocalTrust(.seconds(60), limit: 10, date: clock.date)
+        let trust = NearCacheValidity(.seconds(60), limit: 10, date: clock.date)
         let seen = clock.date()
         clock.advance(by: .seconds(1))
         #expect(trust.isTrusted("x", seen: seen))
@@ -171,7 +171,7 @@ import Testing
 
     /// Entries that a pipeline without a shared cache left on the disk are not copies of a shared cache's entries.
     @Test func whatIsNoCopyIsNotUsed() async {
-        await LocalFlights(cache: local).store(one, for: key)
+        await LocalSingleFlight(cache: local).store(one, for: key)
         #expect(await found() == nil)
         await local.storeData(Data("L1".utf8), for: key.description)
         #expect(await found() == nil)
@@ -199,7 +199,7 @@ import Testing
         var pipeline: ImagePipeline? = ImagePipeline {
             $0.dataCache = MemoryDataCache()
             $0.flights = shared
-            $0.dataCacheTrust = .seconds(1)
+            $0.nearCacheTTL = .seconds(1)
         }
         #expect(shared.observerCount == 1 && pipeline != nil)
         pipeline = nil

@@ -81,14 +81,14 @@ import Testing
     // MARK: - Waiting
 
     /// A coordinator under which every result is being made elsewhere, forever.
-    private struct BusyElsewhere: FlightCoordinating {
-        func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
-            keys.map { .wait(FlightWait(key: $0, remaining: 10)) }
+    private struct BusyElsewhere: SingleFlightCoordinating {
+        func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
+            keys.map { .wait(SingleFlight.Waiter(key: $0, remaining: 10)) }
         }
 
-        func wait(for flight: FlightWait) async {}
-        func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> { [] }
-        func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {}
+        func wait(for flight: SingleFlight.Waiter) async {}
+        func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> { [] }
+        func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {}
     }
 
     @Test(arguments: [Duration.zero, .seconds(3600)])

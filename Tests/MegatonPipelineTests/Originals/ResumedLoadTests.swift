@@ -302,16 +302,16 @@ import Testing
     }
 
     /// A coordinator that lets every caller lead, with a hint of whether a part is stored.
-    private struct Hinting: FlightCoordinating {
+    private struct Hinting: SingleFlightCoordinating {
         let hasPartial: Bool?
 
-        func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
-            keys.map { .lead(FlightLead(key: $0, token: 1, hasPartial: hasPartial)) }
+        func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
+            keys.map { .lead(SingleFlight.Leader(key: $0, token: 1, hasPartial: hasPartial)) }
         }
 
-        func wait(for flight: FlightWait) async {}
-        func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> { [] }
-        func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {}
+        func wait(for flight: SingleFlight.Waiter) async {}
+        func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> { [] }
+        func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {}
     }
 
     /// Without the hint, each fetch would cost a round trip for a lookup in vain.

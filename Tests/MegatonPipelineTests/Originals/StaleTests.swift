@@ -25,7 +25,7 @@ import Testing
         var loader = DataLoader.Configuration()
         loader.addressPolicy.allowsPrivate = true
         var configuration = ImagePipeline.Configuration(dataLoader: DataLoader(loader))
-        configuration.flights = LocalFlights(cache: Memory())
+        configuration.flights = LocalSingleFlight(cache: Memory())
         change(&configuration)
         return ImagePipeline(configuration: configuration)
     }
@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test func eachKeyIsRefreshedOnceAndFewAtATime() async throws {
-        let refreshes = Refreshes(limit: 2, logger: Logger(label: "test"))
+        let refreshes = BackgroundRevalidator(limit: 2, logger: Logger(label: "test"))
         let closed = TaskQueue(maxConcurrentOperationCount: 1)
         closed.isSuspended = true
         let (ends, continuation) = AsyncStream.makeStream(of: Void.self)

@@ -55,10 +55,10 @@ import Testing
     }
 
     /// A coordinator that must not be called.
-    private struct Forbidden: FlightCoordinating {
-        func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+    private struct Forbidden: SingleFlightCoordinating {
+        func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
             Issue.record("a delegate's cache takes the place of the flights")
-            return keys.map { .lead(FlightLead(key: $0, token: nil)) }
+            return keys.map { .lead(SingleFlight.Leader(key: $0, token: nil)) }
         }
 
         func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
@@ -66,9 +66,9 @@ import Testing
             return keys.map { _ in nil }
         }
 
-        func wait(for flight: FlightWait) async {}
-        func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> { [] }
-        func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {}
+        func wait(for flight: SingleFlight.Waiter) async {}
+        func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> { [] }
+        func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {}
     }
 
     @Test func itTakesThePlaceOfFlights() async throws {
@@ -86,7 +86,7 @@ import Testing
         try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
             let kept = CountingDataCache()
             let probe = PipelineProbe(delegate: TestDelegate()) {
-                $0.flights = LocalFlights(cache: kept)
+                $0.flights = LocalSingleFlight(cache: kept)
                 $0.dataCache = nil
             }
             try await load(probe, origin.url("/a"), special: false)

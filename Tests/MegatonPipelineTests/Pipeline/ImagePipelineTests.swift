@@ -136,7 +136,7 @@ import Testing
             .image(image, headers: path == "/private" ? [("Cache-Control", "private")] : [])
         }) { (origin) async throws in
             let memory = Memory()
-            let pipeline = try pipeline { $0.flights = LocalFlights(cache: memory) }
+            let pipeline = try pipeline { $0.flights = LocalSingleFlight(cache: memory) }
             for _ in 0..<2 { _ = try await pipeline.renditions([small], for: .init(url: origin.url("/a"))) }
             #expect(origin.count("/a") == 1)
             #expect(await memory.entries.count == 2)

@@ -8,7 +8,7 @@ import Testing
 @testable import MegatonRendering
 
 /// Security relaxations are logged, each once.
-@Suite(.timeLimit(.minutes(2))) struct WeakeningTests {
+@Suite(.timeLimit(.minutes(2))) struct SecurityRelaxationTests {
     private func warnings(_ change: (inout ImagePipeline.Configuration) -> Void) async throws -> [String] {
         let log = LogRecorder()
         var configuration = ImagePipeline.Configuration()

@@ -54,7 +54,7 @@ struct PipelineProbe {
 
     func keep(_ data: Data, for key: CacheKey) async {
         let entry = CachedData(data: data, metadata: CachedData.Metadata(type: "image/png", lifetime: 3600))
-        await LocalFlights(cache: cache).store(entry, for: key)
+        await LocalSingleFlight(cache: cache).store(entry, for: key)
         cache.forgetCounts()
     }
 

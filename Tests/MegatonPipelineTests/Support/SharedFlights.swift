@@ -4,7 +4,7 @@ import Synchronization
 @testable import MegatonPipeline
 
 /// A coordinator whose cache is also changed by other processes.
-final class SharedFlights: FlightCoordinating {
+final class SharedFlights: SingleFlightCoordinating {
     private struct State {
         var entries: [CacheKey: CachedData] = [:]
         var asked: [[CacheKey]] = []
@@ -60,16 +60,16 @@ final class SharedFlights: FlightCoordinating {
         return found
     }
 
-    func begin(_ keys: [CacheKey], after waits: [FlightWait]) async -> [FlightDecision] {
+    func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
         zip(keys, await lookUp(keys)).map { key, entry in
-            entry.map { .hit($0) } ?? .lead(FlightLead(key: key, token: 1))
+            entry.map { .hit($0) } ?? .lead(SingleFlight.Leader(key: key, token: 1))
         }
     }
 
-    func wait(for flight: FlightWait) async {}
+    func wait(for flight: SingleFlight.Waiter) async {}
 
     @discardableResult
-    func finish(_ entries: [(lead: FlightLead, entry: CachedData?)]) async -> Set<CacheKey> {
+    func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
         state.withLock { state in
             if state.refuses { return [] }
             for (lead, entry) in entries { state.entries[lead.key] = entry }
@@ -77,7 +77,7 @@ final class SharedFlights: FlightCoordinating {
         }
     }
 
-    func fail(_ leads: [FlightLead], error: ImagePipeline.Error) async {
+    func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {
         state.withLock { state in
             for lead in leads where error.supersedesEntry { state.entries[lead.key] = nil }
         }
@@ -85,7 +85,7 @@ final class SharedFlights: FlightCoordinating {
 
     @discardableResult
     func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
-        await finish([(FlightLead(key: key, token: 1), entry)]) == [key]
+        await finish([(SingleFlight.Leader(key: key, token: 1), entry)]) == [key]
     }
 
     func discard(_ key: CacheKey) async { state.withLock { $0.entries[key] = nil } }

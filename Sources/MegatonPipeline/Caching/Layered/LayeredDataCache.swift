@@ -4,11 +4,11 @@ public import Foundation
 ///
 /// Data is stored in all layers. Data found only in a lower layer is promoted to those above when it is read. An upper
 /// layer does not learn of changes that other processes make to a shared layer below; give it a time to live if that
-/// matters. For near caches of a cluster's Redis, which are notified of deletions, see ``LayeredFlights``.
+/// matters. For near caches of a cluster's Redis, which are notified of deletions, see ``LayeredSingleFlight``.
 public struct LayeredDataCache: DataCaching {
     /// The layers, the fastest first.
     public let layers: [any DataCaching]
-    private let gate = PromotionGate()
+    private let gate = PromotionLock()
 
     public init(_ layers: [any DataCaching]) { self.layers = layers }
 
@@ -70,7 +70,7 @@ public struct LayeredDataCache: DataCaching {
     }
 
     /// Stores data found in a lower layer in those above, unless the key was changed since the lookup.
-    private func promote(_ data: Data, for key: String, above layer: Int, _ ticket: PromotionGate.Ticket) async {
+    private func promote(_ data: Data, for key: String, above layer: Int, _ ticket: PromotionLock.Ticket) async {
         await gate.promote(key, ticket) {
             for upper in layers[..<layer] { await upper.storeData(data, for: key) }
         } undo: {

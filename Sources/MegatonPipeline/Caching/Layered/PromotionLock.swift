@@ -4,7 +4,7 @@ import Synchronization
 /// was changed since, because it would stay there.
 ///
 /// Changes and promotions of one key are serialized. Only keys with an operation under way are remembered.
-final class PromotionGate: Sendable {
+final class PromotionLock: Sendable {
     /// The versions of the keys when a lookup began.
     struct Ticket: Sendable {
         fileprivate let versions: [String: Int]
@@ -103,7 +103,7 @@ final class PromotionGate: Sendable {
     }
 }
 
-extension PromotionGate.State {
+extension PromotionLock.State {
     fileprivate mutating func leave(_ key: String) {
         places[key]?.users -= 1
         if places[key]?.users == 0 { places[key] = nil }
