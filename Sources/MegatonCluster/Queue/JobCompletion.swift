@@ -1,16 +1,45 @@
-/// Completion of a claimed job, as it is reported to the queue.
-package struct JobCompletion: Sendable {
-    let job: ClaimedJob
-    var outcome: JobOutcome
-    /// Dead letter of a failed job.
-    var dead: DeadLetter.Content?
-    /// Numbers to add to the counters of its batch.
-    var counters: [String: Int] = [:]
-}
+internal import Foundation
+internal import MegatonPipeline
+internal import MegatonRedis
+internal import NIOCore
 
-extension JobCompletion {
-    /// Completion of a job that is done, without a dead letter and counters.
-    package init(job: ClaimedJob, outcome: JobOutcome) {
-        self.init(job: job, outcome: outcome, dead: nil)
+/// Completion of a claimed job, encoded for Redis, so that its size is known before it is sent.
+package struct JobCompletion: Sendable {
+    let job: ActiveJob
+    private let status: JobOutcome.Status
+    /// JSON; empty if the job has no batch.
+    private let outcome: ByteBuffer
+    /// JSON; empty if the job has not failed.
+    private let dead: ByteBuffer
+    /// Pairs of counter and number.
+    private let counters: [RedisArgument]
+
+    /// - Parameters:
+    ///   - dead: dead letter of a failed job.
+    ///   - counters: numbers to add to the counters of its batch.
+    package init(
+        job: ActiveJob,
+        outcome: JobOutcome,
+        dead: DeadLetter.Content? = nil,
+        counters: [String: Int] = [:]
+    ) {
+        self.job = job
+        status = outcome.status
+        self.outcome = job.batch.isEmpty ? ByteBuffer() : ByteBuffer(bytes: outcome.json())
+        self.dead = dead.map { ByteBuffer(bytes: WireJSON.data($0)) } ?? ByteBuffer()
+        self.counters = JobQueue.pairs(counters)
+    }
+
+    /// Bytes of the parts that have no small bound.
+    var size: Int { outcome.readableBytes + dead.readableBytes }
+
+    /// Arguments of the script `settle`.
+    ///
+    /// - Parameter batch: number of the job's batch within the call; 0 for none.
+    func arguments(batch: Int) -> [RedisArgument] {
+        [
+            .string(job.key.text), .int(job.attempt), .string(status.rawValue), .int(batch), .buffer(outcome),
+            .buffer(dead), .int(counters.count / 2),
+        ] + counters
     }
 }

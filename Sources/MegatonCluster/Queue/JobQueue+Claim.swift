@@ -18,7 +18,7 @@ extension JobQueue {
 
     /// The reply to a claim.
     struct Claim {
-        var jobs: [ClaimedJob] = []
+        var jobs: [ActiveJob] = []
         /// Ready jobs that were left to other workers although the caller had places for them.
         var left = 0
         /// Whether the caller is to start a process for suspects.
@@ -31,6 +31,7 @@ extension JobQueue {
     ///   - running: jobs that the worker holds already.
     ///   - places: jobs that it can hold.
     ///   - ignoresShare: whether to take also the jobs that it left to other workers and that none of them took.
+    ///   - validUntil: time until which the worker holds the leases.
     func take(
         _ limit: Int,
         running: Int,
@@ -38,7 +39,8 @@ extension JobQueue {
         ignoresShare: Bool,
         suspects: SuspectHandling,
         worker: String,
-        lease: Duration
+        lease: Duration,
+        validUntil: ContinuousClock.Instant
     ) async throws(RedisError) -> Claim {
         let reply = try await redis.run(
             QueueScripts.claim,
@@ -54,28 +56,14 @@ extension JobQueue {
         guard let parts = reply.array, parts.count >= 2, let left = parts[0].int else { throw Self.unexpected("claim") }
         var claim = Claim(left: left, wantsIsolation: parts[1].int == 1)
         for entry in parts.dropFirst(2) {
-            guard let fields = entry.array, fields.count == 9, let id = fields[0].string,
-                let attempt = fields[1].int, let stalls = fields[2].int, let json = fields[3].buffer
-            else { throw Self.unexpected("claim") }
-            claim.jobs.append(
-                ClaimedJob(
-                    key: JobKey(id),
-                    attempt: attempt,
-                    free: fields[6].int ?? 0,
-                    stalls: stalls,
-                    deaths: fields[7].int ?? 0,
-                    excessSize: fields[8].int ?? 0,
-                    json: Data(json.readableBytesView),
-                    batch: fields[4].string ?? "",
-                    isCancelled: fields[5].string == "1"
-                )
-            )
+            guard let job = ActiveJob(entry, validUntil: validUntil) else { throw Self.unexpected("claim") }
+            claim.jobs.append(job)
         }
         return claim
     }
 
     /// Claims jobs for a worker that has `limit` places and holds no jobs.
-    package func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ClaimedJob] {
+    package func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ActiveJob] {
         try await take(
             limit,
             running: 0,
@@ -83,7 +71,8 @@ extension JobQueue {
             ignoresShare: false,
             suspects: .one,
             worker: worker,
-            lease: lease
+            lease: lease,
+            validUntil: .now + lease
         ).jobs
     }
 }

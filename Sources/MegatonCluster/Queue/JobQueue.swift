@@ -20,11 +20,6 @@ public struct JobQueue: Sendable {
     /// - Parameter completions: at most `maximumBatchSize`.
     /// - Returns: the reply of Redis to each, in order.
     package func settle(_ completions: [JobCompletion], worker: String) async throws(RedisError) -> [SettleResult] {
-        try await settle(completions.map(EncodedCompletion.init), worker: worker)
-    }
-
-    /// Settles jobs whose completions are already encoded.
-    func settle(_ completions: [EncodedCompletion], worker: String) async throws(RedisError) -> [SettleResult] {
         if completions.isEmpty { return [] }
         precondition(completions.count <= Self.maximumBatchSize, "Lua's stack has room for some thousands")
         let batches = Array(Set(completions.map(\.job.batch).filter { !$0.isEmpty })).sorted()
@@ -50,7 +45,7 @@ public struct JobQueue: Sendable {
     ///
     /// - Parameter countsAttempt: false if something other than its own failure kept the job from being done.
     func retry(
-        _ job: ClaimedJob,
+        _ job: ActiveJob,
         worker: String,
         after delay: Duration,
         countsAttempt: Bool,

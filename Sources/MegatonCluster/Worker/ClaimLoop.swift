@@ -123,15 +123,13 @@ final class ClaimLoop: Sendable {
             ignoresShare: throttle.ignoresShare(at: now),
             suspects: suspectHandling,
             worker: handler.worker,
-            lease: lease
+            lease: lease,
+            validUntil: validUntil
         )
         throttle.claimed(claim.jobs.count, left: claim.left, at: now)
         if claim.wantsIsolation { isolated?.requestProcess() }
-        return claim.jobs.map { claimed in
-            let job = ActiveJob(claimed, validUntil: validUntil)
-            running.insert(job)
-            return job
-        }
+        for job in claim.jobs { running.insert(job) }
+        return claim.jobs
     }
 
     private var suspectHandling: JobQueue.SuspectHandling {

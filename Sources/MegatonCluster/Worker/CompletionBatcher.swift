@@ -14,7 +14,7 @@ final class CompletionBatcher: Sendable {
     private let state = Mutex(State())
 
     private struct Waiting {
-        let completion: EncodedCompletion
+        let completion: JobCompletion
         let turn: CheckedContinuation<Turn, Never>
     }
 
@@ -57,7 +57,6 @@ final class CompletionBatcher: Sendable {
     /// - Returns: the reply of Redis to this completion.
     /// - Throws: if it is unknown whether Redis has applied the completion. It may be reported again.
     func report(_ completion: JobCompletion) async throws(RedisError) -> SettleResult {
-        let completion = EncodedCompletion(completion)
         let turn = await withCheckedContinuation { (continuation: CheckedContinuation<Turn, Never>) in
             let isFirst = state.withLock { state in
                 if state.isSending {
@@ -75,7 +74,7 @@ final class CompletionBatcher: Sendable {
         }
     }
 
-    private func sendAll(with completion: EncodedCompletion) async -> Result<SettleResult, RedisError> {
+    private func sendAll(with completion: JobCompletion) async -> Result<SettleResult, RedisError> {
         if let next = state.withLock({ $0.last })?.advanced(by: batchingWindow), next > .now {
             try? await Task.sleep(until: next, clock: .continuous)  // Cancelled: it is sent at once.
         }
@@ -95,7 +94,7 @@ final class CompletionBatcher: Sendable {
     }
 
     /// Removes the waiting completions that go in the same call.
-    private func takeWaiting(with completion: EncodedCompletion) -> [Waiting] {
+    private func takeWaiting(with completion: JobCompletion) -> [Waiting] {
         state.withLock { state in
             state.last = .now
             state.isCalling = true

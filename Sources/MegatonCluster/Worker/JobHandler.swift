@@ -18,19 +18,18 @@ struct JobHandler: Sendable {
     let logger: Logger
 
     /// Runs the job and settles it, or leaves it to the worker that has its lease now.
-    func handle(_ active: ActiveJob) async {
-        defer { running.remove(active) }
-        let job = active.claimed
+    func handle(_ job: ActiveJob) async {
+        defer { running.remove(job) }
         await history.note(HistoryEvent(.claim, id: job.id, attempt: job.attempt))
         let start = ContinuousClock.now
         let metrics = PipelineMetrics()
         let parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
-        let result = await attempt(active, parsed, metrics)
+        let result = await attempt(job, parsed, metrics)
         let seconds = start.duration(to: .now).inSeconds
-        running.markSettling(active)
+        running.markSettling(job)
         do {
-            let settlement = try await untilAcknowledged(active) { () throws(RedisError) in
-                try await settle(active, parsed, result, metrics, seconds)
+            let settlement = try await untilAcknowledged(job) { () throws(RedisError) in
+                try await settle(job, parsed, result, metrics, seconds)
             }
             if let settlement { await note(settlement, job) }
         } catch {
@@ -42,7 +41,7 @@ struct JobHandler: Sendable {
         }
     }
 
-    private func note(_ settlement: Settlement, _ job: ClaimedJob) async {
+    private func note(_ settlement: Settlement, _ job: ActiveJob) async {
         let result = settlement.result.rawValue
         await history.note(
             HistoryEvent(.settle, id: job.id, attempt: job.attempt, result: "\(settlement.action)/\(result)")
@@ -83,7 +82,7 @@ struct JobHandler: Sendable {
         }
     }
 
-    private func isPoison(_ job: ClaimedJob) -> Bool { job.isQuarantined || job.stalls > maximumStalls }
+    private func isPoison(_ job: ActiveJob) -> Bool { job.isQuarantined || job.stalls > maximumStalls }
 
     /// Runs the job until it ends or is stopped.
     ///
@@ -93,13 +92,12 @@ struct JobHandler: Sendable {
         _ parsed: Result<Job, JobError>,
         _ metrics: PipelineMetrics
     ) async -> JobRunner.Result? {
-        let claimed = active.claimed
-        if claimed.isCancelled {
+        if active.isCancelled {
             active.stop(.batchCancelled)
             return nil
         }
-        if isPoison(claimed) { return .failed(Worker.poison(claimed, isQuarantined: claimed.isQuarantined)) }
-        if claimed.excessSize > 0 { return .failed(Worker.tooLarge(claimed)) }
+        if isPoison(active) { return .failed(Worker.poison(active, isQuarantined: active.isQuarantined)) }
+        if active.excessSize > 0 { return .failed(Worker.tooLarge(active)) }
         let job: Job
         do throws(JobError) {
             job = try parsed.get()
@@ -108,7 +106,7 @@ struct JobHandler: Sendable {
             return .failed(ImagePipeline.Error(.invalidURL, "The job cannot be read: \(error.message)."))
         }
         return await withTaskGroup(of: JobRunner.Result?.self) { group in
-            let maximumFailureAge = maximumFailureAge(for: claimed, job)
+            let maximumFailureAge = maximumFailureAge(for: active, job)
             group.addTask { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: metrics) }
             group.addTask {
                 await active.stop.wait()
@@ -124,36 +122,29 @@ struct JobHandler: Sendable {
     ///
     /// A retry accepts only failures that are younger than its own previous attempt, so that a job is never answered by
     /// its own failure. No clocks are compared: the previous attempt ended at least the shortest delay ago.
-    private func maximumFailureAge(for claimed: ClaimedJob, _ job: Job) -> Duration? {
+    private func maximumFailureAge(for active: ActiveJob, _ job: Job) -> Duration? {
         // The worker that died with it may have stored a failure a moment ago.
-        if claimed.stalls > 0 { return .zero }
-        if claimed.counted > 1 { return retry.shortestDelay(after: claimed.counted - 1) }
+        if active.stalls > 0 { return .zero }
+        if active.counted > 1 { return retry.shortestDelay(after: active.counted - 1) }
         return job.ignoresRememberedFailures ? .zero : nil
     }
 
-    /// A settlement that was sent to Redis, with the reply.
-    private struct Settlement {
-        /// The status of a completion, or `retry`, `wait` or `released`.
-        let action: String
-        let result: SettleResult
-    }
+    /// A settlement that was sent to Redis: its name (the status of a completion, or `retry`, `wait` or `released`), and
+    /// the reply.
+    private typealias Settlement = (action: String, result: SettleResult)
 
     /// - Returns: nil if this worker may not write about the job any more.
     private func settle(
-        _ active: ActiveJob,
+        _ job: ActiveJob,
         _ parsed: Result<Job, JobError>,
         _ result: JobRunner.Result?,
         _ metrics: PipelineMetrics,
         _ seconds: Double
     ) async throws(RedisError) -> Settlement? {
-        let job = active.claimed
-        var completion = JobCompletion(
-            job: job,
-            outcome: outcome(job, parsed, metrics, seconds),
-            counters: Worker.counters(metrics.counts, result)
-        )
+        var outcome = outcome(job, parsed, metrics, seconds)
+        let counters = Worker.counters(metrics.counts, result)
         switch result {
-        case .done(let outputs): completion.outcome.outputs = outputs
+        case .done(let outputs): outcome.outputs = outputs
         case .failed(let error):
             let attempts = (try? parsed.get().attempts) ?? 1  // An unreadable job stays unreadable.
             if let delay = retry.delay(after: job.counted, of: attempts, error: error) {
@@ -163,27 +154,28 @@ struct JobHandler: Sendable {
                     worker: worker,
                     after: delay,
                     countsAttempt: !isFree,
-                    counters: completion.counters
+                    counters: counters
                 )
-                return Settlement(action: isFree ? "wait" : "retry", result: reply)
+                return (isFree ? "wait" : "retry", reply)
             }
-            fail(&completion, error, parsed, code: code(of: job, error))
+            fail(&outcome, job, error, parsed, code: code(of: job, error))
         case nil:
-            switch active.reason {
-            case .batchCancelled: completion.outcome.status = .cancelled
-            case .quarantined: fail(&completion, Worker.poison(job, isQuarantined: true), parsed, code: Self.poison)
+            switch job.reason {
+            case .batchCancelled: outcome.status = .cancelled
+            case .quarantined: fail(&outcome, job, Worker.poison(job, isQuarantined: true), parsed, code: Self.poison)
             case .shutdown:
                 let released = try await queue.release([(job.key.text, job.attempt)], worker: worker, leaves: false)
-                return Settlement(action: "released", result: released == 1 ? .ok : .fenced)
+                return ("released", released == 1 ? .ok : .fenced)
             case .leaseLost, nil: return nil
             }
         }
-        let reply = try await completions.report(completion)
-        return Settlement(action: completion.outcome.status.rawValue, result: reply)
+        let dead = DeadLetter.Content(of: job, outcome)
+        let completion = JobCompletion(job: job, outcome: outcome, dead: dead, counters: counters)
+        return (outcome.status.rawValue, try await completions.report(completion))
     }
 
     private func outcome(
-        _ job: ClaimedJob,
+        _ job: ActiveJob,
         _ parsed: Result<Job, JobError>,
         _ metrics: PipelineMetrics,
         _ seconds: Double
@@ -209,34 +201,41 @@ struct JobHandler: Sendable {
 
     private static let poison = "poison"
 
-    private func code(of job: ClaimedJob, _ error: ImagePipeline.Error) -> String {
+    private func code(of job: ActiveJob, _ error: ImagePipeline.Error) -> String {
         if isPoison(job) { return Self.poison }
         return job.excessSize > 0 ? "invalid_job" : error.code.rawValue
     }
 
     private func fail(
-        _ completion: inout JobCompletion,
+        _ outcome: inout JobOutcome,
+        _ job: ActiveJob,
         _ error: ImagePipeline.Error,
         _ parsed: Result<Job, JobError>,
         code: String
     ) {
-        let job = completion.job
         var message = error.message
         if let delay = error.requestedDelay, retry.asksForTooLong(error) {
             let (asked, longest) = (Int(delay.rounded(.up)), Int(retry.maximumWait.inSeconds))
             message += " The job is not retried: a wait of \(asked) s exceeds the maximum, \(longest) s."
         }
-        completion.outcome.status = .failed
-        completion.outcome.error = .init(code: code, message: message, retryable: error.isRetryable)
+        outcome.status = .failed
+        outcome.error = .init(code: code, message: message, retryable: error.isRetryable)
         // An unreadable job cannot be included; the error above describes the problem.
-        if job.json.count <= JobOutcome.maximumJobSize { completion.outcome.job = try? parsed.get() }
-        completion.dead = DeadLetter.Content(
-            code: code,
-            message: message,
-            attempts: job.counted,
-            worker: worker,
+        if job.json.count <= JobOutcome.maximumJobSize { outcome.job = try? parsed.get() }
+    }
+}
+
+extension DeadLetter.Content {
+    /// Content of the dead letter of a failed job; nil if the job has not failed.
+    init?(of job: ActiveJob, _ outcome: JobOutcome) {
+        guard let error = outcome.error else { return nil }
+        self.init(
+            code: error.code,
+            message: error.message,
+            attempts: outcome.attempts,
+            worker: outcome.worker,
             batch: job.batch.isEmpty ? nil : job.batch,
-            labels: completion.outcome.labels,
+            labels: outcome.labels,
             job: String(decoding: job.json, as: UTF8.self)
         )
     }

@@ -73,7 +73,7 @@ struct LeaseHeartbeat: Sendable {
         let sent = ContinuousClock.now
         do throws(RedisError) {
             let (lost, cancelled, quarantined) = try await queue.renew(
-                jobs.map { ($0.claimed.key.text, $0.claimed.attempt) },
+                jobs.map { ($0.key.text, $0.attempt) },
                 worker: worker,
                 lease: lease,
                 info: info.json,
@@ -82,15 +82,15 @@ struct LeaseHeartbeat: Sendable {
             running.renewed(at: sent)
             let (lostIDs, cancelledIDs, quarantinedIDs) = (Set(lost), Set(cancelled), Set(quarantined))
             for job in jobs {
-                if lostIDs.contains(job.claimed.key.text) {
+                if lostIDs.contains(job.key.text) {
                     // A job that has just ended is no longer ours either: the renewal may overtake the reply to its
                     // settlement.
                     if running.contains(job), !job.isSettling { statistics.add("leases_lost", 1) }
                     job.stop(.leaseLost)
                 } else {
                     job.prolong(to: sent + Self.validity(of: lease))
-                    if cancelledIDs.contains(job.claimed.key.text) { job.stop(.batchCancelled) }
-                    if quarantinedIDs.contains(job.claimed.key.text) { job.stop(.quarantined) }
+                    if cancelledIDs.contains(job.key.text) { job.stop(.batchCancelled) }
+                    if quarantinedIDs.contains(job.key.text) { job.stop(.quarantined) }
                 }
             }
             return nil

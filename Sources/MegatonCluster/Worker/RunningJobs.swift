@@ -1,56 +1,5 @@
 import Synchronization
 
-/// A claimed job and its state.
-final class ActiveJob: Sendable {
-    /// Why a job is stopped before its end.
-    enum StopReason: Sendable {
-        /// Another worker has the lease, or may have it: nothing may be written about the job any more.
-        case leaseLost
-        case batchCancelled
-        /// Three processes have died of its source meanwhile.
-        case quarantined
-        /// The worker shuts down: the job is released.
-        case shutdown
-    }
-
-    let claimed: ClaimedJob
-    /// Fired when the job must stop; `reason` has the reason.
-    let stop = AsyncSignal()
-    private struct State {
-        var validUntil: ContinuousClock.Instant
-        var reason: StopReason?
-        var isSettling = false
-    }
-
-    private let state: Mutex<State>
-
-    init(_ claimed: ClaimedJob, validUntil: ContinuousClock.Instant) {
-        self.claimed = claimed
-        state = Mutex(State(validUntil: validUntil))
-    }
-
-    /// Whether the job is being settled. If its lease is gone then, the settlement has ended it, or the reply to the
-    /// settlement explains why.
-    var isSettling: Bool { state.withLock { $0.isSettling } }
-
-    fileprivate func markSettling() { state.withLock { $0.isSettling = true } }
-
-    var reason: StopReason? { state.withLock { $0.reason } }
-    var validUntil: ContinuousClock.Instant { state.withLock { $0.validUntil } }
-
-    func prolong(to instant: ContinuousClock.Instant) {
-        state.withLock { $0.validUntil = max($0.validUntil, instant) }
-    }
-
-    /// Stops the job. The first reason stays.
-    func stop(_ reason: StopReason) {
-        state.withLock { state in
-            if state.reason == nil { state.reason = reason }
-        }
-        stop.fire()
-    }
-}
-
 /// Jobs this worker has claimed and not settled, with each lease's expiry.
 final class RunningJobs: Sendable {
     private struct State {
@@ -60,7 +9,7 @@ final class RunningJobs: Sendable {
 
         mutating func remove(_ job: ActiveJob?) {
             guard let job else { return }
-            jobs[job.claimed.key.text] = nil
+            jobs[job.key.text] = nil
             if job.isSettling { settling -= 1 }
         }
     }
@@ -74,16 +23,16 @@ final class RunningJobs: Sendable {
     /// Jobs whose work is not done; the others are only being settled.
     var activeCount: Int { state.withLock { $0.jobs.count - $0.settling } }
     /// Whether one of the jobs is suspected of process deaths: no second suspect runs beside it.
-    var hasSuspect: Bool { state.withLock { $0.jobs.values.contains { $0.claimed.isSuspect } } }
+    var hasSuspect: Bool { state.withLock { $0.jobs.values.contains { $0.isSuspect } } }
     var all: [ActiveJob] { state.withLock { Array($0.jobs.values) } }
 
-    func contains(_ job: ActiveJob) -> Bool { state.withLock { $0.jobs[job.claimed.key.text] === job } }
+    func contains(_ job: ActiveJob) -> Bool { state.withLock { $0.jobs[job.key.text] === job } }
 
     func insert(_ job: ActiveJob) {
         state.withLock { state in
             // The same id may have been claimed again after its lease was lost.
-            state.remove(state.jobs[job.claimed.key.text])
-            state.jobs[job.claimed.key.text] = job
+            state.remove(state.jobs[job.key.text])
+            state.jobs[job.key.text] = job
         }
     }
 
@@ -92,14 +41,14 @@ final class RunningJobs: Sendable {
         state.withLock { state in
             if job.isSettling { return }
             job.markSettling()
-            if state.jobs[job.claimed.key.text] === job { state.settling += 1 }
+            if state.jobs[job.key.text] === job { state.settling += 1 }
         }
         changed.fire()
     }
 
     func remove(_ job: ActiveJob) {
         // A later attempt at the same job stays.
-        state.withLock { if $0.jobs[job.claimed.key.text] === job { $0.remove(job) } }
+        state.withLock { if $0.jobs[job.key.text] === job { $0.remove(job) } }
         changed.fire()
     }
 

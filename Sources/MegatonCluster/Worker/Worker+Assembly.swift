@@ -100,11 +100,11 @@ extension Worker {
     ///
     /// - Parameter isQuarantined: whether its source has killed three processes, in any jobs; otherwise the job itself
     ///   has stalled too often.
-    static func poison(_ job: ClaimedJob, isQuarantined: Bool) -> ImagePipeline.Error {
+    static func poison(_ job: ActiveJob, isQuarantined: Bool) -> ImagePipeline.Error {
         let hours = Int(JobQueue.suspicion.inSeconds / 3600)
         let reason =
             isQuarantined
-            ? "Worker processes died \(max(job.deaths, ClaimedJob.deathLimit)) times while they processed this image, so "
+            ? "Worker processes died \(max(job.deaths, ActiveJob.deathLimit)) times while they processed this image, so "
                 + "jobs with this source are not run for \(hours) hours."
             : "\(job.stalls) \(job.stalls == 1 ? "worker" : "workers") died or stopped responding while running this job, so "
                 + "it is not run again."
@@ -115,7 +115,7 @@ extension Worker {
         )
     }
 
-    static func tooLarge(_ job: ClaimedJob) -> ImagePipeline.Error {
+    static func tooLarge(_ job: ActiveJob) -> ImagePipeline.Error {
         ImagePipeline.Error(
             .invalidURL,
             "The JSON of the job has \(job.excessSize) bytes; a job may have \(Job.maximumSize). "

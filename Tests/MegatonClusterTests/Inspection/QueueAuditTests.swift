@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    private func putOff(_ job: ClaimedJob, _ fixture: QueueFixture, by delay: Duration = .seconds(600)) async throws {
+    private func putOff(_ job: ActiveJob, _ fixture: QueueFixture, by delay: Duration = .seconds(600)) async throws {
         let result = try await fixture.queue.retry(
             job,
             worker: "w1",

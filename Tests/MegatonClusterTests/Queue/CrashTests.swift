@@ -17,7 +17,7 @@ import Testing
     }
 
     /// The process dies: all of its leases expire.
-    private func kill(_ jobs: [ClaimedJob], _ fixture: QueueFixture) async throws {
+    private func kill(_ jobs: [ActiveJob], _ fixture: QueueFixture) async throws {
         for job in jobs { try await fixture.expire(job) }
         try await fixture.queue.sweep(leads: true)
     }
@@ -35,7 +35,8 @@ import Testing
             ignoresShare: true,
             suspects: suspects,
             worker: worker,
-            lease: .seconds(60)
+            lease: .seconds(60),
+            validUntil: .now + .seconds(60)
         )
     }
 

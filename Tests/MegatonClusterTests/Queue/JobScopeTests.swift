@@ -23,7 +23,7 @@ import Testing
         while case .admitted = try await fixture.admit() {}
     }
 
-    private func fail(_ job: ClaimedJob, _ fixture: QueueFixture) async throws {
+    private func fail(_ job: ActiveJob, _ fixture: QueueFixture) async throws {
         let dead = DeadLetter.Content(
             code: "not_found",
             message: "gone",

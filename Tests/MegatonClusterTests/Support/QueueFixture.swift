@@ -79,12 +79,12 @@ struct QueueFixture: Sendable {
         _ = try await queue.submit(jobs, to: batch, first: 0, isLast: true, policy: policy, submitter: "me")
     }
 
-    func claim(_ limit: Int = 1, worker: String = "w1", lease: Duration = .seconds(60)) async throws -> [ClaimedJob] {
+    func claim(_ limit: Int = 1, worker: String = "w1", lease: Duration = .seconds(60)) async throws -> [ActiveJob] {
         try await queue.claim(limit, worker: worker, lease: lease)
     }
 
     func finish(
-        _ job: ClaimedJob,
+        _ job: ActiveJob,
         worker: String = "w1",
         _ status: JobOutcome.Status = .done
     ) async throws -> SettleResult {
@@ -95,7 +95,7 @@ struct QueueFixture: Sendable {
     }
 
     /// Expires a lease without a wait: only Redis' clock counts, and the score is compared with it.
-    func expire(_ job: ClaimedJob) async throws {
+    func expire(_ job: ActiveJob) async throws {
         try await redis.send(["ZADD", .string(keys.lease), "XX", "1", .string(job.key.text)])
     }
 

@@ -32,7 +32,8 @@ import Testing
             ignoresShare: ignoresShare,
             suspects: .one,
             worker: worker,
-            lease: .seconds(60)
+            lease: .seconds(60),
+            validUntil: .now + .seconds(60)
         )
     }
 

@@ -6,10 +6,10 @@ import Testing
 @testable import MegatonCluster
 
 @Suite(.timeLimit(.minutes(2))) struct CompletionBatcherTests {
-    private func completion(_ job: ClaimedJob) -> JobCompletion {
+    private func completion(_ job: ActiveJob, source: String? = nil) -> JobCompletion {
         JobCompletion(
             job: job,
-            outcome: JobOutcome(id: job.id, source: job.id, status: .done),
+            outcome: JobOutcome(id: job.id, source: source ?? job.id, status: .done),
             counters: ["renders": 1]
         )
     }
@@ -17,7 +17,7 @@ import Testing
     /// A queue that can also be reached through a proxy, with claimed jobs of a batch.
     private func withJobs(
         _ count: Int,
-        _ body: (QueueFixture, FaultProxy, JobQueue, [ClaimedJob]) async throws -> Void
+        _ body: (QueueFixture, FaultProxy, JobQueue, [ActiveJob]) async throws -> Void
     ) async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await FaultProxy.run(to: .unix(path: fixture.server.socket)) { (proxy) async throws in
@@ -65,9 +65,9 @@ import Testing
             proxy.blackHole(true)
             try await withThrowingTaskGroup(of: SettleResult.self) { group in
                 for job in jobs.dropFirst() {
-                    var long = completion(job)
-                    long.outcome.source = String(repeating: "a", count: CompletionBatcher.limit / 2 - 2048)
-                    group.addTask { [long] in try await batcher.report(long) }
+                    let source = String(repeating: "a", count: CompletionBatcher.limit / 2 - 2048)
+                    let long = completion(job, source: source)
+                    group.addTask { try await batcher.report(long) }
                     // The first goes alone, and all others wait for it.
                     while !batcher.isCalling, !Task.isCancelled { await Task.yield() }
                 }

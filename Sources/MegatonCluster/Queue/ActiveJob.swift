@@ -1,0 +1,98 @@
+internal import Foundation
+internal import MegatonRedis
+internal import NIOCore
+internal import Synchronization
+
+/// A job that this worker has claimed and not settled.
+package final class ActiveJob: Sendable {
+    let key: JobKey
+    /// The id that its submitter gave, as in outcomes and logs. Scripts receive the key's text.
+    package var id: String { key.id }
+    /// 1 for the first attempt, and one higher each time. Every write about the job carries it: it is the fencing
+    /// token.
+    let attempt: Int
+    /// Attempts that do not count: the job was released, or only waited for others.
+    let free: Int
+    /// The number of this attempt among those that count.
+    var counted: Int { attempt - free }
+    /// How often a worker died or fell silent with this job.
+    let stalls: Int
+    /// Process deaths that its source is suspected of, over all jobs that name it.
+    let deaths: Int
+    /// Bytes of its JSON, if that is too large to be handed out; otherwise 0.
+    let excessSize: Int
+    /// Whether its source must run in a process of its own.
+    var isSuspect: Bool { deaths == 2 }
+    /// Whether its source has killed so many processes that no job runs it any more.
+    var isQuarantined: Bool { deaths >= Self.deathLimit }
+    /// Deaths after which a source is quarantined. The scripts contain the same number.
+    static let deathLimit = 3
+    /// The JSON that was admitted.
+    let json: Data
+    /// Name of its batch; empty if it has none. A requeued job has none, as the batch that it died in has counted it
+    /// already.
+    let batch: String
+    /// Whether its batch had been canceled before the job was claimed.
+    let isCancelled: Bool
+
+    private let state: Mutex<State>
+    /// Fired when the job must stop; `reason` has the reason.
+    let stop = AsyncSignal()
+
+    private struct State {
+        var validUntil: ContinuousClock.Instant
+        var reason: StopReason?
+        var isSettling = false
+    }
+
+    /// Why a job is stopped before its end.
+    enum StopReason: Sendable {
+        /// Another worker has the lease, or may have it: nothing may be written about the job any more.
+        case leaseLost
+        case batchCancelled
+        /// Three processes have died of its source meanwhile.
+        case quarantined
+        /// The worker shuts down: the job is released.
+        case shutdown
+    }
+
+    /// A job in the reply to the script `claim`; nil if the reply has another form.
+    ///
+    /// - Parameter validUntil: time until which the worker holds the lease.
+    init?(_ reply: RedisValue, validUntil: ContinuousClock.Instant) {
+        guard let fields = reply.array, fields.count == 9, let key = fields[0].string, let attempt = fields[1].int,
+            let stalls = fields[2].int, let json = fields[3].buffer
+        else { return nil }
+        self.key = JobKey(key)
+        self.attempt = attempt
+        self.stalls = stalls
+        self.json = Data(json.readableBytesView)
+        batch = fields[4].string ?? ""
+        isCancelled = fields[5].string == "1"
+        free = fields[6].int ?? 0
+        deaths = fields[7].int ?? 0
+        excessSize = fields[8].int ?? 0
+        state = Mutex(State(validUntil: validUntil))
+    }
+
+    /// Whether the job is being settled. If its lease is gone then, the settlement has ended it, or the reply to the
+    /// settlement explains why.
+    var isSettling: Bool { state.withLock { $0.isSettling } }
+
+    func markSettling() { state.withLock { $0.isSettling = true } }
+
+    var reason: StopReason? { state.withLock { $0.reason } }
+    var validUntil: ContinuousClock.Instant { state.withLock { $0.validUntil } }
+
+    func prolong(to instant: ContinuousClock.Instant) {
+        state.withLock { $0.validUntil = max($0.validUntil, instant) }
+    }
+
+    /// Stops the job. The first reason stays.
+    func stop(_ reason: StopReason) {
+        state.withLock { state in
+            if state.reason == nil { state.reason = reason }
+        }
+        stop.fire()
+    }
+}
