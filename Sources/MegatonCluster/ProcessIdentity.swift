@@ -20,13 +20,3 @@ package enum ProcessIdentity {
         String((0..<count).map { _ in "0123456789abcdef".randomElement() ?? "0" })
     }
 }
-
-/// Path of this program, to start it again.
-package enum CommandLineProgram {
-    package static var path: String? {
-        // Nil without /proc, which the callers report.
-        let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
-        // An upgrade replaced the file. The kernel still has the old one, and starts it by this name.
-        return path?.hasSuffix(" (deleted)") == true ? "/proc/\(getpid())/exe" : path
-    }
-}

@@ -12,9 +12,7 @@ struct BenchmarkProcesses: Sendable {
     /// - Returns: the result of the body, and the output of each process.
     /// - Throws: `CLIError` also if a process ends before the body.
     func run<Value: Sendable>(_ body: @escaping @Sendable () async throws -> Value) async throws -> (Value, [String]) {
-        guard let program = CommandLineProgram.path else {
-            throw CLIError.broken("the program's own path is not known: /proc is not mounted?")
-        }
+        let program = try CommandLineProgram.path()
         let logs = try TemporaryDirectory()
         defer { logs.remove() }
         let outputs = arguments.indices.map { "\(logs.path)/\($0)" }

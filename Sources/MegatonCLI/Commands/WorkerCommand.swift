@@ -132,9 +132,7 @@ struct WorkerCommand: AsyncParsableCommand {
     private static func isolate() -> @Sendable () async throws -> Worker.IsolatedProcess {
         let arguments = Array(CommandLine.arguments.dropFirst())
         return {
-            guard let program = CommandLineProgram.path else {
-                throw CLIError.broken("the program's own path is not known: /proc is not mounted?")
-            }
+            let program = try CommandLineProgram.path()
             let pid = Mutex<Int32>(0)
             let child = ChildProcess(
                 command: [program] + arguments + ["--only-suspects", "--drain-timeout", "0", "--wait-for-redis", "0"],

@@ -25,7 +25,7 @@ final class HealthServer: Sendable {
     /// - Parameter isReady: called for each request, on an event loop: must not block.
     /// - Throws: `CLIError` if it cannot listen on the address.
     static func start(_ text: String, isReady: @escaping @Sendable () -> Bool) async throws -> HealthServer {
-        guard let (host, port) = address(text) else { throw CLIError.usage("--health \(text) is no address:port.") }
+        guard let (host, port) = address(text) else { throw CLIError.usage("--health \(text) is not an address:port.") }
         do {
             let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
                 .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -40,7 +40,9 @@ final class HealthServer: Sendable {
         } catch {
             let other = error is SocketAddressError.UnknownHost ? "no such host" : "\(error)"
             let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) } ?? other
-            throw CLIError.system("--health \(text) cannot be listened on: \(reason). Choose another address or port.")
+            throw CLIError.system(
+                "--health \(text) cannot be used: \(reason). Choose another address or port."
+            )
         }
     }
 

@@ -54,9 +54,7 @@ struct WorkerFleet: Sendable {
 
     /// - Returns: the reason why the worker was given up; nil if the task was canceled.
     private func keepRunning(_ number: Int, _ logs: TemporaryDirectory?) async throws -> CLIError? {
-        guard let program = CommandLineProgram.path else {
-            throw CLIError.broken("the program's own path is not known: /proc is not mounted?")
-        }
+        let program = try CommandLineProgram.path()
         let log = logs.map { "\($0.path)/worker-\(number).log" }
         let child = ChildProcess(
             command: [program, "worker"] + arguments,
@@ -77,14 +75,14 @@ struct WorkerFleet: Sendable {
             let tail = Self.logTail(log)
             if deaths.failedStarts >= Self.failedStartLimit {
                 let message =
-                    "worker \(number) cannot start: \(deaths.failedStarts) times it ended (\(termination)) before it worked."
-                    + tail
+                    "worker \(number) cannot start: it ended \(deaths.failedStarts) times before it registered, last "
+                        + "with \(termination).\(tail)"
                 return CLIError(code: termination == .exited(Self.redisUnavailableCode) ? 69 : 70, message: message)
             }
             if deaths.withoutProgress >= Self.deathsWithoutProgressLimit {
                 return CLIError.broken(
-                    "worker \(number) died \(deaths.withoutProgress) times while no job ended, last with \(termination), and is not started "
-                        + "again.\(tail)"
+                    "worker \(number) ended \(deaths.withoutProgress) times while no job ended, last with "
+                        + "\(termination); it is not started again.\(tail)"
                 )
             }
             Terminal.error(
@@ -115,7 +113,7 @@ struct WorkerFleet: Sendable {
         let end = (try? file.seekToEnd()) ?? 0
         try? file.seek(toOffset: end > tailSize ? end - tailSize : 0)
         let text = String(decoding: (try? file.read(upToCount: Int(tailSize))) ?? Data(), as: UTF8.self)
-        return text.isEmpty ? "" : " Its last words: " + text.trimmingCharacters(in: .whitespacesAndNewlines)
+        return text.isEmpty ? "" : " The end of its log: " + text.trimmingCharacters(in: .whitespacesAndNewlines)
     }
 
     /// Bytes of a worker's log that are shown when it dies.

@@ -120,15 +120,16 @@ final class BatchRun: Sendable {
         let counters = hasBegun ? try await finalCounters() : BatchCounters.none
         if counters["results_dropped"] > 0 {
             Terminal.error(
-                "megaton: \(Counted.of(counters["results_dropped"], "outcome")) came too fast for the ledger and "
+                "megaton: \(Counted.of(counters["results_dropped"], "outcome")) came faster than the ledger was written and "
                     + "\(counters["results_dropped"] == 1 ? "is" : "are") not in it."
             )
         }
         let unwritten = counters["cancelled"] - tally.cancelled
         if ledger != nil && unwritten > 0 {
             Terminal.error(
-                "megaton: \(unwritten) of the cancelled jobs had not been taken in yet and \(unwritten == 1 ? "has" : "have") "
-                    + "no line in the ledger; the same command again makes what is missing."
+                "megaton: \(unwritten) of the cancelled jobs had not been admitted yet and "
+                    + "\(unwritten == 1 ? "has" : "have") no line in the ledger; the same command again makes what is "
+                    + "missing."
             )
         }
         let progress = progress.withLock { $0 }
@@ -156,18 +157,19 @@ final class BatchRun: Sendable {
         let now = progress.withLock { $0 }
         let seconds = (options.timeout ?? 0).formatted()
         let count =
-            "\(now.ended) of \(Counted.jobs(now.submitted)) \(now.submitted == 1 ? "has" : "have") ended after \(seconds) s"
+            "\(now.ended) of \(Counted.jobs(now.submitted)) \(now.submitted == 1 ? "has" : "have") ended after "
+                + "\(seconds) s"
         guard now.isComplete else {
             return CLIError(
                 code: 75,
                 message:
-                    "\(count), and not all were submitted; those that were go on. megaton batch cancel \(batch) ends "
-                    + "them, and the same command again submits all."
+                    "\(count), and not all were submitted; the submitted ones continue. megaton batch cancel \(batch) "
+                        + "ends them, and the same command again submits all."
             )
         }
         return CLIError(
             code: 75,
-            message: "\(count); the others go on. megaton batch wait \(batch) waits for them, megaton batch cancel "
+            message: "\(count); the others continue. megaton batch wait \(batch) waits for them, megaton batch cancel "
                 + "\(batch) ends them."
         )
     }
@@ -260,7 +262,7 @@ final class BatchRun: Sendable {
         let isCancelled = isKnown ? await giveUp(after: CancellationError()) : false
         let rest =
             isCancelled
-            ? "what was submitted is cancelled." : "megaton batch cancel \(batch) ends the jobs that were submitted."
+            ? "the submitted jobs were cancelled." : "megaton batch cancel \(batch) ends the jobs that were submitted."
         throw CLIError(
             code: 130,
             message: "interrupted before all jobs of the batch \(batch) were submitted; \(rest) The same command again "
@@ -275,7 +277,7 @@ final class BatchRun: Sendable {
             queue: queue,
             batch: batch,
             policy: options.policy(keepsLedger: ledger != nil),
-            onDelay: { Terminal.error("megaton: a push waits for Redis, a minute at the most: \($0.message)") }
+            onDelay: { Terminal.error("megaton: waiting for Redis, for up to a minute: \($0.message)") }
         )
         let reader = try ReadingThread(selection, builder)
         defer { reader.stop() }
@@ -383,9 +385,7 @@ final class BatchRun: Sendable {
                 deadline = deadline ?? .now + Self.cancelTimeout
                 if shutdown.level == .abort || ContinuousClock.now > deadline ?? .now { return tally }
                 if lines.isEmpty && isAbandoned {
-                    Terminal.error(
-                        "megaton: no worker is there: what waits for one ends when one comes, without a line here."
-                    )
+                    reportCancelled(queued: now.submitted - now.ended)
                     return tally
                 }
                 if lines.isEmpty && now.isStopped {
@@ -400,6 +400,15 @@ final class BatchRun: Sendable {
                 try await Task.sleep(for: Self.batchingWindow)
             }
         }
+    }
+
+    /// Reports jobs that end without an outcome here, because only workers end ready jobs.
+    private func reportCancelled(queued: Int) {
+        let (were, are) = queued == 1 ? ("was", "is") : ("were", "are")
+        let unwritten = ledger?.path == nil ? "" : " and \(are) not in the ledger"
+        Terminal.error(
+            "megaton: no worker is running; \(Counted.of(queued, "queued job")) \(were) cancelled\(unwritten)"
+        )
     }
 
     /// Nothing is lost while Redis is unreachable: the workers and the queue wait for it, and so does this command.
@@ -442,9 +451,9 @@ final class BatchRun: Sendable {
         if progress.isComplete && !isWhole && !counters.isFinished {
             throw CLIError(
                 code: 69,
-                message: "Redis has lost jobs: of \(progress.submitted) that it had acknowledged, batch \(batch) has "
-                    + "\(counters["submitted"]). Its disk was slow when it died, or a replica took over that had not got them "
-                    + "yet. Submit again: what is done is found in the cache."
+                message: "Redis has lost jobs: it acknowledged \(progress.submitted) of the batch \(batch) and has "
+                    + "\(counters["submitted"]). It ended before they were on its disk, or a replica without them took "
+                    + "over. Submit again: finished work is in the cache."
             )
         }
         return counters.isFinished

@@ -69,7 +69,7 @@ struct DryRun: Sendable {
         let count = (summary.presets > 0 ? "at least " : "") + Counted.of(summary.outputs, "output")
         Terminal.note(
             "megaton: \(count) of \(Counted.jobs(summary.jobs)) would be made, "
-                + "\(summary.existing) of them in the place of a file that is there; nothing was fetched or written."
+                + "\(summary.existing) of them where a file exists already; nothing was fetched or written."
         )
         notRetried.report()
         if summary.invalid > 0 || !notRetried.isEmpty { throw ExitCode(2) }
@@ -83,7 +83,9 @@ struct DryRun: Sendable {
         }
         if Self.isUnreadable(job.source) {
             summary.invalid += 1
-            Terminal.error("megaton: \(TextColumns.oneLine(job.source)) is no UTF-8: a run fails it as invalid_url.")
+            Terminal.error(
+                "megaton: \(TextColumns.oneLine(job.source)) is not UTF-8; a run would fail it as invalid_url."
+            )
             return true
         }
         summary.jobs += 1
@@ -94,7 +96,7 @@ struct DryRun: Sendable {
             let exists = lstat(output, &info) == 0
             if exists { summary.existing += 1 }
             if options.json { continue }
-            let note = !exists ? "" : job.replace == .nothing ? " (an input is there)" : " (a file is there)"
+            let note = !exists ? "" : job.replace == .nothing ? " (an input exists there)" : " (a file exists there)"
             let line = "\(TextColumns.oneLine(Self.name(job.source))) -> \(TextColumns.oneLine(output))\(note)"
             if !Terminal.output(line) { return false }
         }

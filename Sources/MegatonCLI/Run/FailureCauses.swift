@@ -68,7 +68,7 @@ struct FailureCauses {
             return "  \(indent)\(number)  \(code)  \(Self.shortened(entry.example))"
         }
         let rest = sorted.dropFirst(Self.shown).reduce(0) { $0 + $1.value.count } + others.values.reduce(0, +)
-        if rest > 0 { rows.append("  \(Counted.of(rest, "failure")) more, of other causes; the ledger has them") }
+        if rest > 0 { rows.append("  \(Counted.of(rest, "more failure")), of other causes; the ledger has them") }
         return rows
     }
 

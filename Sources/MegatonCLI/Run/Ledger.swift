@@ -69,7 +69,7 @@ final class Ledger: Sendable {
         do {
             try FileManager.default.createDirectory(atPath: directory, withIntermediateDirectories: true)
         } catch {
-            throw CLIError.output("the directory \(directory) cannot be made: \(CLIError.reason(error)).")
+            throw CLIError.output("the directory \(directory) cannot be created: \(CLIError.reason(error)).")
         }
         // A mistyped option must not destroy an image: the file may be replaced only if it is a ledger, empty, or
         // missing.
@@ -86,7 +86,7 @@ final class Ledger: Sendable {
             }
             if count > 0, first != UInt8(ascii: "{") {
                 throw CLIError.usage(
-                    "\(path) is there and no ledger; it is not overwritten. Name another file with --ledger."
+                    "\(path) exists and is not a ledger, so it is not overwritten. Name another file with --ledger."
                 )
             }
         }
@@ -95,7 +95,7 @@ final class Ledger: Sendable {
         if flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK {
             Foundation.close(descriptor)
             throw CLIError.output(
-                "another run writes the ledger \(path). Wait for its end, or name another file with --ledger."
+                "another run writes the ledger \(path). Wait until it ends, or name another file with --ledger."
             )
         }
         return descriptor

@@ -97,7 +97,7 @@ struct OutputGuard: Sendable {
         if roots.contains(where: { parts.starts(with: $0) }) { return nil }
         let known = roots.map { "/" + $0.joined(separator: "/") }.joined(separator: ", ")
         return "the output \(output) is outside of the directories that this run may write to (\(known)); "
-            + "--allow-root DIR adds one"
+            + "--allow-root DIR allows another one"
     }
 
     // MARK: - Inputs

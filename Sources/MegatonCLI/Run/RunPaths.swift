@@ -41,7 +41,8 @@ struct RunPaths: Sendable {
         // Links are resolved, so that two names of one directory are equal.
         for input in inputs.map(FileNames.localPath) where real(FileNames.absolutePath(input)) == real(path) {
             throw CLIError.usage(
-                "--output \(output) is an input too: the next run would take what this one made. Name another directory."
+                "--output \(output) is also an input: the next run would read the outputs of this one. Name another "
+                    + "directory."
             )
         }
         return path
@@ -52,7 +53,7 @@ struct RunPaths: Sendable {
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         } catch {
-            throw CLIError.output("--output \(output) cannot be made: \(CLIError.reason(error)).")
+            throw CLIError.output("the output directory \(output) cannot be created: \(CLIError.reason(error)).")
         }
         return path
     }

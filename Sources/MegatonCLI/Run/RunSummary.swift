@@ -45,7 +45,7 @@ struct RunSummary: Sendable, Codable, Equatable {
         var parts = ["\(done) of \(jobs) done in \(String(format: "%.1f", seconds)) s (\(rate) a second)"]
         if failed > 0 { parts.append("\(failed) failed") }
         if cancelled > 0 { parts.append("\(cancelled) cancelled") }
-        if deduplicated > 0 { parts.append("\(deduplicated) \(deduplicated == 1 ? "was" : "were") there twice") }
+        if deduplicated > 0 { parts.append(Counted.of(deduplicated, "duplicate")) }
         parts.append(
             "\(Counted.fetches(originFetches)), \(Counted.renders(renders)), \(cacheHits) from the cache"
         )

@@ -28,9 +28,9 @@ struct WaitingJobs {
     func text(of open: Int) -> (text: String?, isAll: Bool) {
         guard delayed.count > 0, open > 0 else { return (nil, false) }
         let isAll = delayed.count >= open
-        if let host { return ("waiting for \(host.host), next try in \(BatchProgress.time(host.seconds))", isAll) }
+        if let host { return ("waiting for \(host.host), next attempt in \(BatchProgress.time(host.seconds))", isAll) }
         let count = min(delayed.count, open)
-        let text = "\(count) \(count == 1 ? "waits" : "wait") for another try"
+        let text = "\(count) \(count == 1 ? "waits" : "wait") for another attempt"
         return (text + (delayed.next.map { ", next in \(BatchProgress.time($0))" } ?? ""), isAll)
     }
 }

@@ -219,7 +219,8 @@ package struct InputReader {
 
     private static func missing(_ argument: String) -> CLIError {
         CLIError.usage(
-            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt, a .jsonl or -."
+            "\(argument): no such file or directory. An input is an image, a directory, a URL, a .txt or .jsonl list, "
+                + "or - for standard input."
         )
     }
 
@@ -247,14 +248,14 @@ package struct InputReader {
         case .cancelled: notRetried.cancelled += 1
         case .unknown(let error):
             notRetried.failed += 1
-            leaveOut(location, "the ledger does not hold its job, which failed \(error)")
-        case .broken: leaveOut(location, "it is no whole line of a ledger: \(line.prefix(80))")
+            leaveOut(location, "the ledger does not have its job, which failed \(error)")
+        case .broken: leaveOut(location, "it is not a complete line of a ledger: \(line.prefix(80))")
         }
         return nil
     }
 
     private mutating func leaveOut(_ location: LineLocation, _ reason: String) {
-        if isReporting { invalidLines.add(location, "is left out, as \(reason)") }
+        if isReporting { invalidLines.add(location, "is left out: \(reason)") }
     }
 
     /// A line of a list can only name a source: jobs also name their outputs, and a list may come from a stranger.
@@ -274,11 +275,11 @@ package struct InputReader {
     }
 
     private static let jobInList =
-        "it begins with \"{\" as a job does, and this list can only name sources. Put jobs into a .jsonl file, or name the "
-        + "list with --jobs-from; a path that begins so is written ./{…"
+        "it begins with \"{\" like a job, but this list can only name sources. Put jobs into a .jsonl file, or name "
+        + "the list with --jobs-from. Write a path that begins with \"{\" as ./{…"
 
     private static let noUTF8 =
-        "it is no UTF-8. Write a list in UTF-8; a file with such a name can be read under another one"
+        "it is not UTF-8. Save the list as UTF-8; give a file with such a name another one"
 
     private static let tooLong = "it is longer than \(LineReader.lineLimit) bytes"
 

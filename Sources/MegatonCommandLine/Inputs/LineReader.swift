@@ -139,7 +139,7 @@ package struct InvalidLineReporter {
     package init() {}
 
     package mutating func add(_ location: LineLocation, _ error: JobError) {
-        add(location, "is no job: \(error.message)")
+        add(location, "is not a job: \(error.message)")
     }
 
     /// - Parameter reason: the verb and the rest of the sentence.
@@ -151,7 +151,9 @@ package struct InvalidLineReporter {
     /// Reports the number of the others. Called when all lines were read.
     package mutating func end() {
         if count > Self.shown {
-            Terminal.error("megaton: \(Counted.lines(count - Self.shown, "more")) could not be used, for such reasons.")
+            Terminal.error(
+                "megaton: \(Counted.lines(count - Self.shown, "more")) could not be used, for similar reasons."
+            )
         }
         count = 0
     }

@@ -22,8 +22,8 @@ package struct RetryLedger {
         // It is read more than once: a pipe would lose the lines of the first read, or never end.
         if stat(path, &info) == 0, info.st_mode & S_IFMT != S_IFREG {
             throw CLIError.usage(
-                "--retry-failed: \(path) is no regular file, and a ledger is read more than once. Write it to a file, and "
-                    + "name that."
+                "--retry-failed: \(path) is not a regular file, but a ledger is read more than once. Save it to a "
+                    + "file, and name that file."
             )
         }
         var reader = try InputReader.lines(of: path)
@@ -34,7 +34,8 @@ package struct RetryLedger {
         }
         if lines > 0 {
             throw CLIError.usage(
-                "--retry-failed: \(path) is no ledger: no line at its beginning is one of a job's end."
+                "--retry-failed: \(path) is not a ledger: none of its first \(Self.checkedLines) lines is the outcome "
+                    + "of a job."
             )
         }
     }
@@ -66,17 +67,17 @@ package struct RetryLedger {
         package func report() {
             if failed > 0 {
                 let jobs = Counted.of(failed, "failed job")
-                let (them, it) = failed == 1 ? ("the job", "it") : ("the jobs", "them")
+                let (they, them) = failed == 1 ? ("it was", "it") : ("they were", "them")
                 Terminal.error(
-                    "megaton: \(jobs) of the ledger could not be repeated, as it does not hold \(them): unreadable or too "
-                        + "large. The lines above say which; submit \(it) anew."
+                    "megaton: \(jobs) could not be repeated: the ledger does not have \(them), because \(they) "
+                        + "unreadable or too large. The lines above name \(them); submit \(them) again."
                 )
             }
             if cancelled > 0 {
                 let jobs = Counted.of(cancelled, "cancelled job")
                 Terminal.error(
-                    "megaton: \(jobs) of the ledger \(cancelled == 1 ? "was" : "were") left out: --retry-failed repeats "
-                        + "failed jobs only. Give the command that was cancelled again."
+                    "megaton: \(jobs) of the ledger \(cancelled == 1 ? "was" : "were") left out: --retry-failed "
+                        + "repeats failed jobs only. Run the cancelled command again."
                 )
             }
         }
@@ -143,7 +144,8 @@ package struct RetryLedger {
         }
         guard directories.count <= Self.rootLimit else {
             throw CLIError.usage(
-                "--retry-failed: its files lie in \(directories.count) directories; allow their places by --allow-read."
+                "--retry-failed: the sources are in \(directories.count) directories, more than \(Self.rootLimit). "
+                    + "Allow their parent directories with --allow-read."
             )
         }
         return directories.sorted()

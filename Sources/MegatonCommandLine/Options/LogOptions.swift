@@ -17,7 +17,7 @@ package struct LogOptions: ParsableArguments {
     package static func check(_ level: String) throws {
         if Logger.Level(rawValue: level) == nil {
             throw ValidationError(
-                "--log-level is trace, debug, info, notice, warning, error or critical, not \"\(level)\"."
+                "--log-level must be trace, debug, info, notice, warning, error or critical, not \"\(level)\"."
             )
         }
     }

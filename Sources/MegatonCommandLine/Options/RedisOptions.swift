@@ -16,7 +16,7 @@ package struct RedisOptions: ParsableArguments {
 
     @Option(
         name: .customLong("cache-redis"),
-        help: ArgumentHelp("Cache Redis; the control Redis unless given.", valueName: "url")
+        help: ArgumentHelp("Cache Redis; by default the control Redis.", valueName: "url")
     )
     package var cacheRedis: String?
 
@@ -26,7 +26,7 @@ package struct RedisOptions: ParsableArguments {
     package init() {}
 
     package static let environmentHelp =
-        "The environment may give the URLs instead: MEGATON_REDIS, MEGATON_CACHE_REDIS (they may carry passwords)."
+        "MEGATON_REDIS and MEGATON_CACHE_REDIS can have the URLs instead, which may contain passwords."
 
     /// The URL from the command line or the environment.
     package var controlURL: String? { redis ?? Self.variable("MEGATON_REDIS") }
@@ -55,7 +55,7 @@ package struct RedisOptions: ParsableArguments {
     /// - Throws: `CLIError` if no URL is given.
     package func control() throws -> RedisConfiguration {
         guard let url = controlURL else {
-            throw CLIError.usage("which Redis? Give --redis URL or set MEGATON_REDIS.")
+            throw CLIError.usage("no Redis is named: give --redis URL, or set MEGATON_REDIS.")
         }
         return try RedisConfiguration(url: url)
     }

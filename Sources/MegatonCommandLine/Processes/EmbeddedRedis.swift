@@ -48,7 +48,7 @@ package struct EmbeddedRedis: Sendable {
     {
         guard let server = Self.find("redis-server") else {
             throw CLIError.unavailable(
-                "redis-server is not installed. apt-get install redis-server, or name a Redis with --redis URL."
+                "redis-server is not installed: run apt-get install redis-server, or name a Redis with --redis URL."
             )
         }
         let directory = try TemporaryDirectory()
@@ -61,7 +61,8 @@ package struct EmbeddedRedis: Sendable {
             return try await start(server, runtime, persistent, body)
         } catch is Locked {
             Terminal.error(
-                "megaton: another run uses \(persistent.path); this one has a cache of its own, which does not last."
+                "megaton: another run uses the cache in \(persistent.path); this one has a cache of its own, until it "
+                    + "ends."
             )
             return try await start(server, runtime, temporary, body)
         }
@@ -94,7 +95,7 @@ package struct EmbeddedRedis: Sendable {
                 if Task.isCancelled { return nil }
                 // Without a log the message has no details.
                 let log = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
-                throw CLIError.unavailable("the embedded redis-server ended (\(termination)). \(log.suffix(400))")
+                throw CLIError.unavailable("the private redis-server ended (\(termination)). \(log.suffix(400))")
             }
             group.addTask {
                 try await waitUntilReady(address)
@@ -102,7 +103,7 @@ package struct EmbeddedRedis: Sendable {
                 return try await body(address)
             }
             guard let value = try await group.next() ?? nil else {
-                throw CLIError.unavailable("the embedded redis-server ended early.")
+                throw CLIError.unavailable("the private redis-server ended early.")
             }
             // Stops the server: SIGTERM makes it save.
             group.cancelAll()
@@ -111,7 +112,8 @@ package struct EmbeddedRedis: Sendable {
             let words = (try? String(contentsOfFile: "\(runtime)/redis.log", encoding: .utf8)) ?? ""
             if words.contains("Error trying to save the DB") {
                 Terminal.error(
-                    "megaton: the cache could not be saved in \(data.path); is the disk full? The next run makes all anew."
+                    "megaton: the cache could not be saved in \(data.path); is the disk full? The next run makes "
+                        + "everything again."
                 )
             }
             return value
@@ -133,11 +135,11 @@ package struct EmbeddedRedis: Sendable {
         maxmemory-policy volatile-lru
         lazyfree-lazy-eviction yes
         lazyfree-lazy-expire yes
-        # Saved once, at the end. Images do not compress any further.
+        # Saved once, at the end. Images are compressed already.
         save ""
         rdbcompression no
         appendonly no
-        # By force: a disk that is full must not keep the server, and us, for ever.
+        # Forced: a full disk must not keep the server running.
         shutdown-on-sigterm \(data.isTemporary ? "nosave" : "save force")
         shutdown-on-sigint \(data.isTemporary ? "nosave" : "save force")
         """
@@ -155,8 +157,8 @@ package struct EmbeddedRedis: Sendable {
             if let deadline, ContinuousClock.now >= deadline {
                 throw CLIError(
                     code: 75,
-                    message: "the time of --timeout was up while the private Redis started; nothing was begun. Give it "
-                        + "more time: Redis loads the cache of earlier runs first."
+                    message: "--timeout ended while the private Redis started; nothing was begun. Allow more time: "
+                        + "Redis loads the cache of earlier runs first."
                 )
             }
             let client = RedisClient(
@@ -217,7 +219,7 @@ package struct EmbeddedRedis: Sendable {
                 attributes: [.posixPermissions: 0o700]
             )
         } catch {
-            throw CLIError.output("the cache directory \(path) cannot be made: \(CLIError.reason(error)).")
+            throw CLIError.output("the cache directory \(path) cannot be created: \(CLIError.reason(error)).")
         }
         return path
     }

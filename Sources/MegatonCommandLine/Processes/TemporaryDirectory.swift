@@ -13,7 +13,9 @@ package struct TemporaryDirectory: Sendable {
         let parent = Self.parent(ProcessInfo.processInfo.environment["TMPDIR"])
         var template = Array("\(parent)/megaton-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
-            throw CLIError.output("a directory in \(parent) cannot be made: \(String(cString: strerror(errno))).")
+            throw CLIError.output(
+                "no temporary directory can be created in \(parent): \(String(cString: strerror(errno)))."
+            )
         }
         path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
     }
@@ -29,7 +31,9 @@ package struct TemporaryDirectory: Sendable {
         do {
             try FileManager.default.removeItem(atPath: path)
         } catch {
-            Terminal.error("megaton: \(path) is left behind: \(error.localizedDescription)")
+            Terminal.error(
+                "megaton: the temporary directory \(path) could not be removed: \(error.localizedDescription)"
+            )
         }
     }
 }

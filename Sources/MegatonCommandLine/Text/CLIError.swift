@@ -66,7 +66,7 @@ package func reportingFailures(_ body: () async throws -> Void) async throws {
         throw ExitCode(74)
     } catch let error as RedisError {
         if error.saysBatchExists {
-            Terminal.error("megaton: a batch of this name has been submitted before; choose another --batch.")
+            Terminal.error("megaton: a batch with this name was submitted before; choose another --batch.")
             throw ExitCode(64)
         }
         Terminal.error("megaton: \(error.message)")

@@ -99,7 +99,7 @@ import Testing
             }
             run.send(SIGINT)
             let ending = await run.ending()
-            #expect(ending.code == 130 && ending.errors.contains("what was submitted is cancelled"), "\(ending.errors)")
+            #expect(ending.code == 130 && ending.errors.contains("the submitted jobs were cancelled"), "\(ending.errors)")
             let client = server.client()
             defer { client.close() }
             #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "b"]).int == 1)
@@ -276,7 +276,7 @@ import Testing
                 environment: environment
             )
             let ending = await again.ending()
-            #expect(ending.code == 0 && ending.errors.contains("no whole line"), "\(ending.errors)")
+            #expect(ending.code == 0 && ending.errors.contains("not a complete line"), "\(ending.errors)")
             #expect(ending.output.contains("\"jobs\" : 1") && ending.output.contains("\"done\" : 1"))
             #expect(origin.count("/1.png") == 1 && origin.count("/late.png") == 2)
             #expect(

@@ -110,7 +110,7 @@ import Testing
         let pipe = home.directory.path + "/old.jsonl"
         try #require(mkfifo(pipe, 0o600) == 0)
         let ending = await (try home.megaton(["run", "--retry-failed", pipe, "-j1"])).ending()
-        #expect(ending.code == 64 && ending.errors.contains("is no regular file"), "\(ending.errors)")
+        #expect(ending.code == 64 && ending.errors.contains("is not a regular file"), "\(ending.errors)")
     }
 
     @Test func aPipeWithoutAReaderIsNotWaitedForLong() async throws {
