@@ -27,8 +27,8 @@ struct CacheBenchmarkCommand: AsyncParsableCommand {
     var json = false
 
     mutating func validate() throws {
-        if !(1...600).contains(seconds) { throw ValidationError("--seconds is 1 to 600.") }
-        if !(1...1024).contains(concurrency) { throw ValidationError("--concurrency is 1 to 1024.") }
+        try OptionRange.check("--seconds", seconds, 1...600)
+        try OptionRange.check("--concurrency", concurrency, 1...1024)
         _ = try entrySizes()
     }
 

@@ -43,13 +43,13 @@ struct ClusterBenchmarkCommand: AsyncParsableCommand {
     var json = false
 
     mutating func validate() throws {
-        if !(1...5000).contains(workers) { throw ValidationError("--simulated-workers is 1 to 5000.") }
-        if !(1...64).contains(concurrency) { throw ValidationError("--concurrency is 1 to 64.") }
-        if !(0.1...60_000).contains(renderMilliseconds) { throw ValidationError("--render-ms is 0.1 to 60000.") }
-        if !(0...10_000).contains(hosts) { throw ValidationError("--hosts is 0 to 10000.") }
-        if let jobs, !(1...1_000_000).contains(jobs) { throw ValidationError("--jobs is 1 to 1000000.") }
-        if !(1...600).contains(seconds) { throw ValidationError("--seconds is 1 to 600.") }
-        if let rate, !(1...1_000_000).contains(rate) { throw ValidationError("--rate is 1 to 1000000.") }
+        try OptionRange.check("--simulated-workers", workers, 1...5000)
+        try OptionRange.check("--concurrency", concurrency, 1...64)
+        try OptionRange.check("--render-ms", renderMilliseconds, 0.1...60_000)
+        try OptionRange.check("--hosts", hosts, 0...10_000)
+        try OptionRange.check("--jobs", jobs, 1...1_000_000)
+        try OptionRange.check("--seconds", seconds, 1...600)
+        try OptionRange.check("--rate", rate, 1...1_000_000)
     }
 
     func run() async throws {

@@ -34,10 +34,10 @@ struct LockBenchmarkCommand: AsyncParsableCommand {
     var json = false
 
     mutating func validate() throws {
-        if !(1...10_000).contains(waiters) { throw ValidationError("--waiters is 1 to 10000.") }
-        if !(1...64).contains(processes) { throw ValidationError("--processes is 1 to 64.") }
+        try OptionRange.check("--waiters", waiters, 1...10_000)
+        try OptionRange.check("--processes", processes, 1...64)
         if processes > waiters { throw ValidationError("--processes is not more than --waiters.") }
-        if !(1...10_000).contains(rounds) { throw ValidationError("--rounds is 1 to 10000.") }
+        try OptionRange.check("--rounds", rounds, 1...10_000)
         if let redis {
             do {
                 _ = try RedisConfiguration(url: redis)

@@ -42,11 +42,9 @@ struct PipelineBenchmarkCommand: AsyncParsableCommand {
     mutating func validate() throws {
         if inputs.isEmpty { throw ValidationError("Name pictures, or directories of them.") }
         if inputs.contains("-") { throw ValidationError("Standard input is not read here; name files.") }
-        if !(1...Rendition.maximumSide).contains(size) {
-            throw ValidationError("--size is 1 to \(Rendition.maximumSide).")
-        }
-        if !(1...600).contains(seconds) { throw ValidationError("--seconds is 1 to 600.") }
-        if let threads, !(1...256).contains(threads) { throw ValidationError("--threads is 1 to 256.") }
+        try OptionRange.check("--size", size, 1...Rendition.maximumSide)
+        try OptionRange.check("--seconds", seconds, 1...600)
+        try OptionRange.check("--threads", threads, 1...256)
         _ = try formats()
         _ = try choices()
     }

@@ -36,11 +36,11 @@ struct QueueBenchmarkCommand: AsyncParsableCommand {
     var json = false
 
     mutating func validate() throws {
-        if !(1000...10_000_000).contains(jobs) { throw ValidationError("--jobs is 1000 to 10000000.") }
-        if !(1...64).contains(workers) { throw ValidationError("--workers is 1 to 64.") }
-        if !(100...100_000).contains(bytes) { throw ValidationError("--bytes is 100 to 100000.") }
-        if let rate, !(1...1_000_000).contains(rate) { throw ValidationError("--rate is 1 to 1000000.") }
-        if !(1...600).contains(seconds) { throw ValidationError("--seconds is 1 to 600.") }
+        try OptionRange.check("--jobs", jobs, 1000...10_000_000)
+        try OptionRange.check("--workers", workers, 1...64)
+        try OptionRange.check("--bytes", bytes, 100...100_000)
+        try OptionRange.check("--rate", rate, 1...1_000_000)
+        try OptionRange.check("--seconds", seconds, 1...600)
     }
 
     func run() async throws {

@@ -7,7 +7,7 @@ import MegatonRedis
 struct BatchCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "batch",
-        abstract: "Look at batches, wait for one, or cancel it.",
+        abstract: "List batches, show one, wait for it, or cancel it.",
         subcommands: [
             BatchListCommand.self, BatchShowCommand.self, BatchWaitCommand.self, BatchCancelCommand.self,
         ]
@@ -18,19 +18,19 @@ struct BatchCommand: AsyncParsableCommand {
 struct BatchListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "The batches, the newest first. One that has ended is known for seven days."
+        abstract: "List the batches, the newest first. A batch is listed for seven days after its end."
     )
 
     @OptionGroup var redis: RedisOptions
 
-    @Option(name: .long, help: "How many to show at the most.")
+    @Option(name: .long, help: "Maximum number of batches to show.")
     var limit = 50
 
-    @Flag(name: .long, help: "One JSON object a line.")
+    @Flag(name: .long, help: "Print one JSON object per line.")
     var json = false
 
     mutating func validate() throws {
-        if !(1...10_000).contains(limit) { throw ValidationError("--limit is 1 to 10000.") }
+        try OptionRange.check("--limit", limit, 1...10_000)
     }
 
     func run() async throws {
@@ -52,7 +52,10 @@ struct BatchListCommand: AsyncParsableCommand {
 
 /// `megaton batch show`
 struct BatchShowCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "show", abstract: "How far a batch is, as JSON.")
+    static let configuration = CommandConfiguration(
+        commandName: "show",
+        abstract: "Show the progress of a batch as JSON."
+    )
 
     @OptionGroup var redis: RedisOptions
 
@@ -88,7 +91,8 @@ struct BatchWaitCommand: AsyncParsableCommand {
             try await InspectorSession.queue(redis) { queue in
                 if try await BatchReport.of(name, queue).state == "open" {
                     Terminal.error(
-                        "megaton: the batch is open: its submitter may push more. If it is gone, megaton batch cancel ends it."
+                        "megaton: the batch is open: its submitter may push more jobs. If the submitter has ended, end "
+                            + "the batch with megaton batch cancel \(name)."
                     )
                 }
                 let report = try await timeout.wait(orElse: { "the batch \"\(name)\" has not ended" }) {
@@ -116,7 +120,7 @@ struct BatchWaitCommand: AsyncParsableCommand {
 struct BatchCancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
-        abstract: "Stop a batch: what has not begun is dropped, what runs is stopped when its worker renews its leases."
+        abstract: "Cancel a batch: waiting jobs are dropped, running ones stop when their worker renews its leases."
     )
 
     @OptionGroup var redis: RedisOptions

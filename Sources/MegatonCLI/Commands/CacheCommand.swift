@@ -8,7 +8,7 @@ import MegatonRedis
 struct CacheCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cache",
-        abstract: "Change what the shared cache remembers.",
+        abstract: "Change the shared cache.",
         subcommands: [ForgetFailuresCommand.self]
     )
 }
@@ -17,10 +17,11 @@ struct CacheCommand: AsyncParsableCommand {
 struct ForgetFailuresCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "forget-failures",
-        abstract: "Forget failures that the cache remembers, so that the origin is asked again at once.",
+        abstract: "Delete remembered failures from the cache, so that the next job asks the origin again.",
         discussion: """
-            Without URLs and --host all of them. A URL means its failures with any query. --host also ends the host's \
-            Retry-After, its break and its lowered limits. Jobs that are waiting for another try wait on.
+            Without URLs and --host it deletes all of them. A URL stands for its failures with any query. --host also \
+            ends the Retry-After, the open circuit and the lowered limits of the host. Jobs that wait for another \
+            attempt continue to wait.
             \(RedisOptions.environmentHelp)
             """
     )
@@ -30,7 +31,7 @@ struct ForgetFailuresCommand: AsyncParsableCommand {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("All sources of a host, with or without a port; repeatable.", valueName: "host")
+        help: ArgumentHelp("All sources of a host, with or without a port. Repeatable.", valueName: "host")
     )
     var host: [String] = []
 
@@ -38,10 +39,10 @@ struct ForgetFailuresCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         for url in urls where URL(string: url)?.scheme == nil || URL(string: url)?.host() == nil {
-            throw ValidationError("\(url) is no URL; it looks like https://example.org/a.jpg.")
+            throw ValidationError("\(url) is not a URL like https://example.org/a.jpg.")
         }
         for host in host where host.isEmpty || host.contains("/") || host.contains("@") {
-            throw ValidationError("--host looks like example.org or example.org:8080, not \"\(host)\".")
+            throw ValidationError("--host must look like example.org or example.org:8080, not \"\(host)\".")
         }
     }
 

@@ -8,7 +8,7 @@ import MegatonPipeline
 struct CoordinatorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "coordinator",
-        abstract: "Take jobs in until SIGTERM. Several may run: one leads, the others stand by.",
+        abstract: "Admit jobs until SIGTERM. Several coordinators may run: one leads, the others stand by.",
         discussion: RedisOptions.environmentHelp
     )
 
@@ -16,21 +16,21 @@ struct CoordinatorCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
     @OptionGroup var start: StartOptions
 
-    @Option(name: .long, help: "Jobs that are admitted at a time, at the most; the rest waits in the intake.")
+    @Option(name: .long, help: "Maximum number of admitted jobs; the others wait in the intake.")
     var window = 16_384
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "JSON file with lists of renditions by name: {\"web\": [{\"name\": \"small\", \"width\": 256, …}]}.",
+            "JSON file with named lists of renditions: {\"web\": [{\"name\": \"small\", \"width\": 256, …}]}.",
             valueName: "file"
         )
     )
     var presets: String?
 
     mutating func validate() throws {
-        if presets?.isEmpty == true { throw ValidationError("--presets is empty; it names a file.") }
-        if !(1...1_000_000).contains(window) { throw ValidationError("--window is 1 to 1000000.") }
+        if presets?.isEmpty == true { throw ValidationError("--presets is empty; it must name a file.") }
+        try OptionRange.check("--window", window, 1...1_000_000)
     }
 
     func run() async throws {

@@ -7,8 +7,9 @@ import MegatonCommandLine
 struct DeadCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "dead",
-        abstract: "Look at the jobs that failed for good, and requeue or drop them.",
-        discussion: "A requeued job is looked at like a new one and belongs to no batch: the one it died in has ended.",
+        abstract: "List the jobs that failed for good, and show, requeue or drop them.",
+        discussion:
+            "A requeued job is validated like a new one and belongs to no batch, because its own may have ended.",
         subcommands: [DeadListCommand.self, DeadShowCommand.self, DeadRequeueCommand.self, DeadDropCommand.self]
     )
 }
@@ -17,25 +18,25 @@ struct DeadCommand: AsyncParsableCommand {
 struct DeadListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list",
-        abstract: "The dead jobs, the oldest first."
+        abstract: "List the dead jobs, the oldest first."
     )
 
     @OptionGroup var redis: RedisOptions
 
-    @Option(name: .long, help: ArgumentHelp("Only those of a batch.", valueName: "name"))
+    @Option(name: .long, help: ArgumentHelp("Only the jobs of this batch.", valueName: "name"))
     var batch: String?
 
-    @Option(name: .long, help: ArgumentHelp("Only those with this error.", valueName: "code"))
+    @Option(name: .long, help: ArgumentHelp("Only the jobs with this error code.", valueName: "code"))
     var error: String?
 
-    @Option(name: .long, help: "How many to show at the most.")
+    @Option(name: .long, help: "Maximum number of jobs to show.")
     var limit = 100
 
-    @Flag(name: .long, help: "One JSON object a line.")
+    @Flag(name: .long, help: "Print one JSON object per line.")
     var json = false
 
     mutating func validate() throws {
-        if !(1...100_000).contains(limit) { throw ValidationError("--limit is 1 to 100000.") }
+        try OptionRange.check("--limit", limit, 1...100_000)
     }
 
     func run() async throws {
@@ -75,7 +76,7 @@ struct DeadListCommand: AsyncParsableCommand {
 struct DeadShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Everything about a dead job, as JSON: reason, attempts, who buried it, when, and the job."
+        abstract: "Show a dead job as JSON: error, attempts, worker, time of death, and the job itself."
     )
 
     @OptionGroup var redis: RedisOptions
@@ -85,7 +86,7 @@ struct DeadShowCommand: AsyncParsableCommand {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("The job's batch, if several have the id (\"\" for none).", valueName: "name")
+        help: ArgumentHelp("Batch of the job, if several batches have the id (\"\" for none).", valueName: "name")
     )
     var batch: String?
 
@@ -132,7 +133,7 @@ struct DeadRequeueCommand: AsyncParsableCommand {
                 let (found, done, missing) = try await selection.each(in: queue) { try await queue.requeue($0) }
                 Terminal.output("\(done) of \(Counted.of(found, "dead job")) requeued")
                 if done < found {
-                    let words = found - done == 1 ? "1 was no readable job" : "\(found - done) were no readable jobs"
+                    let words = found - done == 1 ? "1 is not a readable job" : "\(found - done) are not readable jobs"
                     Terminal.error("megaton: \(words); megaton dead show has the reasons.")
                 }
                 try selection.check(found: found, missing: missing)
@@ -145,13 +146,13 @@ struct DeadRequeueCommand: AsyncParsableCommand {
 struct DeadDropCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drop",
-        abstract: "Forget dead jobs, by id, batch, error code or all."
+        abstract: "Delete dead jobs, by id, batch, error code or all."
     )
 
     @OptionGroup var selection: DeadSelection
     @OptionGroup var redis: RedisOptions
 
-    @Flag(name: .shortAndLong, help: "Do not ask before --all.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation of --all.")
     var yes = false
 
     func run() async throws {
@@ -171,9 +172,9 @@ struct DeadDropCommand: AsyncParsableCommand {
         if count == 0 { return }
         let question = "\(Counted.of(count, "dead job"))\(selection.scope) in the queue \"\(redis.queue)\""
         guard Terminal.canAsk else {
-            throw CLIError.usage("--all forgets \(question) for good; add --yes to do that.")
+            throw CLIError.usage("--all deletes \(question) for good; add --yes to confirm.")
         }
-        guard Terminal.confirms("megaton: forget \(question) for good?") else {
+        guard Terminal.confirms("megaton: delete \(question) for good?") else {
             throw CLIError.notFound("nothing was dropped.")
         }
     }

@@ -9,14 +9,17 @@ struct DeadSelection: ParsableArguments {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Those of a batch (\"\" for jobs without one); goes with ids, too.", valueName: "name")
+        help: ArgumentHelp("Jobs of this batch (\"\" for jobs without one); also with ids.", valueName: "name")
     )
     var batch: String?
 
-    @Option(name: .long, help: ArgumentHelp("Those with this error: not_found, corrupt_image, …", valueName: "code"))
+    @Option(
+        name: .long,
+        help: ArgumentHelp("Jobs with this error code: not_found, corrupt_image, …", valueName: "code")
+    )
     var error: String?
 
-    @Flag(name: .long, help: "All of them.")
+    @Flag(name: .long, help: "All dead jobs.")
     var all = false
 
     /// Number of dead jobs per round trip: each may have a megabyte of JSON.
@@ -25,7 +28,9 @@ struct DeadSelection: ParsableArguments {
     mutating func validate() throws {
         let isNamed = !ids.isEmpty
         let isFiltered = batch != nil || error != nil
-        if !isNamed && !isFiltered && !all { throw ValidationError("Which? Give ids, --batch, --error or --all.") }
+        if !isNamed && !isFiltered && !all {
+            throw ValidationError("No jobs are named: give ids, --batch, --error or --all.")
+        }
         if isNamed && (error != nil || all) { throw ValidationError("Ids do not go with --error or --all.") }
     }
 
@@ -89,14 +94,14 @@ struct DeadSelection: ParsableArguments {
             let names = missing.prefix(Self.shownIDs).joined(separator: ", ")
             let more = missing.count > Self.shownIDs ? " and \(missing.count - Self.shownIDs) more" : ""
             throw CLIError.notFound(
-                "no dead job\(Self.phrase(batch)) has the \(missing.count == 1 ? "id" : "ids") \(names)\(more); megaton dead list shows "
-                    + "those that there are."
+                "no dead job\(Self.phrase(batch)) has the \(missing.count == 1 ? "id" : "ids") \(names)\(more); "
+                    + "megaton dead list shows the dead jobs."
             )
         }
         guard ids.isEmpty, found == 0, batch != nil || error != nil else { return }
         let filters = [batch.map { "batch \"\($0)\"" }, error.map { "error \"\($0)\"" }].compactMap { $0 }
         throw CLIError.notFound(
-            "no dead job has the \(filters.joined(separator: " and the ")); megaton dead list shows those that there are."
+            "no dead job has the \(filters.joined(separator: " and the ")); megaton dead list shows the dead jobs."
         )
     }
 
@@ -110,7 +115,8 @@ struct DeadSelection: ParsableArguments {
         let names = batches.prefix(shownBatches).map { $0.isEmpty ? "no batch (\"\")" : $0 }.joined(separator: ", ")
         let more = batches.count > shownBatches ? " and \(batches.count - shownBatches) more" : ""
         throw CLIError.usage(
-            "\(batches.count) batches have a dead job with the id \"\(id)\": \(names)\(more). Name one of them with --batch."
+            "\(batches.count) batches have a dead job with the id \"\(id)\": \(names)\(more). Name one of them with "
+                + "--batch."
         )
     }
 

@@ -7,19 +7,19 @@ import MegatonCommandLine
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Look for what will go wrong later. Exits 1 if there is an error, with --strict also for a warning.",
+        abstract: "Check the cluster for problems. Exits with 1 for an error, with --strict also for a warning.",
         discussion: RedisOptions.environmentHelp
     )
 
     @OptionGroup var redis: RedisOptions
 
-    @Flag(name: .long, help: "Mend the queue where a job is in two places or in none; the queue goes on meanwhile.")
+    @Flag(name: .long, help: "Repair jobs that are in two lists of the queue or in none, while the queue is in use.")
     var repair = false
 
-    @Flag(name: .long, help: "Exit 1 for warnings too.")
+    @Flag(name: .long, help: "Exit with 1 for warnings too.")
     var strict = false
 
-    @Flag(name: .long, help: "A JSON list.")
+    @Flag(name: .long, help: "Print a JSON list.")
     var json = false
 
     func run() async throws {

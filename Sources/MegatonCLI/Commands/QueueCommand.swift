@@ -15,7 +15,7 @@ struct QueueCommand: AsyncParsableCommand {
 struct QueuePauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Begin no more jobs until megaton queue resume. What runs goes on to its end."
+        abstract: "Start no more jobs until megaton queue resume. Running jobs continue."
     )
 
     @OptionGroup var redis: RedisOptions
@@ -24,7 +24,7 @@ struct QueuePauseCommand: AsyncParsableCommand {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
                 try await queue.set(.paused, true)
-                Terminal.output("paused: no job begins until megaton queue resume")
+                Terminal.output("paused: no job starts until megaton queue resume")
             }
         }
     }
@@ -34,13 +34,13 @@ struct QueuePauseCommand: AsyncParsableCommand {
 struct QueueDrainCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drain",
-        abstract: "Take no more jobs in until megaton queue resume. What was taken in goes on to its end.",
-        discussion: "What is pushed meanwhile waits in the intake: for an upgrade of the workers, say."
+        abstract: "Admit no more jobs until megaton queue resume. Admitted jobs continue.",
+        discussion: "Jobs that are pushed meanwhile wait in the intake, for example during an upgrade of the workers."
     )
 
     @OptionGroup var redis: RedisOptions
 
-    @Flag(name: .long, help: "Wait until nothing is ready, running or delayed.")
+    @Flag(name: .long, help: "Wait until no job is ready, running or delayed.")
     var wait = false
 
     @OptionGroup var timeout: TimeoutOptions
@@ -51,14 +51,14 @@ struct QueueDrainCommand: AsyncParsableCommand {
                 try await queue.set(.drain, true)
                 var alive = try await queue.alive()
                 guard wait else {
-                    Terminal.output("draining: \(Counted.jobs(alive)) on the way")
+                    Terminal.output("draining: \(Counted.of(alive, "admitted job")) left")
                     return
                 }
                 try await timeout.wait(orElse: { "\(Counted.jobs(alive)) \(alive == 1 ? "has" : "have") not ended" }) {
                     alive = try await queue.alive()
                     return alive == 0 ? () : nil
                 }
-                Terminal.output("drained: nothing is ready, running or delayed")
+                Terminal.output("drained: no job is ready, running or delayed")
             }
         }
     }

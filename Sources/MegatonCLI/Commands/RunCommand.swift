@@ -11,11 +11,12 @@ import NIOPosix
 struct RunCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "run",
-        abstract: "Make thumbnails of everything that is named, and wait for them.",
+        abstract: "Make thumbnails of all inputs, and wait for them.",
         discussion: """
-            Without --redis it starts a private Redis, a coordinator and the workers, and ends them with it; its cache \
-            lasts, so that a second run makes only what is missing. With --redis, or MEGATON_REDIS in the environment, it \
-            uses that cluster, and starts workers of its own only if --workers is given; all workers there share the jobs.
+            Without --redis it starts a private Redis, a coordinator and workers, and ends them when it ends. The \
+            cache stays, so that a second run makes only what is missing. With --redis, or MEGATON_REDIS in the \
+            environment, it uses that cluster, and starts workers of its own only if --workers is given; all workers \
+            share the jobs.
 
             Examples:
               megaton run photos -o thumbs
@@ -26,13 +27,13 @@ struct RunCommand: AsyncParsableCommand {
               megaton run jobs.jsonl -o thumbs --ledger - | jq -r 'select(.status == "failed") | .source'
               megaton run --retry-failed thumbs/megaton-ledger.jsonl
 
-            Outputs go beneath --output and --allow-root only. An output replaces an image of its own format; any other file \
-            needs --overwrite. An input is never replaced. Lines of a .txt and of standard input name sources; jobs are read \
-            from a .jsonl and from --jobs-from.
+            Outputs go beneath --output and --allow-root only. An output replaces an image of its own format; to \
+            replace any other file, give --overwrite. An input is never replaced. Lines of a .txt list and of standard \
+            input name sources; jobs come from a .jsonl list and from --jobs-from.
 
-            Exit codes: 0 all done, 2 some failed or were cancelled (the ledger says which and why) or could not be \
-            repeated, 64 wrong usage, 69 Redis is not \
-            there, 70 workers cannot work, 74 a file cannot be written, 75 the time of --timeout was up, 130 interrupted.
+            Exit codes: 0 all jobs are done, 2 some failed, were cancelled or could not be repeated (the ledger says \
+            which, and why), 64 wrong usage, 69 Redis is not reachable, 70 workers cannot start or continue, 74 a file \
+            cannot be written, 75 the time of --timeout is over, 130 interrupted.
             """
     )
 
@@ -40,12 +41,12 @@ struct RunCommand: AsyncParsableCommand {
     @OptionGroup var redis: RedisOptions
     @OptionGroup var worker: WorkerOptions
 
-    @Option(name: [.long, .customShort("o")], help: ArgumentHelp("Directory for the outputs.", valueName: "dir"))
+    @Option(name: [.long, .customShort("o")], help: ArgumentHelp("Output directory.", valueName: "dir"))
     var output: String?
 
     @Option(
         name: [.long, .customShort("j", allowingJoined: true)],
-        help: "Worker processes; the number of processors by default."
+        help: "Number of worker processes; the number of processors by default."
     )
     var workers: Int?
 
@@ -55,13 +56,14 @@ struct RunCommand: AsyncParsableCommand {
     )
     var cacheSize = 1024
 
-    @Flag(name: .long, help: "Show the workers' logs, as --log-level info does.")
+    @Flag(name: .long, help: "Show the logs of the workers, as --log-level info does.")
     var verbose = false
 
     @Option(
         name: .customLong("log-level"),
         help: ArgumentHelp(
-            "Show the workers' logs of this level and above: trace, debug, info, notice, warning, error or critical.",
+            "Show the logs of the workers, of this level and above: trace, debug, info, notice, warning, error or "
+                + "critical.",
             valueName: "level"
         )
     )
@@ -75,24 +77,24 @@ struct RunCommand: AsyncParsableCommand {
     mutating func validate() throws {
         // The jobs of a ledger have their own outputs; others need a directory.
         if output == nil && (batch.retryFailed == nil || batch.hasInputs) {
-            throw ValidationError("--output is missing: it names the directory for the outputs.")
+            throw ValidationError("--output is missing: it must name the directory for the outputs.")
         }
         if output != nil { try batch.refuseOutputOfRetry() }
-        if output?.isEmpty == true { throw ValidationError("--output is empty; it names a directory.") }
-        if let workers, !(1...256).contains(workers) { throw ValidationError("--workers is 1 to 256, not \(workers).") }
-        if !(64...1_048_576).contains(cacheSize) { throw ValidationError("--cache-size is 64 to 1048576 MiB.") }
+        if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
+        try OptionRange.check("--workers", workers, 1...256)
+        try OptionRange.check("--cache-size", cacheSize, 64...1_048_576, " MiB")
         if let logLevel { try LogOptions.check(logLevel) }
         if redis.cacheURL != nil && redis.controlURL == nil {
             throw ValidationError(
                 redis.cacheRedis == nil
                     ? "MEGATON_CACHE_REDIS is set, but neither --redis nor MEGATON_REDIS: unset it for a private Redis."
-                    : "--cache-redis goes with --redis."
+                    : "--cache-redis needs --redis."
             )
         }
         // The workers of a cluster may have it enabled.
         let writesJXL = try batch.renditions.renditions().contains { $0.format == .jxl }
         if writesJXL && !worker.additionalTypes.contains(.jxl) && redis.controlURL == nil {
-            throw ValidationError("The format jxl has to be switched on with --allow-type jxl.")
+            throw ValidationError("The format jxl needs --allow-type jxl.")
         }
     }
 
@@ -167,17 +169,17 @@ struct RunCommand: AsyncParsableCommand {
             let status = try await inspector.status()
             if status.livingWorkers.isEmpty && workers == nil {
                 Terminal.error(
-                    "megaton: no worker is registered there; the jobs wait until one comes. Start megaton worker, or "
-                        + "give --workers N."
+                    "megaton: the cluster has no worker; the jobs wait until one starts. Start megaton worker, or give "
+                        + "--workers N."
                 )
             }
         }
         guard let workers else {
-            let names = worker.namesForWorkersOnly
+            let names = worker.namesForWorkersOnly.joined(separator: ", ")
             if !names.isEmpty {
                 Terminal.error(
-                    "megaton: \(names.joined(separator: ", ")): without effect, as the cluster's workers have their own "
-                        + "options. Give --workers N for workers of this run, or start the cluster's with them."
+                    "megaton: the workers of the cluster have their own options, so \(names) has no effect. Give "
+                        + "--workers N for workers of this run, or start the workers of the cluster with these options."
                 )
             }
             return try await batchRun(control, paths, ledger, shutdown, deadline).run()
@@ -265,7 +267,7 @@ struct RunCommand: AsyncParsableCommand {
             while let value = try await group.next() {
                 if let value { return value }
             }
-            throw CLIError.broken("the workers ended before the batch did.")
+            throw CLIError.broken("all workers ended before the batch.")
         }
     }
 
@@ -321,10 +323,13 @@ struct RunCommand: AsyncParsableCommand {
         let summary = result.summary
         if !result.errors.isEmpty { Terminal.error("megaton: \(FailureCauses.title)\n\(result.errors)") }
         if result.skipped > 0 {
-            let verb = result.skipped == 1 ? "is no image by its name" : "are no images by their names"
+            let reason =
+                result.skipped == 1
+                ? "was left out: its name is not that of an image"
+                : "were left out: their names are not those of images"
             Terminal.note(
-                "megaton: \(Counted.files(result.skipped)) of the directories \(verb); tiff, svg and jxl are with "
-                    + "--allow-type."
+                "megaton: \(Counted.files(result.skipped)) in the directories \(reason). --allow-type adds tiff, svg "
+                    + "and jxl."
             )
         }
         if result.excluded > 0 {
@@ -340,13 +345,13 @@ struct RunCommand: AsyncParsableCommand {
         }
         if summary.jobs == 0 && !result.wasInterrupted && result.notRetried.isEmpty {
             let reasons: [String] =
-                (batch.hasInputs ? ["no image was found in what was named"] : [])
-                + (batch.retryFailed == nil ? [] : ["the ledger names no failed job"])
+                (batch.hasInputs ? ["no image was found in the inputs"] : [])
+                + (batch.retryFailed == nil ? [] : ["the ledger has no failed job"])
             Terminal.note("megaton: there was nothing to do: \(reasons.joined(separator: ", and ")).")
         }
         if result.ranOutOfTime {
             Terminal.error(
-                "megaton: the time of --timeout, \((batch.timeout ?? 0).formatted()) s, was up; the jobs that were left are "
+                "megaton: --timeout ended after \((batch.timeout ?? 0).formatted()) s; the remaining jobs were "
                     + "cancelled. The same command again makes what is missing."
             )
         }

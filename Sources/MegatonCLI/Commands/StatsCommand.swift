@@ -7,25 +7,25 @@ import MegatonCommandLine
 struct StatsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "stats",
-        abstract: "Show how well the shared cache serves.",
-        discussion: "Counters run since the queue was made; workers add theirs every 5 s.\n"
+        abstract: "Show the statistics of the shared cache.",
+        discussion: "Counters start when the queue is created; workers add theirs every 5 s.\n"
             + RedisOptions.environmentHelp
     )
 
     @OptionGroup var redis: RedisOptions
 
-    @Flag(name: .long, help: "One JSON object.")
+    @Flag(name: .long, help: "Print one JSON object.")
     var json = false
 
-    @Flag(name: .long, help: "Prometheus' text format.")
+    @Flag(name: .long, help: "Print the text format of Prometheus.")
     var prometheus = false
 
-    @Option(name: .customLong("scan-seconds"), help: "How long the cache may be scanned for memory by kind of key.")
+    @Option(name: .customLong("scan-seconds"), help: "Time limit for scanning the cache for memory by kind of key.")
     var scanSeconds: Double = 2
 
     mutating func validate() throws {
-        if json && prometheus { throw ValidationError("Either --json or --prometheus.") }
-        if !(0...60).contains(scanSeconds) { throw ValidationError("--scan-seconds is 0 to 60.") }
+        if json && prometheus { throw ValidationError("--json does not go with --prometheus; choose one.") }
+        try OptionRange.check("--scan-seconds", scanSeconds, 0...60)
     }
 
     func run() async throws {
@@ -80,7 +80,7 @@ struct StatsCommand: AsyncParsableCommand {
             name.padding(toLength: 24, withPad: " ", startingAt: 0) + value
         }
         var lines = counters(statistics).map { row($0.0, String($0.1)) }
-        let percent = statistics.hitRatio.map { String(format: "%.1f %%", $0 * 100) } ?? "no looks yet"
+        let percent = statistics.hitRatio.map { String(format: "%.1f %%", $0 * 100) } ?? "no lookups yet"
         lines.append(row("hit ratio", percent))
         lines.append(row("distinct originals", "\(statistics.distinctOriginals) (estimate)"))
         lines.append(
@@ -91,7 +91,7 @@ struct StatsCommand: AsyncParsableCommand {
         for (kind, size) in statistics.kinds.sorted(by: { $0.key < $1.key }) {
             lines.append(row("  \(kind)", "\(Counted.of(size.keys, "key")), \(bytes(size.bytes))"))
         }
-        if !statistics.scanIsComplete { lines.append("  (a part: the time for the scan was up)") }
+        if !statistics.scanIsComplete { lines.append("  (incomplete: --scan-seconds ended)") }
         for (host, count) in statistics.originFetchesByHost.sorted(by: { $0.value > $1.value }).prefix(20) {
             lines.append(row("  \(host.isEmpty ? "(no host)" : host)", Counted.fetches(count)))
         }

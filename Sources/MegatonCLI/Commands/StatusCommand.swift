@@ -16,7 +16,7 @@ struct StatusCommand: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
 
-    @Flag(name: .long, help: "One JSON object.")
+    @Flag(name: .long, help: "Print one JSON object.")
     var json = false
 
     func run() async throws {
@@ -26,7 +26,8 @@ struct StatusCommand: AsyncParsableCommand {
                 Terminal.output(json ? try JSONText.pretty(status) : Self.table(status))
                 if !status.isKnown {
                     Terminal.error(
-                        "megaton: no process has used the queue \"\(redis.queue)\" on this Redis; see --queue."
+                        "megaton: no process has used the queue \"\(redis.queue)\" on this Redis; --queue names "
+                            + "another one."
                     )
                 }
             }
@@ -42,7 +43,7 @@ struct StatusCommand: AsyncParsableCommand {
         ]
         var lines = rows.map { "\($0.0.padding(toLength: 12, withPad: " ", startingAt: 0))\($0.1)" }
         if !status.pauses.isEmpty {
-            lines.append("held up by  \(status.pauses.joined(separator: ", ")); megaton queue resume ends that")
+            lines.append("pauses      \(status.pauses.joined(separator: ", ")); megaton queue resume ends them")
         }
         lines.append("leader      \(status.leader ?? "none")")
         lines.append("workers     \(status.workers.count)")

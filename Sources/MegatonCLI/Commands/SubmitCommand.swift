@@ -10,8 +10,8 @@ struct SubmitCommand: AsyncParsableCommand {
         commandName: "submit",
         abstract: "Push jobs to a cluster.",
         discussion: """
-            Paths are the workers' paths: file: sources and --output must be beneath a root that the workers allow.
-            An output replaces an image of its own format; any other file needs --overwrite.
+            Paths are those of the workers: file: sources and --output must be beneath directories that they allow.
+            An output replaces an image of its own format; to replace any other file, give --overwrite.
             \(RedisOptions.environmentHelp)
 
             Examples:
@@ -26,7 +26,10 @@ struct SubmitCommand: AsyncParsableCommand {
 
     @Option(
         name: [.long, .customShort("o")],
-        help: ArgumentHelp("Directory for the outputs, on the workers; none keeps them in the cache.", valueName: "dir")
+        help: ArgumentHelp(
+            "Output directory on the workers; without it the outputs stay in the cache.",
+            valueName: "dir"
+        )
     )
     var output: String?
 
@@ -39,9 +42,9 @@ struct SubmitCommand: AsyncParsableCommand {
     mutating func validate() throws {
         if let batch, !Job.isName(batch) { throw ValidationError("--batch must match [A-Za-z0-9._:-]{1,128}.") }
         if output != nil { try options.refuseOutputOfRetry() }
-        if output?.isEmpty == true { throw ValidationError("--output is empty; it names a directory.") }
-        if options.ledger != nil && !wait { throw ValidationError("--ledger goes with --wait.") }
-        if options.timeout != nil && !wait { throw ValidationError("--timeout goes with --wait.") }
+        if output?.isEmpty == true { throw ValidationError("--output is empty; it must name a directory.") }
+        if options.ledger != nil && !wait { throw ValidationError("--ledger needs --wait.") }
+        if options.timeout != nil && !wait { throw ValidationError("--timeout needs --wait.") }
     }
 
     func run() async throws {
@@ -59,15 +62,16 @@ struct SubmitCommand: AsyncParsableCommand {
                 let queue = JobQueue(control, keys: redis.keys)
                 let status = try await Inspector(queue: queue, cache: cache).status()
                 if status.leader == nil || status.livingWorkers.isEmpty {
+                    let missing = status.leader == nil ? "coordinator" : "worker"
                     Terminal.error(
-                        "megaton: the jobs will wait: the cluster has \(status.leader == nil ? "no coordinator" : "no worker") "
-                            + "now. Start megaton \(status.leader == nil ? "coordinator" : "worker")."
+                        "megaton: the jobs will wait: the cluster has no \(missing) now. Start megaton \(missing)."
                     )
                 }
             }
             if output == nil && options.retryFailed == nil {
                 Terminal.note(
-                    "megaton: without --output the renditions stay in the cache, but for jobs that name their own."
+                    "megaton: without --output the renditions stay in the cache, except for jobs that name their own "
+                        + "output."
                 )
             }
             let path = options.ledger.map(LedgerPath.absolute)

@@ -10,7 +10,7 @@ import Synchronization
 struct WorkerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "worker",
-        abstract: "Claim jobs and do them until SIGTERM; a second SIGTERM gives back at once what runs.",
+        abstract: "Claim and run jobs until SIGTERM; a second SIGTERM releases running jobs at once.",
         discussion: RedisOptions.environmentHelp
     )
 
@@ -19,41 +19,41 @@ struct WorkerCommand: AsyncParsableCommand {
     @OptionGroup var log: LogOptions
     @OptionGroup var start: StartOptions
 
-    @Option(name: .long, help: "Jobs in hand at a time; most of them wait for an origin.")
+    @Option(name: .long, help: "Number of concurrent jobs; most of them wait for an origin.")
     var concurrency = 16
 
-    @Option(name: .customLong("render-threads"), help: "Threads that render; the number of processors by default.")
+    @Option(name: .customLong("render-threads"), help: "Number of render threads; the number of processors by default.")
     var renderThreads: Int?
 
-    @Option(name: .long, help: "Seconds for which a claimed job is ours without a sign of life.")
+    @Option(name: .long, help: "Lease of a claimed job without a heartbeat, seconds.")
     var lease: Double = 15
 
     @Option(
         name: .customLong("renew-interval"),
-        help: "Seconds between two renewals; at most a third of the lease, which is the default."
+        help: "Seconds between two heartbeats; at most a third of the lease, which is the default."
     )
     var renewInterval: Double?
 
-    @Option(name: .customLong("sweep-interval"), help: "Seconds between two looks for leases that ran out.")
+    @Option(name: .customLong("sweep-interval"), help: "Seconds between two checks for expired leases.")
     var sweepInterval: Double = 1
 
     @Option(
         name: .customLong("flight-lease"),
-        help: "Seconds for which a dead worker's fetch or render holds up others."
+        help: "Lease of a single flight, seconds: how long waiters wait for a dead worker's fetch or render."
     )
     var flightLease: Double = 10
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Append a JSON line for each claim, end, fetch and flight: what a checker needs to prove that nothing was "
+            "Append a JSON line to this file for each claim, completion, fetch and flight, to prove that no job was "
                 + "lost or done twice.",
             valueName: "file"
         )
     )
     var history: String?
 
-    @Option(name: .customLong("drain-timeout"), help: "Seconds that running jobs may take after SIGTERM.")
+    @Option(name: .customLong("drain-timeout"), help: "Seconds that running jobs may continue after SIGTERM.")
     var drainTimeout: Double = 25
 
     @Flag(name: .customLong("only-suspects"), help: .hidden)
@@ -62,7 +62,7 @@ struct WorkerCommand: AsyncParsableCommand {
     @Option(
         name: .customLong("fail-on"),
         help: ArgumentHelp(
-            "Which damage of a source is an error, for jobs that do not say so.",
+            "Damage of a source that is an error, for jobs without a setting of their own.",
             valueName: "none|truncated|error|warning"
         )
     )
@@ -70,23 +70,22 @@ struct WorkerCommand: AsyncParsableCommand {
 
     mutating func validate() throws {
         if Rendition.FailOn(rawValue: failOn) == nil {
-            throw ValidationError("--fail-on is none, truncated, error or warning, not \"\(failOn)\".")
+            throw ValidationError("--fail-on must be none, truncated, error or warning, not \"\(failOn)\".")
         }
-        if !(1...1024).contains(concurrency) { throw ValidationError("--concurrency is 1 to 1024.") }
-        if let renderThreads, !(1...1024).contains(renderThreads) {
-            throw ValidationError("--render-threads is 1 to 1024.")
-        }
-        if !(1...3600).contains(lease) { throw ValidationError("--lease is 1 to 3600 seconds.") }
+        try OptionRange.check("--concurrency", concurrency, 1...1024)
+        try OptionRange.check("--render-threads", renderThreads, 1...1024)
+        try OptionRange.check("--lease", lease, 1...3600, " seconds")
         if let renewInterval, !(0.1...lease / 3 + 0.001).contains(renewInterval) {
             throw ValidationError(
-                "--renew-interval is 0.1 seconds to a third of --lease, so that one renewal may fail: with a lease of "
-                    + "\(lease.formatted()) s at most \((lease / 3).formatted()) s, not \(renewInterval.formatted()) s."
+                "--renew-interval must be 0.1 seconds to a third of --lease, so that one heartbeat may fail: with a "
+                    + "lease of \(lease.formatted()) s at most \((lease / 3).formatted()) s, not "
+                    + "\(renewInterval.formatted()) s."
             )
         }
-        if !(0.05...60).contains(sweepInterval) { throw ValidationError("--sweep-interval is 0.05 to 60 seconds.") }
-        if !(0.5...600).contains(flightLease) { throw ValidationError("--flight-lease is 0.5 to 600 seconds.") }
-        if history?.isEmpty == true { throw ValidationError("--history is empty; it names a file.") }
-        if !(0...3600).contains(drainTimeout) { throw ValidationError("--drain-timeout is 0 to 3600 seconds.") }
+        try OptionRange.check("--sweep-interval", sweepInterval, 0.05...60, " seconds")
+        try OptionRange.check("--flight-lease", flightLease, 0.5...600, " seconds")
+        if history?.isEmpty == true { throw ValidationError("--history is empty; it must name a file.") }
+        try OptionRange.check("--drain-timeout", drainTimeout, 0...3600, " seconds")
     }
 
     func run() async throws {

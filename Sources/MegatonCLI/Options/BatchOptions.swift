@@ -8,8 +8,8 @@ import MegatonPipeline
 struct BatchOptions: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
-            "Image files, directories (recursive), http(s) URLs, .txt (one URL or path a line), .jsonl (one job a line), "
-                + "or - for a .txt on standard input.",
+            "Image files, directories (recursive), http(s) URLs, .txt lists (one URL or path per line), .jsonl lists "
+                + "(one job per line), or - for a .txt list on standard input.",
             valueName: "input"
         )
     )
@@ -18,8 +18,8 @@ struct BatchOptions: ParsableArguments {
     @Option(
         name: .customLong("retry-failed"),
         help: ArgumentHelp(
-            "Do the failed jobs of a ledger again, as they were asked for then. Cancelled ones are left out: give the "
-                + "command that was cancelled again.",
+            "Repeat the failed jobs of a ledger with their original options. Cancelled jobs are left out: run the "
+                + "cancelled command again.",
             valueName: "ledger.jsonl"
         )
     )
@@ -28,7 +28,7 @@ struct BatchOptions: ParsableArguments {
     @Option(
         name: .customLong("jobs-from"),
         help: ArgumentHelp(
-            "Read jobs from a file of any name, one JSON object a line, or from standard input with -; repeatable.",
+            "Read jobs from a file of any name, one JSON object per line, or from standard input with -. Repeatable.",
             valueName: "file"
         )
     )
@@ -37,8 +37,8 @@ struct BatchOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Leave out inputs whose name matches, as in a shell: '*.gif'; with a slash the path is compared: 'old/*'; "
-                + "repeatable.",
+            "Leave out inputs whose name matches a shell pattern: '*.gif'. A pattern with a slash is compared with "
+                + "the path: 'old/*'. Repeatable.",
             valueName: "pattern"
         )
     )
@@ -48,44 +48,44 @@ struct BatchOptions: ParsableArguments {
 
     @Flag(
         name: .long,
-        help: "Render again, and replace the images, whatever the cache has; sources are fetched again too."
+        help: "Fetch and render again, whatever the cache has, and replace the images."
     )
     var force = false
 
     @Flag(
         name: .long,
-        help: "Let outputs replace files that are no images of their format. Inputs are never replaced."
+        help: "Let outputs also replace files that are not images of their format. Inputs are never replaced."
     )
     var overwrite = false
 
     @Flag(name: .customLong("dry-run"), help: "Print what would be made. Nothing is fetched or written.")
     var dryRun = false
 
-    @Option(name: .long, help: "How often a job is tried at the most.")
+    @Option(name: .long, help: "Maximum number of attempts of a job.")
     var attempts = 5
 
-    @Option(name: .long, help: "high, normal or bulk.")
+    @Option(name: .long, help: "Order in which ready jobs are claimed: high, normal or bulk.")
     var priority = "normal"
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "The credential that http, https and s3 sources need, by its name in the workers' --credentials.",
+            "Credential for http, https and s3 sources, by its name in the --credentials file of the workers.",
             valueName: "name"
         )
     )
     var credential: String?
 
-    @Option(name: .long, help: "The batch's share beside other batches, 1 to 100.")
+    @Option(name: .long, help: "Share of the workers beside other batches, 1 to 100.")
     var weight = 1
 
-    @Flag(name: .long, help: "Do what has the same source, renditions and output only once.")
+    @Flag(name: .long, help: "Do jobs with the same source, renditions and output only once.")
     var deduplicate = false
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Where the ledger goes, a JSON line for each job; - is standard output.",
+            "File for the ledger, a JSON line for each job; - is standard output.",
             valueName: "file.jsonl"
         )
     )
@@ -94,7 +94,8 @@ struct BatchOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "The longest time for all of it. Then run cancels the rest, and submit --wait stops waiting; the exit code is 75.",
+            "Time limit of the whole command. When it ends, run cancels the rest, and submit --wait stops waiting; "
+                + "the exit code is 75.",
             valueName: "seconds"
         )
     )
@@ -108,33 +109,33 @@ struct BatchOptions: ParsableArguments {
 
     mutating func validate() throws {
         if !hasInputs && retryFailed == nil { throw ValidationError("Name at least one input.") }
-        if !(1...100).contains(attempts) { throw ValidationError("--attempts is 1 to 100.") }
+        try OptionRange.check("--attempts", attempts, 1...100)
         if let credential, !Job.isName(credential) {
-            throw ValidationError("--credential is a name of 1 to 128 letters, digits and . : - _")
+            throw ValidationError("--credential must be a name of 1 to 128 letters, digits and . : - _")
         }
         if let timeout, !(timeout > 0 && timeout < 1e9) {
-            throw ValidationError("--timeout is a number of seconds, more than 0.")
+            throw ValidationError("--timeout must be a number of seconds, more than 0.")
         }
-        if !(1...BatchPolicy.maximumWeight).contains(weight) {
-            throw ValidationError("--weight is 1 to \(BatchPolicy.maximumWeight).")
-        }
+        try OptionRange.check("--weight", weight, 1...BatchPolicy.maximumWeight)
         if Job.Priority(rawValue: priority) == nil {
-            throw ValidationError("--priority is high, normal or bulk, not \"\(priority)\".")
+            throw ValidationError("--priority must be high, normal or bulk, not \"\(priority)\".")
         }
-        if inputs.contains("") { throw ValidationError("An input is empty; it names a file, a directory or a URL.") }
+        if inputs.contains("") {
+            throw ValidationError("An input is empty; it must name a file, a directory or a URL.")
+        }
         let files = [("--ledger", ledger), ("--retry-failed", retryFailed)] + jobsFrom.map { ("--jobs-from", $0) }
         for (option, path) in files where path?.isEmpty == true {
-            throw ValidationError("\(option) is empty; it names a file.")
+            throw ValidationError("\(option) is empty; it must name a file.")
         }
-        if exclude.contains("") { throw ValidationError("--exclude is empty; it is a pattern like '*.gif'.") }
+        if exclude.contains("") { throw ValidationError("--exclude is empty; it must be a pattern like '*.gif'.") }
         if json && ledger.map(LedgerPath.absolute) == LedgerPath.standardOutput {
             throw ValidationError("--json and --ledger \(ledger ?? "") both write to standard output; choose one.")
         }
         // Beside inputs, these options apply to the inputs.
         if !hasInputs, retryFailed != nil, let option = renditions.given {
             throw ValidationError(
-                "\(option) does not go with --retry-failed alone: what failed is done again as it was asked for then. For other "
-                    + "renditions name the inputs."
+                "\(option) does not go with --retry-failed alone: failed jobs are repeated with their original "
+                    + "options. For other renditions, name the inputs."
             )
         }
         if (inputs + jobsFrom).filter({ $0 == "-" }).count > 1 {
@@ -149,7 +150,7 @@ struct BatchOptions: ParsableArguments {
     func refuseOutputOfRetry() throws {
         if !hasInputs, retryFailed != nil {
             throw ValidationError(
-                "--output does not go with --retry-failed alone: outputs go where they were to go then."
+                "--output does not go with --retry-failed alone: the jobs keep their original outputs."
             )
         }
     }

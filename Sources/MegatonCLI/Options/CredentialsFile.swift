@@ -17,7 +17,7 @@ struct CredentialsFile {
     static func requireRegular(_ path: String) throws {
         var info = stat()
         guard stat(path, &info) == 0, info.st_mode & S_IFMT != S_IFREG else { return }
-        throw CLIError.usage("--credentials \(path) is no regular file, and each worker of the run has to read it.")
+        throw CLIError.usage("--credentials \(path) is not a regular file, but each worker of the run must read it.")
     }
 
     /// Reads the file only once, as it may be a pipe.

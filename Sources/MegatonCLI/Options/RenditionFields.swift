@@ -42,28 +42,28 @@ struct RenditionFields {
         case "failOn": rendition.failOn = try choice(field, text)
         default:
             throw ValidationError(
-                "\(option) has no field \"\(field)\"; it has \(Self.names.joined(separator: ", "))."
+                "\(option) has no field \"\(field)\"; its fields are \(Self.names.joined(separator: ", "))."
             )
         }
     }
 
     private func number(_ field: String, _ text: String) throws -> Int {
-        guard let number = Int(text) else { throw wrong(field, text, "is a number") }
+        guard let number = Int(text) else { throw wrong(field, text, "must be a number") }
         return number
     }
 
     private func fraction(_ field: String, _ text: String) throws -> Double {
-        guard let number = Double(text) else { throw wrong(field, text, "is a number") }
+        guard let number = Double(text) else { throw wrong(field, text, "must be a number") }
         return number
     }
 
     private func truth(_ field: String, _ text: String) throws -> Bool {
-        guard let truth = Bool(text) else { throw wrong(field, text, "is true or false") }
+        guard let truth = Bool(text) else { throw wrong(field, text, "must be true or false") }
         return truth
     }
 
     private func color(_ text: String) throws -> Color {
-        guard let color = Color(hex: text) else { throw wrong("background", text, "looks like #ffffff") }
+        guard let color = Color(hex: text) else { throw wrong("background", text, "must look like #ffffff") }
         return color
     }
 
@@ -74,7 +74,7 @@ struct RenditionFields {
             throw wrong(
                 "focus",
                 text,
-                "looks like 0.5,0.3 (0.5:0.3 in --rendition): parts of width and height from the left top"
+                "must look like 0.5,0.3 (0.5:0.3 in --rendition): fractions of width and height from the top left"
             )
         }
         return Rendition.FocalPoint(x: x, y: y)
@@ -83,7 +83,7 @@ struct RenditionFields {
     private func choice<Value: WordChoice>(_ field: String, _ text: String) throws -> Value {
         guard let value = Value(word: text) else {
             let near = Value.suggestion(for: text).map { " (did you mean \($0)?)" } ?? ""
-            throw wrong(field, text, "is one of \(Value.allowedWords)\(near)")
+            throw wrong(field, text, "must be one of \(Value.allowedWords)\(near)")
         }
         return value
     }

@@ -7,8 +7,8 @@ struct RenditionOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Fit within WxH pixels: 640x480, or 256 for 256x256, 640x for a width alone, x480 for a height alone; "
-                + "repeatable. 256x256 by default.",
+            "Fit within WxH pixels: 640x480, 256 for 256x256, 640x for a width alone, x480 for a height alone. "
+                + "Repeatable; 256x256 by default.",
             valueName: "WxH"
         )
     )
@@ -17,9 +17,9 @@ struct RenditionOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "name=small,width=256,height=256,fit=cover,format=webp,quality=75,background=#ffffff; repeatable. The other "
-                + "fields are those of the options: gravity, focus=0.5:0.3, dpr, enlarge=true, progressive, effort, "
-                + "lossless, animated, keepMetadata, profile, qualityProfile, failOn.",
+            "name=small,width=256,height=256,fit=cover,format=webp,quality=75,background=#ffffff. Repeatable. Other "
+                + "fields have the names of the options: gravity, focus=0.5:0.3, dpr, enlarge=true, progressive, "
+                + "effort, lossless, animated, keepMetadata, profile, qualityProfile, failOn.",
             valueName: "fields"
         )
     )
@@ -27,61 +27,67 @@ struct RenditionOptions: ParsableArguments {
 
     @Option(
         name: .long,
-        help: "jpeg by default, png, webp, avif, gif or jxl, which workers only write with --allow-type jxl."
+        help: "Output format: jpeg (default), png, webp, avif, gif, or jxl, which needs workers with --allow-type jxl."
     )
     var format: String?
 
-    @Option(name: .long, help: "1 to 100; 80 by default.")
+    @Option(name: .long, help: "Quality of the encoder, 1 to 100; 80 by default.")
     var quality: Int?
 
-    @Option(name: .long, help: "How it fits: inside by default, cover, contain, fill or outside.")
+    @Option(name: .long, help: "How the image meets the size: inside (default), cover, contain, fill or outside.")
     var fit: String?
 
     @Option(
         name: .long,
         help:
-            "What stays where cover cuts: centre by default, north, northeast, east, …, northwest, attention or entropy."
+            "The part that cover keeps: center (default), north, northeast, east, …, northwest, attention or entropy."
     )
     var gravity: String?
 
     @Option(
         name: .long,
-        help: ArgumentHelp("What stays in the middle where cover cuts, 0 to 1 from the left top.", valueName: "X,Y")
+        help: ArgumentHelp(
+            "Center of the part that cover keeps, 0 to 1 from the top left; replaces --gravity.",
+            valueName: "X,Y"
+        )
     )
     var focus: String?
 
-    @Option(name: .long, help: "Pixels of the screen for one of the page, 1 to 4: multiplies the sizes; 1 by default.")
+    @Option(name: .long, help: "Device pixel ratio, 1 to 4: multiplies the sizes; 1 by default.")
     var dpr: Double?
 
-    @Flag(name: .long, help: "Enlarge what is too small.")
+    @Flag(name: .long, help: "Enlarge sources that are smaller than the size.")
     var enlarge = false
 
-    @Flag(name: .long, help: "JPEG with several scans, or interlaced PNG.")
+    @Flag(name: .long, help: "Write JPEGs with several scans, or interlaced PNGs.")
     var progressive = false
 
     @Option(
         name: .long,
-        help: "How hard the encoder tries: png and avif 0 to 9, webp 0 to 6, gif 1 to 10, jxl 3 to 9."
+        help: "Encoder effort: png and avif 0 to 9, webp 0 to 6, gif 1 to 10, jxl 3 to 9."
     )
     var effort: Int?
 
-    @Flag(name: .long, help: "WebP and JPEG XL without loss.")
+    @Flag(name: .long, help: "Write WebP and JPEG XL without loss.")
     var lossless = false
 
-    @Flag(name: .long, help: "Keep the frames of animations: gif and webp.")
+    @Flag(name: .long, help: "Keep all frames of animations: gif and webp.")
     var animated = false
 
-    @Option(name: .customLong("keep-metadata"), help: "none by default, or copyright: EXIF's Copyright and Artist.")
+    @Option(
+        name: .customLong("keep-metadata"),
+        help: "Metadata to keep: none (default), or copyright, the Copyright and Artist fields of EXIF."
+    )
     var keepMetadata: String?
 
-    @Option(name: .long, help: "srgb by default, or keep: the source's own colours and profile.")
+    @Option(name: .long, help: "srgb (default), or keep for the colors and the ICC profile of the source.")
     var profile: String?
 
     @Option(
         name: .customLong("quality-profile"),
         help: ArgumentHelp(
-            "How much larger than the result a JPEG or WebP is at the least when it has been decoded: fast is 1, balanced 2, "
-                + "faithful all of it; balanced by default.",
+            "Minimum size at which a JPEG or WebP is decoded, as a multiple of the result: fast is 1, balanced "
+                + "(default) 2, faithful the full size.",
             valueName: "fast|balanced|faithful"
         )
     )
@@ -90,8 +96,8 @@ struct RenditionOptions: ParsableArguments {
     @Option(
         name: .customLong("fail-on"),
         help: ArgumentHelp(
-            "Which damage of a source is an error: none, truncated (data that ends early), error (data that cannot be right, "
-                + "too) or warning; what the worker says unless given, which is truncated. What is rendered in spite of "
+            "Damage of a source that is an error: none, truncated (data that ends early), error (also invalid data) "
+                + "or warning. By default the setting of the worker, truncated. A rendition that is made in spite of "
                 + "damage has a note in the ledger.",
             valueName: "none|truncated|error|warning"
         )
@@ -106,7 +112,7 @@ struct RenditionOptions: ParsableArguments {
         var all = try (size.isEmpty && rendition.isEmpty ? ["256x256"] : size).map { try Self.sized($0, template) }
         all += try rendition.map { try Self.parse($0, template) }
         for rendition in all {
-            if let complaint = rendition.complaint { throw ValidationError("\(rendition.name): \(complaint).") }
+            if let error = rendition.complaint { throw ValidationError("\(rendition.name): \(error).") }
         }
         if quality != nil, let lossless = all.first, !all.contains(where: { $0.format.hasQuality }) {
             throw ValidationError("\(lossless.format.rawValue) has no --quality.")
@@ -116,7 +122,7 @@ struct RenditionOptions: ParsableArguments {
             throw ValidationError("Two renditions share the name \(rendition.name).")
         }
         if all.count > Job.maximumRenditions {
-            throw ValidationError("At most \(Job.maximumRenditions) renditions are made of an image.")
+            throw ValidationError("An image can have at most \(Job.maximumRenditions) renditions.")
         }
         return all
     }
@@ -168,7 +174,7 @@ struct RenditionOptions: ParsableArguments {
         guard sides.count == 2, zip(sides, numbers).allSatisfy({ $0.isEmpty || $1 != nil }), text.lowercased() != "x",
             !text.isEmpty
         else {
-            throw ValidationError("--size looks like 256x256, 256, 256x or x256, not \"\(text)\".")
+            throw ValidationError("--size must look like 256x256, 256, 256x or x256, not \"\(text)\".")
         }
         var rendition = template
         rendition.width = numbers[0]
@@ -183,7 +189,7 @@ struct RenditionOptions: ParsableArguments {
         for part in text.split(separator: ",") {
             let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
             guard pair.count == 2 else {
-                throw ValidationError("--rendition is a list of field=value, not \"\(part)\".")
+                throw ValidationError("--rendition must be a list of field=value, not \"\(part)\".")
             }
             guard given.insert(pair[0]).inserted else {
                 throw ValidationError("--rendition \(text): \(pair[0]) is given twice.")

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Logging
 import MegatonCluster
+import MegatonCommandLine
 import ServiceLifecycle
 
 /// Start of a process that runs until SIGTERM: its time limit for Redis, and the address of its health checks.
@@ -8,7 +9,7 @@ struct StartOptions: ParsableArguments {
     @Option(
         name: .customLong("wait-for-redis"),
         help: ArgumentHelp(
-            "How long to wait at the start for a Redis that is away or still loads; 0 fails at once.",
+            "How long to wait at the start for a Redis that is unreachable or still loading; 0 fails at once.",
             valueName: "seconds"
         )
     )
@@ -17,16 +18,17 @@ struct StartOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "Answer HTTP there: /live while the process runs, /ready while its Redis answers; 127.0.0.1:8090, say.",
+            "Serve HTTP health checks at this address, such as 127.0.0.1:8090: /live while the process runs, /ready "
+                + "while Redis answers.",
             valueName: "address:port"
         )
     )
     var health: String?
 
     mutating func validate() throws {
-        if !(0...86400).contains(waitForRedis) { throw ValidationError("--wait-for-redis is 0 to 86400 seconds.") }
+        try OptionRange.check("--wait-for-redis", waitForRedis, 0...86400, " seconds")
         if let health, HealthServer.address(health) == nil {
-            throw ValidationError("--health looks like 127.0.0.1:8090, not \"\(health)\".")
+            throw ValidationError("--health must look like 127.0.0.1:8090, not \"\(health)\".")
         }
     }
 

@@ -4,14 +4,16 @@ import MegatonCommandLine
 
 /// Time limit of a command that waits for a condition.
 struct TimeoutOptions: ParsableArguments {
-    @Option(name: .long, help: ArgumentHelp("How long to wait; for ever unless given.", valueName: "seconds"))
+    @Option(name: .long, help: ArgumentHelp("How long to wait; by default without a limit.", valueName: "seconds"))
     var timeout: Double?
 
     /// Polling interval.
     private static let interval: Duration = .milliseconds(250)
 
     mutating func validate() throws {
-        if let timeout, !(timeout >= 0 && timeout < 1e9) { throw ValidationError("--timeout is a number of seconds.") }
+        if let timeout, !(timeout >= 0 && timeout < 1e9) {
+            throw ValidationError("--timeout must be a number of seconds.")
+        }
     }
 
     /// Polls until there is a value.

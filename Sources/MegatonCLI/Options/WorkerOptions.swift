@@ -10,7 +10,7 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-root"),
         help: ArgumentHelp(
-            "Read file: sources and write file: outputs beneath this directory; repeatable.",
+            "Read file: sources and write file: outputs beneath this directory. Repeatable.",
             valueName: "dir"
         )
     )
@@ -19,7 +19,7 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-read"),
         help: ArgumentHelp(
-            "Read file: sources beneath this directory, and write nothing there; repeatable.",
+            "Read file: sources beneath this directory; write no outputs there. Repeatable.",
             valueName: "dir"
         )
     )
@@ -31,7 +31,7 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-port"),
         help: ArgumentHelp(
-            "Fetch from this port of public addresses, beside 80 and 443; repeatable.",
+            "Fetch from this port of public addresses too, beside 80 and 443. Repeatable.",
             valueName: "port"
         )
     )
@@ -40,8 +40,8 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-source"),
         help: ArgumentHelp(
-            "Fetch from there only: [scheme://]host[:port][/path], *.host for all beneath it, host:* for any port; "
-                + "repeatable. From everywhere unless given.",
+            "Fetch from these sources only: [scheme://]host[:port][/path], *.host for all subdomains, host:* for any "
+                + "port. Repeatable; by default all sources are allowed.",
             valueName: "rule"
         )
     )
@@ -50,7 +50,7 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("allow-type"),
         help: ArgumentHelp(
-            "Decode tiff, svg or jxl too, and write jxl: codecs that have had more holes than the others; repeatable.",
+            "Also decode tiff, svg or jxl, and write jxl: codecs with a larger attack surface. Repeatable.",
             valueName: "type"
         )
     )
@@ -59,8 +59,8 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "JSON with what is shown to which sources: {\"credentials\": [{\"sources\": [\"example.com\"], "
-                + "\"bearer\": \"…\"}]}, or basic, headers, s3. Nobody else should be able to read it.",
+            "JSON file with the credentials for sources: {\"credentials\": [{\"sources\": [\"example.com\"], "
+                + "\"bearer\": \"…\"}]}, or basic, headers, s3. Only the worker's user should be able to read it.",
             valueName: "file"
         )
     )
@@ -69,22 +69,22 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .customLong("s3-endpoint"),
         help: ArgumentHelp(
-            "The store that s3: sources are in, in the place of AWS: https://minio.example.com:9000. Its own address is "
-                + "not asked about.",
+            "Store of s3: sources instead of AWS: https://minio.example.com:9000. Its address is allowed even if it is "
+                + "private.",
             valueName: "url"
         )
     )
     var s3Endpoint: String?
 
-    @Option(name: .customLong("s3-region"), help: "The region that requests to s3: are signed for.")
+    @Option(name: .customLong("s3-region"), help: "Region for which requests to s3: sources are signed.")
     var s3Region = "us-east-1"
 
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "MiB that pictures may take at a time while they are made, by an estimate from their headers; for all workers of a "
-                + "run together. Half of what the machine or the control group has unless given. Downloads above 4 MiB are in "
-                + "temporary files (TMPDIR); a worker takes at most 256 MiB more than this.",
+            "Memory for images that are rendered at the same time, estimated from their headers; shared by all "
+                + "workers of a run. By default half of the memory of the machine or control group. Downloads above 4 "
+                + "MiB are in temporary files (TMPDIR); a worker uses at most 256 MiB more than this.",
             valueName: "mib"
         )
     )
@@ -92,16 +92,16 @@ struct WorkerOptions: ParsableArguments {
 
     @Option(
         name: .customLong("cache-policy"),
-        help: "What the shared cache keeps: all, automatic, original, encoded or none."
+        help: "Content of the shared cache: all, automatic, original, encoded or none."
     )
     var cachePolicy = "all"
 
     @Option(
         name: .customLong("heuristic-lifetime"),
         help: ArgumentHelp(
-            "Seconds that a response is fresh if it names no lifetime and no Last-Modified. With Last-Modified it is fresh for "
-                + "a tenth of the time since then, and at most seven times as long as this. 0 asks the origin each time. "
-                + "Decided when a response is stored: what the cache has already stays fresh as long as it was given then.",
+            "How long a response is fresh if it has neither a lifetime nor Last-Modified. With Last-Modified it is "
+                + "fresh for a tenth of the time since then, and at most seven times this. With 0 the origin is asked "
+                + "each time. Used when a response is stored: entries that are in the cache keep their lifetime.",
             valueName: "seconds"
         )
     )
@@ -110,8 +110,8 @@ struct WorkerOptions: ParsableArguments {
     @Option(
         name: .long,
         help: ArgumentHelp(
-            "What makes renditions: auto is planes for thumbnails of common JPEGs and libvips for all else; vips; or planes, "
-                + "which refuses all else.",
+            "Renderer: auto uses planes for thumbnails of common JPEGs and libvips otherwise; vips uses libvips only; "
+                + "planes refuses all other images.",
             valueName: "auto|vips|planes"
         )
     )
@@ -119,21 +119,24 @@ struct WorkerOptions: ParsableArguments {
 
     @Option(
         name: .customLong("host-concurrency"),
-        help: "Requests that the whole cluster may have under way to one host."
+        help: "Maximum number of concurrent requests of the whole cluster to one host."
     )
     var hostConcurrency = 64
 
     @Option(
         name: .customLong("host-rate"),
-        help: ArgumentHelp("Requests a second that the whole cluster may send to one host.", valueName: "number")
+        help: ArgumentHelp(
+            "Maximum number of requests per second of the whole cluster to one host.",
+            valueName: "number"
+        )
     )
     var hostRate: Double?
 
     @Option(
         name: .customLong("max-wait"),
         help: ArgumentHelp(
-            "A job whose origin asks not to be asked again for longer (Retry-After) fails at once; 120 in a run, 3600 in a "
-                + "worker unless given.",
+            "Fail a job at once if its origin demands a longer wait (Retry-After). By default 120 in a run, 3600 in a "
+                + "worker.",
             valueName: "seconds"
         )
     )
@@ -141,51 +144,41 @@ struct WorkerOptions: ParsableArguments {
 
     @Option(
         name: .customLong("fetch-timeout"),
-        help: ArgumentHelp("For the whole of a fetch, redirects included.", valueName: "seconds")
+        help: ArgumentHelp("Time limit of a whole fetch with its redirects.", valueName: "seconds")
     )
     var fetchTimeout = 20.0
 
     @Option(
         name: .customLong("stall-timeout"),
-        help: ArgumentHelp("A fetch ends that brings less than 1 KiB a second for so long.", valueName: "seconds")
+        help: ArgumentHelp("Fail a fetch that receives less than 1 KiB per second for this time.", valueName: "seconds")
     )
     var stallTimeout = 10
 
     @Option(
         name: .customLong("connect-timeout"),
-        help: ArgumentHelp("Until a connection to an origin stands, TLS included.", valueName: "seconds")
+        help: ArgumentHelp("Time limit for connecting to an origin, TLS included.", valueName: "seconds")
     )
     var connectTimeout = 5.0
 
     mutating func validate() throws {
-        if credentials?.isEmpty == true { throw ValidationError("--credentials is empty; it names a file.") }
-        if let memory, !(1...1_048_576).contains(memory) { throw ValidationError("--memory is 1 to 1048576 MiB.") }
-        if !(1...100_000).contains(hostConcurrency) { throw ValidationError("--host-concurrency is 1 to 100000.") }
-        if let hostRate, !(hostRate >= 0.001 && hostRate <= 1e6) {
-            throw ValidationError("--host-rate is 0.001 to 1000000 a second.")
-        }
-        if let maxWait, !(0...31_536_000).contains(maxWait) {
-            throw ValidationError("--max-wait is 0 to 31536000 seconds.")
-        }
-        if !(0.1...86_400).contains(fetchTimeout) { throw ValidationError("--fetch-timeout is 0.1 to 86400 seconds.") }
-        if !(1...86_400).contains(stallTimeout) { throw ValidationError("--stall-timeout is 1 to 86400 seconds.") }
-        if !(0.1...86_400).contains(connectTimeout) {
-            throw ValidationError("--connect-timeout is 0.1 to 86400 seconds.")
-        }
+        if credentials?.isEmpty == true { throw ValidationError("--credentials is empty; it must name a file.") }
+        try OptionRange.check("--memory", memory, 1...1_048_576, " MiB")
+        try OptionRange.check("--host-concurrency", hostConcurrency, 1...100_000)
+        try OptionRange.check("--host-rate", hostRate, 0.001...1e6, " a second")
+        try OptionRange.check("--max-wait", maxWait, 0...31_536_000, " seconds")
+        try OptionRange.check("--fetch-timeout", fetchTimeout, 0.1...86_400, " seconds")
+        try OptionRange.check("--stall-timeout", stallTimeout, 1...86_400, " seconds")
+        try OptionRange.check("--connect-timeout", connectTimeout, 0.1...86_400, " seconds")
         if ImagePipeline.DataCachePolicy(rawValue: cachePolicy) == nil {
             throw ValidationError(
-                "--cache-policy is all, automatic, original, encoded or none, not \"\(cachePolicy)\"."
+                "--cache-policy must be all, automatic, original, encoded or none, not \"\(cachePolicy)\"."
             )
         }
-        if !(0...Self.longestHeuristic).contains(heuristicLifetime) {
-            throw ValidationError("--heuristic-lifetime is 0 to \(Int(Self.longestHeuristic)) seconds (a year).")
-        }
+        try OptionRange.check("--heuristic-lifetime", heuristicLifetime, 0...Self.longestHeuristic, " seconds")
         if RenderEngineChoice(rawValue: engine) == nil {
-            throw ValidationError("--engine is auto, vips or planes, not \"\(engine)\".")
+            throw ValidationError("--engine must be auto, vips or planes, not \"\(engine)\".")
         }
-        for port in allowPort where !(1...65535).contains(port) {
-            throw ValidationError("--allow-port is 1 to 65535, not \(port).")
-        }
+        for port in allowPort { try OptionRange.check("--allow-port", port, 1...65535) }
         do {
             _ = try sources()
         } catch {
@@ -197,12 +190,12 @@ struct WorkerOptions: ParsableArguments {
             throw ValidationError("--s3-endpoint: \(error.message)")
         }
         for type in allowType where Self.switches[type] == nil {
-            throw ValidationError("--allow-type is tiff, svg or jxl, not \"\(type)\".")
+            throw ValidationError("--allow-type must be tiff, svg or jxl, not \"\(type)\".")
         }
         for (option, root) in allowRoot.map({ ("--allow-root", $0) }) + allowRead.map({ ("--allow-read", $0) }) {
             var isDirectory: ObjCBool = false
             guard FileManager.default.fileExists(atPath: root, isDirectory: &isDirectory), isDirectory.boolValue else {
-                throw ValidationError("\(option) \(root) is no directory.")
+                throw ValidationError("\(option) \(root) is not a directory.")
             }
         }
     }
@@ -271,9 +264,9 @@ struct WorkerOptions: ParsableArguments {
         }
         if let file = try credentialsFile() {
             configuration.credentials = file.credentials
-            logger.info("sources are shown credentials", metadata: ["credentials": "\(file.credentials)"])
+            logger.info("credentials for sources loaded", metadata: ["credentials": "\(file.credentials)"])
             if file.isExposed {
-                logger.warning("the file of credentials is readable by others; chmod 600 it")
+                logger.warning("the credentials file is readable by others; run chmod 600 on it")
             }
         }
     }

@@ -76,7 +76,7 @@ struct WorkerFleet: Sendable {
             if deaths.failedStarts >= Self.failedStartLimit {
                 let message =
                     "worker \(number) cannot start: it ended \(deaths.failedStarts) times before it registered, last "
-                        + "with \(termination).\(tail)"
+                    + "with \(termination).\(tail)"
                 return CLIError(code: termination == .exited(Self.redisUnavailableCode) ? 69 : 70, message: message)
             }
             if deaths.withoutProgress >= Self.deathsWithoutProgressLimit {

@@ -118,10 +118,11 @@ final class BatchRun: Sendable {
         let seconds = start.duration(to: .now).inSeconds
         // A batch that has not begun may be another submitter's batch of the same name.
         let counters = hasBegun ? try await finalCounters() : BatchCounters.none
-        if counters["results_dropped"] > 0 {
+        let dropped = counters["results_dropped"]
+        if dropped > 0 {
             Terminal.error(
-                "megaton: \(Counted.of(counters["results_dropped"], "outcome")) came faster than the ledger was written and "
-                    + "\(counters["results_dropped"] == 1 ? "is" : "are") not in it."
+                "megaton: \(Counted.of(dropped, "outcome")) came faster than the ledger was written, and "
+                    + "\(dropped == 1 ? "is" : "are") not in it."
             )
         }
         let unwritten = counters["cancelled"] - tally.cancelled
@@ -158,13 +159,13 @@ final class BatchRun: Sendable {
         let seconds = (options.timeout ?? 0).formatted()
         let count =
             "\(now.ended) of \(Counted.jobs(now.submitted)) \(now.submitted == 1 ? "has" : "have") ended after "
-                + "\(seconds) s"
+            + "\(seconds) s"
         guard now.isComplete else {
             return CLIError(
                 code: 75,
                 message:
                     "\(count), and not all were submitted; the submitted ones continue. megaton batch cancel \(batch) "
-                        + "ends them, and the same command again submits all."
+                    + "ends them, and the same command again submits all."
             )
         }
         return CLIError(

@@ -224,12 +224,12 @@ import Testing
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
             try await withCluster { (server, _, client) async throws in
                 #expect(try await megaton(["queue", "pause"], server).code == 0)
-                #expect(try await megaton(["status"], server).output.contains("held up by  paused"))
+                #expect(try await megaton(["status"], server).output.contains("pauses      paused"))
                 try await push("a", origin.url("/a.png"), client)
                 try await server.wait(forChangesOf: ["megaton:{default}:ready:normal"]) { client in
                     try await client.send(["LLEN", "megaton:{default}:ready:normal"]).int == 1
                 }
-                #expect(try await megaton(["queue", "drain"], server).output.contains("1 job on the way"))
+                #expect(try await megaton(["queue", "drain"], server).output.contains("1 admitted job left"))
                 #expect(try await megaton(["queue", "drain", "--wait", "--timeout", "0"], server).code == 75)
                 #expect(origin.total == 0)
                 #expect(try await megaton(["queue", "resume"], server).code == 0)

@@ -80,7 +80,7 @@ import Testing
         #expect(first.code == 0, "\(first.errors)")
         let summary = try home.summary(first)
         #expect(summary["done"] as? Int == 4 && summary["renders"] as? Int == 4)
-        #expect(first.errors.contains("1 file of the directories is no image"))
+        #expect(first.errors.contains("1 file in the directories was left out"))
         #expect(
             home.outputs == [
                 "beach-256x256.jpg", "holiday/a b-256x256.jpg", "holiday/beach-256x256.jpg", "holiday/{x}-256x256.jpg",
@@ -160,8 +160,8 @@ import Testing
         let errors = try home.ledger().compactMap(\.error)
         #expect(errors.count == 2 && errors.allSatisfy { $0.code == "invalid_job" })
         #expect(errors.contains { $0.message.contains("\"colour\"") })
-        #expect(ending.errors.contains("jobs.jsonl, line 3 is no job: "), "\(ending.errors)")
-        #expect(ending.errors.contains("jobs.jsonl, line 4 is no job: "), "\(ending.errors)")
+        #expect(ending.errors.contains("jobs.jsonl, line 3 is not a job: "), "\(ending.errors)")
+        #expect(ending.errors.contains("jobs.jsonl, line 4 is not a job: "), "\(ending.errors)")
         #expect(home.outputs.contains("own/a-10x10.jpg"))
         #expect(home.outputs.contains { $0.hasSuffix("-s.webp") })
     }
