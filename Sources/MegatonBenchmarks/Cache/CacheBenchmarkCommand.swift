@@ -6,24 +6,24 @@ import MegatonCommandLine
 struct CacheBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cache",
-        abstract: "What the caches can do by the size of their entries: Redis, disk and memory.",
+        abstract: "Measure the caches by the size of their entries: Redis, disk and memory.",
         discussion: """
-            A private Redis and a folder in /tmp. A put of the disk cache returns before the file is written; its speed \
-            includes the writing of all, its percentiles do not. What is read from the disk is in the system's memory. \
-            The memory cache copies nothing.
+            It uses a private Redis and a directory in /tmp. A put of the disk cache returns before the file is \
+            written; its rate includes the writing of all files, its percentiles do not. Files are read from the \
+            memory of the system. The memory cache copies nothing.
             """
     )
 
-    @Option(name: .long, help: "Bytes of an entry, separated by commas; k and m are KiB and MiB.")
+    @Option(name: .long, help: "Sizes of the entries in bytes, separated by commas; k and m are KiB and MiB.")
     var sizes = "1k,10k,100k,1m"
 
-    @Option(name: .long, help: "Seconds for each cache, size and direction.")
+    @Option(name: .long, help: "Seconds for each cache, size and operation.")
     var seconds = 1
 
-    @Option(name: .long, help: "Entries on their way at a time.")
+    @Option(name: .long, help: "Number of concurrent operations.")
     var concurrency = 8
 
-    @Flag(name: .long, help: "End with one JSON object on standard output.")
+    @Flag(name: .long, help: "Print one JSON object instead of the table.")
     var json = false
 
     mutating func validate() throws {
@@ -40,10 +40,10 @@ struct CacheBenchmarkCommand: AsyncParsableCommand {
             guard let number = Int(unit == nil ? text : text.dropLast()),
                 (1...CacheBenchmark.maximumSize).contains(number),
                 (1...CacheBenchmark.maximumSize).contains(number * (unit ?? 1))
-            else { throw ValidationError("--sizes is a list like 1k,1m of 1 to 32m, not \"\(text)\".") }
+            else { throw ValidationError("--sizes must be a list like 1k,1m of 1 to 32m, not \"\(text)\".") }
             return number * (unit ?? 1)
         }
-        if !(1...16).contains(sizes.count) { throw ValidationError("--sizes names 1 to 16 sizes.") }
+        if !(1...16).contains(sizes.count) { throw ValidationError("--sizes must name 1 to 16 sizes.") }
         return sizes
     }
 

@@ -52,7 +52,7 @@ struct CacheReport: Encodable, Sendable {
         }
         return
             ([
-                "\(concurrency) at a time",
+                "\(concurrency) operations at a time",
                 "cache           bytes  entries/s        MB/s  misses" + Percentiles.heads,
             ] + lines).joined(separator: "\n")
     }

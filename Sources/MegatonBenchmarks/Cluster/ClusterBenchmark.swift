@@ -55,7 +55,7 @@ struct ClusterBenchmark: Sendable {
         defer { redis.close() }
         let queue = JobQueue(redis, keys: QueueKeys())
         let pusher = JobPusher(redis: redis, keys: queue.keys, bytes: Self.jobBytes)
-        try await wait(orElse: "the workers did not all sign on.") { try await queue.workerCount() >= workers }
+        try await wait(orElse: "not all workers registered in time.") { try await queue.workerCount() >= workers }
         let idle = try await usage(redis) { try await Task.sleep(for: Self.idleTime) }
         let admitted = try await admission(queue, pusher)
         let done = try await pusher.done()
@@ -65,7 +65,7 @@ struct ClusterBenchmark: Sendable {
         }
         // Removes the jobs that were not done in time, except for those already admitted.
         try await redis.send(["UNLINK", .string(queue.keys.jobs)])
-        try await wait(orElse: "the rest of the backlog did not end.") { try await queue.alive() == 0 }
+        try await wait(orElse: "the rest of the backlog did not end in time.") { try await queue.alive() == 0 }
         let steadyRate = rate ?? max(1, Int(backlog.jobsPerSecond / 2))
         let steady = try await usage(redis, countedBy: pusher) {
             try await pusher.pushSteadily(steadyRate, seconds: seconds)

@@ -6,40 +6,41 @@ import MegatonCommandLine
 struct ClusterBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster",
-        abstract: "What a large fleet costs its queue: workers that only pretend to render, on a private Redis.",
+        abstract:
+            "Measure the load of a large fleet on its queue: workers that only simulate rendering, on a private Redis.",
         discussion: """
-            The coordinator and the queue are real, and so is what the workers ask of it; their work is a wait. First \
-            they have nothing to do, then a backlog is worked off, then jobs come at a steady rate. From the processor \
-            time of Redis follows how many such workers one queue can have. Everything is on this machine: where its \
-            processors are all busy and Redis takes a part of one, the workers were too slow and not the queue.
+            Coordinator, queue and the requests of the workers are real; the work of a job is a wait. First there are \
+            no jobs, then the workers process a backlog, then jobs arrive at a steady rate. The processor time of \
+            Redis shows how many such workers one queue can have. Everything runs on this machine: if all of its \
+            processors are busy and Redis uses a part of one, then the workers were the limit and not the queue.
             """
     )
 
-    @Option(name: .customLong("simulated-workers"), help: "Workers; a process has 250 of them.")
+    @Option(name: .customLong("simulated-workers"), help: "Number of workers, up to 250 in each process.")
     var workers = 1000
 
-    @Option(name: .long, help: "Jobs that each worker has in hand at a time.")
+    @Option(name: .long, help: "Number of concurrent jobs of each worker.")
     var concurrency = 1
 
-    @Option(name: .customLong("render-ms"), help: "What a job takes on average, ms.")
+    @Option(name: .customLong("render-ms"), help: "Average duration of a job, ms.")
     var renderMilliseconds = 100.0
 
     @Option(
         name: .long,
-        help: "Hosts that the jobs pretend to fetch from, with a pass of each host's gate; 0 asks for none."
+        help: "Number of hosts from which the jobs simulate a fetch, each with a fetch permit; 0 for none."
     )
     var hosts = 0
 
-    @Option(name: .long, help: "Jobs of the backlog; what the workers could do in the time, unless given.")
+    @Option(name: .long, help: "Number of jobs in the backlog; by default as many as the workers could do in the time.")
     var jobs: Int?
 
-    @Option(name: .long, help: "Seconds for the backlog at the most, and of the steady part.")
+    @Option(name: .long, help: "Time limit of the backlog, and duration of the steady part, seconds.")
     var seconds = 10
 
-    @Option(name: .long, help: "Jobs a second of the steady part; half of what was measured unless given.")
+    @Option(name: .long, help: "Jobs per second in the steady part; by default half of the measured rate.")
     var rate: Int?
 
-    @Flag(name: .long, help: "End with one JSON object on standard output.")
+    @Flag(name: .long, help: "Print one JSON object instead of the table.")
     var json = false
 
     mutating func validate() throws {

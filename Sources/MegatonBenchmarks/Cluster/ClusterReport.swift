@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCommandLine
 
 /// Results of `megaton-bench cluster`.
 struct ClusterReport: Encodable, Sendable {
@@ -53,12 +54,13 @@ struct ClusterReport: Encodable, Sendable {
             let machine = part.machineLoad.map { ", the machine \(number($0 * 100)) % busy" } ?? ""
             return "Redis \(number(part.redisLoad * 100)) % of a processor\(machine)"
         }
-        let admitted = admittedPerSecond.map { "\(number($0)) jobs a second" } ?? "too few to tell"
+        let admitted = admittedPerSecond.map { "\(number($0)) jobs a second" } ?? "too few to measure"
         let jobs =
             "\(number(backlog.cpuMicrosecondsPerJob ?? 0)) µs, \(number(backlog.commandsPerJob ?? 0, 1)) commands"
         let start = [pushToStart.p50Milliseconds, pushToStart.p90Milliseconds, pushToStart.p99Milliseconds]
+        let places = Counted.jobs(concurrency)
         return """
-            workers     \(simulatedWorkers) with \(concurrency) places each, \(number(renderMilliseconds, 1)) ms a job
+            workers     \(simulatedWorkers) with \(places) each, \(number(renderMilliseconds, 1)) ms a job
             idle        \(load(idle)), \(number(idle.commandsPerSecond)) commands a second
             admission   \(admitted)
             backlog     \(number(backlog.jobsPerSecond)) jobs a second, \(load(backlog))

@@ -9,22 +9,22 @@ import NIOPosix
 struct SimulatedWorkersCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster-workers",
-        abstract: "Pretend to be many workers until SIGTERM, and print how long jobs took from push to start.",
+        abstract: "Simulate many workers until SIGTERM, and print the latencies from push to start.",
         shouldDisplay: false
     )
 
     @OptionGroup var redis: RedisOptions
 
-    @Option(name: .long, help: "How many.")
+    @Option(name: .long, help: "Number of workers.")
     var workers: Int
 
-    @Option(name: .long, help: "Jobs that each has in hand at a time.")
+    @Option(name: .long, help: "Number of concurrent jobs of each worker.")
     var concurrency: Int
 
-    @Option(name: .long, help: "Hosts whose gates the jobs pass.")
+    @Option(name: .long, help: "Number of hosts from which the jobs simulate a fetch.")
     var hosts: Int
 
-    @Option(name: .customLong("render-ms"), help: "What a job takes, ms.")
+    @Option(name: .customLong("render-ms"), help: "Average duration of a job, ms.")
     var renderMilliseconds: Double
 
     func run() async throws {

@@ -74,7 +74,7 @@ struct LockBenchmark: Sendable {
         _ link: LockRounds
     ) async throws -> (start: Int, LockRounds.Wakes) {
         guard case .lead(let lead)? = await lock.begin([link.key(round)]).first, lead.token != nil else {
-            throw CLIError.unavailable("the cache Redis did not give the lead of a new flight.")
+            throw CLIError.unavailable("the cache Redis did not grant the lead of a new flight.")
         }
         try await link.begin(round, processes: processes)
         let entry = CachedData(
@@ -85,7 +85,7 @@ struct LockBenchmark: Sendable {
         let stored = await lock.finish([(lead, entry)])
         let wakes = try await link.wakes(processes: processes)
         guard stored.contains(link.key(round)) else {
-            throw CLIError.unavailable("the cache Redis did not keep the flight's entry.")
+            throw CLIError.unavailable("the cache Redis did not store the entry of the flight.")
         }
         return (start, wakes)
     }
@@ -97,9 +97,9 @@ struct LockBenchmark: Sendable {
     /// - Returns: the fault of the round; nil if it counts.
     private func fault(of wakes: LockRounds.Wakes, _ start: Int) -> String? {
         if wakes.woken.count < waiters || wakes.served.count < waiters {
-            return "of \(waiters) waiters \(wakes.woken.count) were woken, and \(wakes.served.count) had the entry."
+            return "\(wakes.woken.count) of \(waiters) waiters continued, and \(wakes.served.count) had the entry."
         }
         guard let first = wakes.woken.min(), first < start else { return nil }
-        return "a waiter went on before the flight had ended: so many gather too slowly here."
+        return "a waiter continued before the flight had ended: this machine is too slow for so many waiters."
     }
 }

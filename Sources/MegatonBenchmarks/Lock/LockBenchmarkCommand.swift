@@ -7,36 +7,36 @@ import MegatonRedis
 struct LockBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "lock",
-        abstract: "How soon those who wait for somebody else's work are woken by its end.",
+        abstract: "Measure how soon the waiters of a single flight continue when it ends.",
         discussion: """
             In each round one process leads a flight, the waiters in the other processes wait for it, and it ends with \
-            an entry. Counted is from just before Redis is told until a waiter goes on, and until it has the entry. \
-            What a given Redis is left with goes within a minute.
+            an entry. The time counts from just before the end is sent to Redis until a waiter continues, and until it \
+            has the entry. Keys that stay in a given Redis expire within a minute.
             """
     )
 
-    @Option(name: .long, help: "Those who wait.")
+    @Option(name: .long, help: "Number of waiters.")
     var waiters = 100
 
-    @Option(name: .long, help: "Processes that they are in.")
+    @Option(name: .long, help: "Number of processes with the waiters.")
     var processes = 4
 
-    @Option(name: .long, help: "Rounds that are counted.")
+    @Option(name: .long, help: "Number of measured rounds.")
     var rounds = 200
 
     @Option(
         name: .long,
-        help: ArgumentHelp("Cache Redis to be asked; a private one unless given.", valueName: "url")
+        help: ArgumentHelp("Cache Redis to use; by default a private one.", valueName: "url")
     )
     var redis: String?
 
-    @Flag(name: .long, help: "End with one JSON object on standard output.")
+    @Flag(name: .long, help: "Print one JSON object instead of the table.")
     var json = false
 
     mutating func validate() throws {
         try OptionRange.check("--waiters", waiters, 1...10_000)
         try OptionRange.check("--processes", processes, 1...64)
-        if processes > waiters { throw ValidationError("--processes is not more than --waiters.") }
+        if processes > waiters { throw ValidationError("--processes must not be more than --waiters.") }
         try OptionRange.check("--rounds", rounds, 1...10_000)
         if let redis {
             do {

@@ -68,7 +68,9 @@ struct LockRounds: Sendable {
             timeout: .seconds(Self.timeout + 2)
         )
         guard let text = reply.array?.last?.string else {
-            throw CLIError.broken("the benchmark's processes did not hear from each other for \(Self.timeout) s.")
+            throw CLIError.broken(
+                "the processes of the benchmark received no message from each other for \(Self.timeout) s."
+            )
         }
         return text
     }

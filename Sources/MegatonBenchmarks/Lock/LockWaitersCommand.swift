@@ -17,13 +17,13 @@ struct LockWaitersCommand: AsyncParsableCommand {
 
     @OptionGroup var redis: RedisOptions
 
-    @Option(name: .long, help: "Of the benchmark.")
+    @Option(name: .long, help: "Name of the benchmark.")
     var name: String
 
-    @Option(name: .long, help: "Which of its processes this is.")
+    @Option(name: .long, help: "Number of this process.")
     var process: Int
 
-    @Option(name: .long, help: "Those who wait.")
+    @Option(name: .long, help: "Number of waiters.")
     var waiters: Int
 
     func run() async throws {

@@ -44,7 +44,7 @@ struct JobPusher: Sendable {
         if try await !wait(until: before + pushed) { throw Self.unfinished }
     }
 
-    static let unfinished = CLIError.broken("the jobs were not worked off.")
+    static let unfinished = CLIError.broken("the jobs did not end in time.")
 
     /// Waits until `count` jobs are done since the queue was created.
     ///

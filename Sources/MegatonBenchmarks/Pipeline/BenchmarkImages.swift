@@ -41,7 +41,7 @@ struct BenchmarkImages: Sendable {
     private static func image(_ input: Input) throws -> Image {
         guard case .source(let text, _) = input, let url = URL(string: text), url.isFileURL else {
             throw CLIError.usage(
-                "megaton-bench pipeline reads local files only: nothing is to be measured but the pipeline."
+                "megaton-bench pipeline reads local files only, so that loading is not measured."
             )
         }
         do {

@@ -23,7 +23,7 @@ struct PipelineBenchmark: Sendable {
         )
         defer { pool.stop() }
         let images = try await pool.run { [inputs] in try BenchmarkImages(inputs) }
-        if images.isCut { Terminal.error("megaton: the first \(images.images.count) pictures are taken.") }
+        if images.isCut { Terminal.error("megaton: only the first \(images.images.count) images are used.") }
         let sources = try await usable(images.images, pool)
         var report = PipelineReport(
             images: sources.count,
@@ -66,7 +66,7 @@ struct PipelineBenchmark: Sendable {
             return try await group.reduce(into: [Int: Bool]()) { $0[$1.0] = $1.1 }
         }
         let sources = images.indices.filter { isUsable[$0] == true }.map { images[$0].data }
-        if sources.isEmpty { throw CLIError.usage("none of what was named is a picture that can be rendered.") }
+        if sources.isEmpty { throw CLIError.usage("none of the inputs is an image that can be rendered.") }
         return sources
     }
 

@@ -7,41 +7,44 @@ import MegatonPipeline
 struct PipelineBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pipeline",
-        abstract: "What the rendering alone can do: your own pictures, from memory to memory.",
+        abstract: "Measure rendering alone: your own images, from memory to memory.",
         discussion: """
-            Each picture is first rendered once; one that cannot be is told and left out. Then the stages are run one \
-            after the other, with the pixels in memory between them, and at last, for each format, the bare loop: the \
-            whole render of a job with one rendition, without fetching, caches, lock, queue and output.
+            Each image is first rendered once; an image that cannot be rendered is reported and left out. Then the \
+            stages run one after the other, with the pixels in memory between them, and at last, for each format, the \
+            bare loop: the whole render of a job with one rendition, without fetching, caches, lock, queue and output.
             """
     )
 
-    @Argument(help: "Pictures, directories, or lists of them (.txt).")
+    @Argument(help: "Images, directories, or lists of them (.txt).")
     var inputs: [String] = []
 
     @Option(name: .long, help: "Fit within N x N pixels.")
     var size = 256
 
-    @Option(name: .long, help: "What is written, separated by commas: jpeg, png, webp, avif, gif.")
+    @Option(name: .long, help: "Output formats, separated by commas: jpeg, png, webp, avif, gif.")
     var format = "jpeg,webp"
 
-    @Option(name: .long, help: "Seconds for the stages, and for each format's loop.")
+    @Option(name: .long, help: "Seconds for the stages, and for the loop of each format.")
     var seconds = 5
 
-    @Option(name: .long, help: "Threads that render; the number of processors by default.")
+    @Option(name: .long, help: "Number of render threads; the number of processors by default.")
     var threads: Int?
 
-    @Option(name: .long, help: "What renders: auto, vips or planes.")
+    @Option(name: .long, help: "Renderer: auto, vips or planes.")
     var engine = RenderEngineChoice.auto.rawValue
 
-    @Option(name: .customLong("quality-profile"), help: "How far the decoder shrinks: fast, balanced or faithful.")
+    @Option(
+        name: .customLong("quality-profile"),
+        help: "How far the decoder may shrink the image: fast, balanced or faithful."
+    )
     var qualityProfile = Rendition.QualityProfile.balanced.rawValue
 
-    @Flag(name: .long, help: "End with one JSON object on standard output.")
+    @Flag(name: .long, help: "Print one JSON object instead of the table.")
     var json = false
 
     mutating func validate() throws {
-        if inputs.isEmpty { throw ValidationError("Name pictures, or directories of them.") }
-        if inputs.contains("-") { throw ValidationError("Standard input is not read here; name files.") }
+        if inputs.isEmpty { throw ValidationError("Name at least one image or directory.") }
+        if inputs.contains("-") { throw ValidationError("Standard input is not read; name files.") }
         try OptionRange.check("--size", size, 1...Rendition.maximumSide)
         try OptionRange.check("--seconds", seconds, 1...600)
         try OptionRange.check("--threads", threads, 1...256)
@@ -51,10 +54,10 @@ struct PipelineBenchmarkCommand: AsyncParsableCommand {
 
     private func choices() throws -> (RenderEngineChoice, Rendition.QualityProfile) {
         guard let engine = RenderEngineChoice(rawValue: engine) else {
-            throw ValidationError("--engine is auto, vips or planes, not \"\(engine)\".")
+            throw ValidationError("--engine must be auto, vips or planes, not \"\(engine)\".")
         }
         guard let profile = Rendition.QualityProfile(rawValue: qualityProfile) else {
-            throw ValidationError("--quality-profile is fast, balanced or faithful, not \"\(qualityProfile)\".")
+            throw ValidationError("--quality-profile must be fast, balanced or faithful, not \"\(qualityProfile)\".")
         }
         return (engine, profile)
     }
@@ -62,7 +65,7 @@ struct PipelineBenchmarkCommand: AsyncParsableCommand {
     private func formats() throws -> [Rendition.Format] {
         let formats = try format.split(separator: ",").map { name in
             guard let format = Rendition.Format(rawValue: String(name)), format != .jxl else {
-                throw ValidationError("--format is a list of jpeg, png, webp, avif and gif, not \"\(name)\".")
+                throw ValidationError("--format must be a list of jpeg, png, webp, avif and gif, not \"\(name)\".")
             }
             return format
         }

@@ -24,8 +24,8 @@ struct PipelineReport: Encodable, Sendable {
 
     var text: String {
         let head =
-            "\(images) pictures of \(bytes / max(1, images) / 1024) KiB, to \(side)x\(side), \(threads) threads; "
-            + "stages by the engine \(stagesEngine)"
+            "\(images) images of \(bytes / max(1, images) / 1024) KiB, to \(side)x\(side), \(threads) threads; "
+            + "stages with the engine \(stagesEngine)"
         let rows = (stages + all).map { stage in
             stage.stage.padding(toLength: 14, withPad: " ", startingAt: 0)
                 + String(format: "%10.1f", stage.imagesPerSecond) + stage.latency.columns

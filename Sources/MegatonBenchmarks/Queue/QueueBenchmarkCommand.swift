@@ -10,29 +10,29 @@ import NIOPosix
 struct QueueBenchmarkCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "queue",
-        abstract: "What the queue itself can do: jobs that do nothing, on a private Redis.",
+        abstract: "Measure the queue itself: jobs that do nothing, on a private Redis.",
         discussion: """
-            First a backlog is pushed and worked off by worker processes: jobs a second, and bytes of Redis for each \
-            waiting job. Then jobs come at a steady rate: how long they take from push to start.
+            First worker processes process a backlog: jobs per second, and bytes of Redis for each waiting job. Then \
+            jobs arrive at a steady rate: the latency from push to start.
             """
     )
 
-    @Option(name: .long, help: "Jobs of the backlog.")
+    @Option(name: .long, help: "Number of jobs in the backlog.")
     var jobs = 300_000
 
-    @Option(name: .long, help: "Worker processes.")
+    @Option(name: .long, help: "Number of worker processes.")
     var workers = 2
 
-    @Option(name: .long, help: "Bytes of a job's JSON.")
+    @Option(name: .long, help: "Size of the JSON of a job, bytes.")
     var bytes = 200
 
-    @Option(name: .long, help: "Jobs a second of the steady part; a quarter of what was measured unless given.")
+    @Option(name: .long, help: "Jobs per second in the steady part; by default a quarter of the measured rate.")
     var rate: Int?
 
-    @Option(name: .long, help: "Seconds of the steady part.")
+    @Option(name: .long, help: "Duration of the steady part, seconds.")
     var seconds = 5
 
-    @Flag(name: .long, help: "End with one JSON object on standard output.")
+    @Flag(name: .long, help: "Print one JSON object instead of the table.")
     var json = false
 
     mutating func validate() throws {
@@ -64,7 +64,7 @@ struct QueueBenchmarkCommand: AsyncParsableCommand {
 struct NoOpWorkerCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "queue-worker",
-        abstract: "End no-op jobs until SIGTERM, and print how long they took from push to start.",
+        abstract: "Process jobs that do nothing until SIGTERM, and print their latencies from push to start.",
         shouldDisplay: false
     )
 
