@@ -1,26 +1,26 @@
 // Names of version 0.1. CHANGELOG.md lists all renamed declarations.
 
 @available(*, deprecated, renamed: "SingleFlightCoordinating")
-public typealias SingleFlightCoordinating = SingleFlightCoordinating
+public typealias FlightCoordinating = SingleFlightCoordinating
 
 @available(*, deprecated, renamed: "SingleFlight.Decision")
-public typealias SingleFlight.Decision = SingleFlight.Decision
+public typealias FlightDecision = SingleFlight.Decision
 
 @available(*, deprecated, renamed: "SingleFlight.Leader")
-public typealias SingleFlight.Leader = SingleFlight.Leader
+public typealias FlightLead = SingleFlight.Leader
 
 @available(*, deprecated, renamed: "SingleFlight.Waiter")
-public typealias SingleFlight.Waiter = SingleFlight.Waiter
+public typealias FlightWait = SingleFlight.Waiter
 
 @available(*, deprecated, renamed: "LocalSingleFlight")
-public typealias LocalSingleFlight = LocalSingleFlight
+public typealias LocalFlights = LocalSingleFlight
 
 @available(*, deprecated, renamed: "LayeredSingleFlight")
-public typealias LayeredSingleFlight = LayeredSingleFlight
+public typealias LayeredFlights = LayeredSingleFlight
 
 extension ImagePipeline.Configuration {
     @available(*, deprecated, renamed: "nearCacheTTL")
-    public var nearCacheTTL: Duration {
+    public var dataCacheTrust: Duration {
         get { nearCacheTTL }
         set { nearCacheTTL = newValue }
     }
