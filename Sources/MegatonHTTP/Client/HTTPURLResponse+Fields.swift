@@ -19,5 +19,7 @@ extension HTTPURLResponse {
     }
 
     /// Media type that the origin declared, truncated to the length of the longest valid type.
-    package var mediaType: String? { lowercasedHeaders["content-type"].map { String($0.prefix(HTTPStatusError.maximumType)) } }
+    package var mediaType: String? {
+        lowercasedHeaders["content-type"].map { String($0.prefix(HTTPStatusError.maximumType)) }
+    }
 }

@@ -76,7 +76,9 @@ extension VipsImage {
     // MARK: - Geometry
 
     /// Places the image on a larger canvas.
-    package func placed(_ left: Int, _ top: Int, on canvas: PixelSize, _ background: [Double]) throws(VipsError) -> VipsImage {
+    package func placed(_ left: Int, _ top: Int, on canvas: PixelSize, _ background: [Double]) throws(VipsError)
+        -> VipsImage
+    {
         try Self.make {
             megaton_vips_place(
                 pointer,

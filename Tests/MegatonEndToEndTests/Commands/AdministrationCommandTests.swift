@@ -99,7 +99,10 @@ import Testing
             }
             run.send(SIGINT)
             let ending = await run.ending()
-            #expect(ending.code == 130 && ending.errors.contains("the submitted jobs were cancelled"), "\(ending.errors)")
+            #expect(
+                ending.code == 130 && ending.errors.contains("the submitted jobs were cancelled"),
+                "\(ending.errors)"
+            )
             let client = server.client()
             defer { client.close() }
             #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "b"]).int == 1)

@@ -190,7 +190,10 @@ import Testing
             }
             submit.send(SIGINT)
             let ending = await submit.ending()
-            #expect(ending.code == 130 && ending.errors.contains("no worker is running; 3 queued jobs were cancelled"), "\(ending.errors)")
+            #expect(
+                ending.code == 130 && ending.errors.contains("no worker is running; 3 queued jobs were cancelled"),
+                "\(ending.errors)"
+            )
             let client = server.client()
             defer { client.close() }
             #expect(try await client.send(["SISMEMBER", "megaton:{default}:cancelled", "spring"]).int == 1)
