@@ -1,4 +1,4 @@
-/* The ceiling of libvips: threads that do nothing but thumbnail, encode and write.
+/* The ceiling of libvips: threads that only make thumbnails, encode and write.
  *
  *   vips_loop THREADS QUALITY JOBS
  *

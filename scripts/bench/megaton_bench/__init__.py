@@ -1,1 +1,1 @@
-"""Megaton beside its peers: the same pictures, the same outputs, one machine, in turns."""
+"""Megaton beside its peers: the same images, the same outputs, one machine, in turns."""

@@ -1,4 +1,4 @@
-"""The command line: prepares, measures the cases, reports, and ends all it started whatever happens."""
+"""The command line: prepares, measures the cases, reports, and always ends the processes that it started."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from typing import Any
 from .errors import BenchError, PeerFailed
 from .settings import CASES, FOUR_SIZES, SIZE, Settings
 
-#: What `--only` may name; kept here, as `--help` must work before anything is installed.
+#: Names for `--only`; listed here, because `--help` must work before the peers are installed.
 CONTESTANTS = (
     "megaton", "megaton-vips", "celery", "celery-one-task", "dramatiq", "rq", "rq-simple", "img2dataset", "thumbor",
     "vipsthumbnail", "bare-loop", "bare-engine",
 )  # fmt: skip
-#: Bytes that the outputs of a round of everything need, which are some 10 KB each: twice as much as is used.
+#: Bytes for the outputs of a round of all cases, about 10 KB each: twice as much as is used.
 ROUND_ROOM = 1 << 30
 
 
@@ -29,38 +29,38 @@ def arguments(values: list[str]) -> Settings:
     """The command line as settings."""
     parser = argparse.ArgumentParser(
         prog="./scripts/bench/run",
-        description="Measures Megaton beside its peers: the same pictures to the same outputs, in turns.",
-        epilog="scripts/bench/README.md has what is measured, how, and what is fair.",
+        description="Measures Megaton beside its peers: the same images to the same outputs, in turns.",
+        epilog="scripts/bench/README.md explains what is measured, how, and what is fair.",
     )
-    parser.add_argument("--quick", action="store_true", help="two rounds, a fifth of the pictures, few contestants")
+    parser.add_argument("--quick", action="store_true", help="two rounds, a fifth of the images, few contestants")
     parser.add_argument("--photos", type=Path, metavar="DIR", help="JPEGs of your own instead of Debian's wallpapers")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each case; 5, with --quick 2")
     parser.add_argument(
-        "--jobs", type=int, metavar="N", help="jobs of a batch, about; enough for seconds of work unless given"
+        "--jobs", type=int, metavar="N", help="approximate number of jobs of a batch; by default some seconds of work"
     )
     parser.add_argument(
         "--only", metavar="NAME,…", default="",
-        help=f"cases ({', '.join(CASES)}) and contestants ({', '.join(CONTESTANTS)}) to leave the others out",
+        help=f"only these cases ({', '.join(CASES)}) and contestants ({', '.join(CONTESTANTS)})",
     )  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything that was measured there")
-    parser.add_argument("--chart", type=Path, metavar="FILE.svg", help="draw the medians there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all measurements to this file")
+    parser.add_argument("--chart", type=Path, metavar="FILE.svg", help="draw the medians in this file")
     parser.add_argument("--megaton", type=Path, metavar="PATH", help="measure this program instead of building one")
     options = parser.parse_args(values)
     names = [name for name in options.only.split(",") if name]
     unknown = [name for name in names if name not in CASES + CONTESTANTS]
     if unknown:
-        parser.error(f"--only does not know {', '.join(unknown)}")
+        parser.error(f"--only has unknown names: {', '.join(unknown)}")
     if any(number is not None and number < 1 for number in (options.rounds, options.jobs)):
-        parser.error("--rounds and --jobs are at least 1")
+        parser.error("--rounds and --jobs must be at least 1")
     root = Path(__file__).resolve().parents[3]
     only = tuple(name for name in names if name in CONTESTANTS)
     if options.photos and "shipped" in names:
-        parser.error("--photos has pictures as they are in `photos`: there is no `shipped`")
+        parser.error("with --photos there is no case `shipped`: `photos` has your images as they are")
     default = tuple(name for name in CASES if not (options.quick and name in ("shipped", "four")))
     if options.photos:
         default = tuple(name for name in default if name != "shipped")
     if only and "megaton" not in only:
-        # What only Megaton has a figure for.
+        # Only Megaton has figures for these cases.
         default = tuple(name for name in default if name not in ("again", "repeat"))
     return Settings(
         program=(options.megaton or root / ".build/release/megaton").resolve(),
@@ -77,16 +77,16 @@ def arguments(values: list[str]) -> Settings:
 
 
 def check_room(settings: Settings, home: Path) -> None:
-    """Throws where the outputs have no room: they stay until the end."""
+    """Raises an error if there is no room for the outputs, which stay until the end."""
     wanted = ROUND_ROOM * settings.rounds
     if shutil.disk_usage(home).free < wanted:
         raise BenchError(
-            f"outputs may need {wanted >> 30} GiB, which {home.parent} has not: TMPDIR names another directory"
+            f"outputs may need {wanted >> 30} GiB, more than {home.parent} has free; name another directory in TMPDIR"
         )
 
 
 def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
-    """Starts the servers, runs the cases, stops the servers; the report is filled as cases end."""
+    """Starts the servers, runs the cases and stops the servers; the report grows with each case."""
     from . import machine, photos, sharing
     from .origin import Origin
     from .peers import Stage, contestants
@@ -95,7 +95,7 @@ def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
     from .rounds import Case, run_case
 
     pictures = photos.prepare(settings.build, settings.photos, settings.quick)
-    # As deploy/ has them, without the append-only file: no contestant's queue is kept on disk.
+    # As in deploy/, without the append-only file: the queue of no contestant is on disk.
     broker = RedisServer("broker", home / "broker", ["--maxmemory-policy", "noeviction"])
     cache = RedisServer("cache", home / "cache", ["--maxmemory", "4gb", "--maxmemory-policy", "allkeys-lru"])
     origin = Origin(pictures.root, home / "origin")
@@ -133,7 +133,7 @@ def measure(settings: Settings, home: Path, report: dict[str, Any]) -> None:
 
 
 def show(settings: Settings, report: dict[str, Any]) -> None:
-    """The tables to standard output, the rest to files."""
+    """Prints the tables, and writes the files."""
     from . import chart
     from .report import TITLES, text
 
@@ -149,7 +149,7 @@ def main() -> int:
     report: dict[str, Any] = {}
 
     def stop(*_: object) -> None:
-        # Once: a second one would leave processes behind that the first is just ending.
+        # Once: a second signal would leave processes behind that are being ended.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
         raise KeyboardInterrupt
@@ -158,7 +158,7 @@ def main() -> int:
         signal.signal(number, stop)
     try:
         if not os.access(settings.program, os.X_OK):
-            raise BenchError(f"there is no program at {settings.program}")
+            raise BenchError(f"the program {settings.program} does not exist")
         with tempfile.TemporaryDirectory(prefix="megaton-bench-") as home:
             check_room(settings, Path(home))
             measure(settings, Path(home), report)
@@ -173,7 +173,7 @@ def main() -> int:
             show(settings, report)
         return 130
     except Exception:
-        # A fault of the benchmark's own: what was measured until then is not lost with it.
+        # A fault of the benchmark itself must not lose the measurements.
         if report.get("cases"):
             show(settings, report)
         raise
@@ -182,7 +182,7 @@ def main() -> int:
 
 
 def failures(report: dict[str, Any]) -> list[str]:
-    """What failed in any of the cases."""
+    """The failures of all cases."""
     rows = [row for case in report["cases"].values() for row in (case if isinstance(case, list) else [case])]
     return [row["failure"] for row in rows if "failure" in row]
 

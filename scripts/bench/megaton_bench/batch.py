@@ -1,4 +1,4 @@
-"""A batch: which pictures, from which URLs, to which files. Every contestant gets the same."""
+"""A batch: images, their URLs, and the files of the outputs. Every contestant gets the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Photo:
-    """A picture that the origin has; width and height as it is shown, after EXIF's orientation."""
+    """An image of the origin; width and height as shown, after EXIF's orientation."""
 
     path: Path
     width: int
@@ -23,7 +23,7 @@ class Photo:
 
 @dataclass(frozen=True)
 class Job:
-    """One URL to fetch; its outputs are named by its index."""
+    """One URL to fetch; its outputs are named after its index."""
 
     index: int
     photo: Photo
@@ -32,18 +32,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Batch:
-    """Jobs, the sizes each of them is wanted in, and the directory for the outputs."""
+    """Jobs, the sizes of the outputs of each, and the directory for the outputs."""
 
     jobs: tuple[Job, ...]
     sizes: tuple[int, ...]
     outputs: Path
 
     def output(self, job: Job, size: int) -> Path:
-        """Where a job's rendition goes, for contestants that take a path."""
+        """Path of a rendition, for contestants that accept a path."""
         return self.outputs / f"{job.index:06d}-{size}.jpg"
 
     def all_outputs(self) -> Iterator[tuple[Job, int, Path]]:
-        """Every output in the order in which it was asked for."""
+        """All outputs in the order of their jobs."""
         for job in self.jobs:
             for size in self.sizes:
                 yield job, size, self.output(job, size)
@@ -60,8 +60,8 @@ def make_batch(
 ) -> Batch:
     """A batch of `count` jobs over the photos in turn.
 
-    Every job has a URL of its own, or the coalescer would be measured instead of the pipeline, unless
-    `distinct` says how many there are.
+    Every job has a URL of its own, unless `distinct` limits their number; otherwise coalescing would be measured
+    instead of the pipeline.
     """
     outputs.mkdir(parents=True, exist_ok=True)
     jobs = []

@@ -23,7 +23,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 
 
 def svg(report: dict[str, Any], titles: dict[str, str]) -> str:
-    """A block of bars for each case that compares; the lines on the bars are the slowest and fastest round."""
+    """A block of bars for each case with contestants; lines on the bars show the slowest and fastest round."""
     parts: list[str] = []
     y = 10
     for case, title in titles.items():
@@ -42,7 +42,7 @@ def svg(report: dict[str, Any], titles: dict[str, str]) -> str:
 
 
 def _block(parts: list[str], y: int, title: str, rows: list[dict[str, Any]]) -> int:
-    """One case; returns where the next begins."""
+    """Draws one case; returns the position of the next."""
     parts.append(f'<text class="head" x="10" y="{y + 18}">{escape(title)}</text>')
     y += 32
     scale = (WIDTH - LABELS - VALUES) / max(row["images_per_second"]["max"] for row in rows)

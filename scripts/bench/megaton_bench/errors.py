@@ -1,9 +1,9 @@
-"""What can go wrong, in two kinds: with the measurement as a whole, or with one contestant of it."""
+"""Errors of the whole measurement, and of one contestant."""
 
 
 class BenchError(Exception):
-    """Nothing can be measured: the message is all that the user sees."""
+    """Nothing can be measured; users see the message."""
 
 
 class PeerFailed(Exception):
-    """One contestant cannot go on: it is reported as failed, and the others are measured."""
+    """One contestant cannot continue: it is reported as failed, and the others are measured."""

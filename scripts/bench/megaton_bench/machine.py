@@ -1,4 +1,4 @@
-"""What it was measured on, and with which versions: figures without these say nothing."""
+"""The machine and the versions of a measurement, without which figures mean nothing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def machine() -> dict[str, object]:
 
 
 def versions(program: Path) -> dict[str, str]:
-    """Of everything that has a part in the figures."""
+    """Versions of all programs and libraries that influence the figures."""
     found = {
         "megaton": _output([str(program), "--version"]),
         "redis-server": _match(r"v=(\S+)", _output(["redis-server", "--version"])),
@@ -54,7 +54,7 @@ def versions(program: Path) -> dict[str, str]:
 
 
 def _output(command: list[str]) -> str:
-    """What a command says of itself, on either stream; nothing when it is not there."""
+    """Output of a command on both streams; empty if the command does not exist."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:

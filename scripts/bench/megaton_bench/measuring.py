@@ -1,4 +1,4 @@
-"""What processes cost: CPU time and memory of whole process trees, from /proc."""
+"""CPU time and memory of process trees, from /proc."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections import defaultdict
 from .processes import Child
 
 TICK = os.sysconf("SC_CLK_TCK")
-#: Seconds between two samples of memory: rarer misses peaks, more often costs what is measured.
+#: Seconds between two samples of memory: fewer samples miss peaks, more of them slow the contestants down.
 SAMPLE_SECONDS = 0.2
 
 
 def _stat(pid: int) -> tuple[int, int] | None:
-    """A process's parent, and its CPU time in ticks with that of the children it has waited for."""
+    """Parent of a process, and its CPU time in ticks, including children that it has waited for."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name is in parentheses and may contain anything: fields are counted from the last one.
@@ -46,14 +46,14 @@ def trees(roots: list[int]) -> dict[int, int]:
 
 
 def cpu_seconds(children: list[Child]) -> float:
-    """CPU time that these and all their descendants have used since they began, ended ones included."""
+    """CPU time of these processes and all their descendants since their start, including ended ones."""
     ended = sum(child.spent or 0.0 for child in children if child.poll() is not None)
     running = [child.pid for child in children if child.code is None]
     return ended + sum(trees(running).values()) / TICK
 
 
 def pss_bytes(pid: int) -> int:
-    """A process's memory with its share of what it shares with others; 0 when it has ended."""
+    """Proportional set size of a process; 0 if it has ended."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
             for line in file:
@@ -65,7 +65,7 @@ def pss_bytes(pid: int) -> int:
 
 
 class MemorySampler:
-    """Samples the memory of process trees in a thread, and keeps the highest sum."""
+    """Samples the memory of process trees in a thread, and stores the highest sum."""
 
     def __init__(self, children: list[Child]) -> None:
         self.peak = 0

@@ -1,4 +1,4 @@
-"""The origin: an nginx of our own on loopback, which counts what is fetched."""
+"""The origin: a private nginx on loopback, which counts requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ http {{
 
 
 class Origin:
-    """nginx with the pictures beneath `root`, in a directory for each set."""
+    """nginx with the images beneath `root`, in a directory for each set."""
 
     def __init__(self, root: Path, home: Path) -> None:
         self.root = root
@@ -51,7 +51,7 @@ class Origin:
         self._child: Child | None = None
 
     def start(self) -> None:
-        """Starts it on a free port; another one if somebody was faster."""
+        """Starts it on a free port; on another one if the port is taken meanwhile."""
         program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
         if not program:
             raise BenchError("nginx is missing: apt-get install nginx-light")
@@ -59,13 +59,13 @@ class Origin:
         for attempt in range(3):
             self.port = free_port()
             configuration = self.home / "nginx.conf"
-            # Its workers are nobody's otherwise, who may not read a home directory.
+            # Otherwise its workers run as the user nobody, which may not read a home directory.
             user = "user root;" if os.geteuid() == 0 else ""
             configuration.write_text(CONFIGURATION.format(user=user, home=self.home, root=self.root, port=self.port))
             arguments = [program, "-p", str(self.home), "-e", str(self.home / "error.log"), "-c", str(configuration)]
             self._child = Child("nginx", arguments, self.home / "nginx.log")
             try:
-                # nginx writes it when it listens: another's port would answer too.
+                # nginx writes the file when it listens; another server could answer on the port.
                 wait_until((self.home / "nginx.pid").exists, self._child)
                 return
             except PeerFailed as error:
@@ -79,18 +79,18 @@ class Origin:
             self._child = None
 
     def url(self, kind: str) -> Callable[[Photo, str], str]:
-        """Gives the URLs of the pictures of a set, distinct by a number."""
+        """Creates URLs of the images of a set, made distinct by a number."""
         return lambda photo, number: f"http://127.0.0.1:{self.port}/{number}/{kind}/{photo.path.name}"
 
     def mark(self) -> int:
-        """Where the access log ends now; `gets` counts from there."""
+        """Current end of the access log, for `gets`."""
         try:
             return (self.home / "access.log").stat().st_size
         except FileNotFoundError:
             return 0
 
     def gets(self, mark: int) -> int:
-        """GETs since the mark that brought a picture; a revalidation (304) brought none."""
+        """GETs since the mark that returned an image; a revalidation (304) returns none."""
         with open(self.home / "access.log", "rb") as log:
             log.seek(mark)
             return sum(line.split(b" ", 2)[1] == b"200" for line in log)

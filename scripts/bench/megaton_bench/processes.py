@@ -1,4 +1,4 @@
-"""Processes of the benchmark: started with a log each, and ended by their own process group."""
+"""Processes of the benchmark, each with a log and a process group of its own."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from .errors import PeerFailed
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens on now."""
+    """A port of loopback that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 def listens(port: int) -> bool:
-    """True when somebody does on this port of loopback."""
+    """True if a process listens on this port of loopback."""
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_until(is_up: Callable[[], bool], child: Child, seconds: float = 20) -> None:
-    """Waits until a child is up; its end is an error at once."""
+    """Waits until a child is up; fails at once if it ends."""
     deadline = time.monotonic() + seconds
     while not is_up():
         child.check()
         if time.monotonic() > deadline:
-            raise PeerFailed(f"{child.name} was not up within {seconds:.0f} s; its last lines:\n{child.tail()}")
+            raise PeerFailed(f"{child.name} was not up within {seconds:.0f} s; the end of its log:\n{child.tail()}")
         time.sleep(0.02)
 
 
 class Child:
-    """A process that was started here, in a session of its own.
+    """A child process in a session of its own.
 
-    The session keeps a Ctrl-C of the terminal from it, so that all are ended in order, and its process
-    group reaches the children it forked.
+    Because of the session, a Ctrl-C of the terminal does not reach it, so that all processes end in order; its
+    process group includes the children that it forks.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Child:
     ) -> None:
         self.name = name
         self.log = log
-        #: CPU seconds of it and of all children it waited for, known once it has ended.
+        #: CPU seconds of the process and of all children it waited for; known after its end.
         self.spent: float | None = None
         self.code: int | None = None
         with open(log, "ab") as output:
@@ -79,8 +79,8 @@ class Child:
     def poll(self, wait: bool = False) -> int | None:
         """Its exit code, or None while it runs.
 
-        `wait4` instead of Popen's own, as only that tells the CPU time of what has ended. What is left of the
-        process group is ended before: until `wait4` nobody else can have its number.
+        Uses `wait4` instead of Popen's own, because only `wait4` returns the CPU time of an ended process. The rest of
+        the process group is ended before: until `wait4` no other process can get its number.
         """
         if self.code is None:
             flags = os.WEXITED | os.WNOWAIT | (0 if wait else os.WNOHANG)
@@ -93,22 +93,24 @@ class Child:
         return self.code
 
     def check(self) -> None:
-        """Throws when it is no longer there."""
+        """Raises an error if it has ended."""
         code = self.poll()
         if code is not None:
-            raise PeerFailed(f"{self.name} ended with code {code}; its last lines:\n{self.tail()}")
+            raise PeerFailed(f"{self.name} ended with code {code}; the end of its log:\n{self.tail()}")
 
     def ask(self, line: str, answer: str) -> None:
-        """Sends a line to a child that talks, and waits for the answer."""
+        """Sends a line to a child with `talks`, and waits for the answer."""
         assert self.process.stdin and self.process.stdout
         try:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
-            heard = self.process.stdout.readline().strip()
+            received = self.process.stdout.readline().strip()
         except OSError as error:
-            raise PeerFailed(f"{self.name}: {error}; its last lines:\n{self.tail()}") from error
-        if heard != answer:
-            raise PeerFailed(f"{self.name} said {heard!r} instead of {answer!r}; its last lines:\n{self.tail()}")
+            raise PeerFailed(f"{self.name}: {error}; the end of its log:\n{self.tail()}") from error
+        if received != answer:
+            raise PeerFailed(
+                f"{self.name} answered {received!r} instead of {answer!r}; the end of its log:\n{self.tail()}"
+            )
 
     def tail(self, lines: int = 8) -> str:
         """The last lines of its log."""
@@ -119,7 +121,7 @@ class Child:
         return "\n".join("    " + line for line in text.splitlines()[-lines:])
 
     def end(self, seconds: float = 5, number: int = signal.SIGTERM) -> None:
-        """Ends it, and whatever is left of its process group."""
+        """Ends it and the rest of its process group."""
         if self.poll() is None:
             self._signal(number, group=False)
             deadline = time.monotonic() + seconds
@@ -130,7 +132,7 @@ class Child:
             self.poll(wait=True)
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe:
-                # What was not yet written to a process that has ended has no reader.
+                # Unwritten data has no reader if the process has ended.
                 with contextlib.suppress(OSError):
                     pipe.close()
 

@@ -1,7 +1,7 @@
-"""How good the outputs are: against a reference that took no short cuts.
+"""Quality of the outputs, compared with an exact reference.
 
-The reference is the whole picture decoded, turned and in sRGB, scaled with Lanczos3 over every pixel to exactly
-the size of the output. It is made once for each picture and size.
+The reference is the fully decoded image, upright and in sRGB, scaled with Lanczos3 over every pixel to exactly
+the size of the output. It is created once for each image and size.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .batch import Photo
 
 @dataclass(frozen=True)
 class Quality:
-    """Medians over the pictures: PSNR in dB, SSIMULACRA2 of at most 100."""
+    """Medians over the images: PSNR in dB, SSIMULACRA2 of at most 100."""
 
     psnr: float
     ssimulacra2: float
 
 
 class Judge:
-    """Compares outputs with references, which it keeps."""
+    """Compares outputs with references, which it stores."""
 
     def __init__(self) -> None:
         self._references: dict[tuple[Path, int, int], np.ndarray] = {}
@@ -58,7 +58,7 @@ class Judge:
 
 
 def _png(pixels: np.ndarray) -> io.BytesIO:
-    """A file for the metric, which takes files only."""
+    """A file for the metric, which accepts only files."""
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "PNG", compress_level=0)
     file.seek(0)
@@ -66,14 +66,14 @@ def _png(pixels: np.ndarray) -> io.BytesIO:
 
 
 def wrong_size(photo: Photo, path: Path, box: int) -> str | None:
-    """What is wrong with an output's size, if something is.
+    """The fault of an output's size; None if it is correct.
 
-    The shorter side may be rounded as one likes, by less than a pixel; nothing may be beyond the box.
+    The shorter side may be rounded either way, by less than a pixel; no side may exceed the box.
     """
     try:
         with Image.open(path) as image:
             kind, (width, height) = image.format, image.size
-            # The header alone says nothing of what follows it.
+            # The data after the header may be damaged.
             image.load()
     except OSError as error:
         return f"{path.name} cannot be read: {error}"

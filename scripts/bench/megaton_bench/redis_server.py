@@ -1,4 +1,4 @@
-"""Redis servers of our own: without persistence, on a free port."""
+"""Private Redis servers, without persistence, on a free port."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RedisServer:
                     raise BenchError(str(error)) from error
 
     def _is_ours(self) -> bool:
-        """True when who answers on the port is our child, and not another's server."""
+        """True if the server on the port is our child."""
         try:
             with redis.Redis(port=self.port, socket_timeout=1, retry=Retry(NoBackoff(), 0)) as client:
                 process = client.info("server")["process_id"]  # type: ignore[index]
@@ -60,6 +60,6 @@ class RedisServer:
             self._child = None
 
     def flush(self) -> None:
-        """Empties it: nothing of one run is left for the next."""
+        """Deletes all data, so that no run depends on another."""
         with redis.Redis(port=self.port) as client:
             client.flushall()

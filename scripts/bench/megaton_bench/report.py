@@ -1,4 +1,4 @@
-"""The result as tables for people and as JSON for programs."""
+"""The result as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def text(report: dict[str, Any]) -> str:
         f"{report['date']}, {machine['cpu']}, {machine['cores']} cores, {machine['system']}, {machine['kernel']};",
         ", ".join(f"{name} {version}" for name, version in report["versions"].items()) + ".",
         "; ".join(
-            f"{kind}: {pictures['count']} pictures, {pictures['progressive']} progressive, "
+            f"{kind}: {pictures['count']} images, {pictures['progressive']} progressive, "
             f"median {pictures['megapixels_median']} MP"
             for kind, pictures in report["pictures"].items()
         )
@@ -56,26 +56,26 @@ def text(report: dict[str, Any]) -> str:
             f"many other URLs: {repeat['first_seconds']:.2f} s, {_span(repeat['first_gets'])} GETs, "
             f"{_span(repeat['first_renders'])} renders. The same again, hits only: {repeat['hits_seconds']:.2f} s, "
             f"{_span(repeat['hits_gets'])} GETs, {_span(repeat['hits_renders'])} renders. "
-            f"That is {repeat['first_over_few_and_hits']:.2f} times the few jobs' time and the hits' together.",
+            f"That is {repeat['first_over_few_and_hits']:.2f} times the sum of the times of the few jobs and the hits.",
             "",
         ]
     return "\n".join(lines)
 
 
 def table(rows: list[dict[str, Any]]) -> list[str]:
-    """An aligned Markdown table; those that failed are not in it."""
+    """An aligned Markdown table of the contestants that did not fail."""
     cells = [HEADINGS] + [_cells(row) for row in rows if "failure" not in row]
     widths = [max(len(row[column]) for row in cells) for column in range(len(HEADINGS))]
     lines = ["| " + " | ".join(_aligned(row, widths)) + " |" for row in cells]
     rule = "|" + "|".join("-" * (w + 2) if not i else "-" * (w + 1) + ":" for i, w in enumerate(widths)) + "|"
     lines.insert(1, rule)
     if any(not row["whole_path"] for row in rows):
-        lines += ["", "\\* local files: no fetching, no queue. A ceiling, no competitor."]
+        lines += ["", "\\* local files: no fetching, no queue. A ceiling, not a competitor."]
     return lines
 
 
 def whole_path(rows: list[dict[str, Any]]) -> list[str]:
-    """What the whole path reaches of the same engine without one."""
+    """Rate of the whole path as a fraction of the same engine alone."""
     alone = {row["engine_of"]: row for row in rows if row.get("whole_path_share") is not None}
     parts = [
         f"{row['title']} reaches {alone[row['name']]['whole_path_share']:.2f} of {alone[row['name']]['title']}"
@@ -86,7 +86,7 @@ def whole_path(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def failures(rows: list[dict[str, Any]]) -> list[str]:
-    """Who failed, and why."""
+    """The failures with their reasons."""
     lines = []
     for row in rows:
         if "failure" in row:
@@ -112,7 +112,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
-    """The first column to the left, figures to the right."""
+    """Aligns the first column to the left, figures to the right."""
     return [
         cell.rjust(width) if index else cell.ljust(width)
         for index, (cell, width) in enumerate(zip(row, widths, strict=True))
@@ -120,5 +120,5 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> list[str]:
 
 
 def _span(values: list[int]) -> str:
-    """One figure when all rounds had the same, otherwise from – to."""
+    """One figure if all rounds had the same, otherwise the range."""
     return str(values[0]) if len(set(values)) == 1 else f"{min(values)} – {max(values)}"

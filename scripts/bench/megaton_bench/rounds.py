@@ -1,4 +1,4 @@
-"""One contestant, one batch: measured; and many of them in turns."""
+"""Measures one batch of one contestant, and many of them in turns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .measuring import MemorySampler, cpu_seconds
 from .peers import BareEngine, Contestant, Stage
 from .quality import Judge, Quality, wrong_size
 
-#: Jobs of the round that makes everybody warm, for each processor.
+#: Warm-up jobs for each processor.
 WARM_JOBS = 12
 
 
@@ -26,7 +26,7 @@ class Measurement:
 
     jobs: int
     seconds: float
-    #: None where it is not known, as all that follow.
+    #: None if unknown, like the values below.
     cpu: float | None
     peak: int | None
     gets: int | None
@@ -47,15 +47,15 @@ class Row:
     is_whole_path: bool
     engine_of: str | None = None
     rounds: list[Measurement] = field(default_factory=list)
-    #: By round what it reached of Megaton's rate in the same round.
+    #: Rate in each round as a fraction of Megaton's rate in the same round.
     ratios: list[float] = field(default_factory=list)
-    #: By round what the contestant whose engine it is reached of its rate in the same round.
+    #: For an engine alone: rate of the contestant with this engine as a fraction of its own, in each round.
     shares: list[float] = field(default_factory=list)
     quality: Quality | None = None
     failure: str | None = None
 
     def median(self, value: Callable[[Measurement], float | None]) -> float | None:
-        """None where it is not known."""
+        """None if unknown."""
         known = [number for one in self.rounds if (number := value(one)) is not None]
         return statistics.median(known) if known else None
 
@@ -83,7 +83,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Case:
-    """Pictures, sizes and how many jobs."""
+    """Images, sizes and number of jobs."""
 
     name: str
     kind: str
@@ -93,9 +93,9 @@ class Case:
 
 
 def run_case(stage: Stage, case: Case, contestants: list[type[Contestant]], rounds: int, judge: Judge) -> list[Row]:
-    """All contestants in turn, so many rounds; who has failed is not tried again.
+    """Runs all contestants in turn for some rounds; a contestant that failed is not repeated.
 
-    Each round begins with another one, so that nobody has always the machine as it is at the beginning.
+    Each round begins with another contestant, so that none is always the first on the machine.
     """
     rows = [Row(one.name, one.title, one.is_whole_path, _engine_of(one, case, contestants)) for one in contestants]
     turns = _turns(list(zip(contestants, rows, strict=True)))
@@ -124,7 +124,7 @@ def run_case(stage: Stage, case: Case, contestants: list[type[Contestant]], roun
 
 
 def _engine_of(one: type[Contestant], case: Case, contestants: list[type[Contestant]]) -> str | None:
-    """Whose engine it is, where both do the same: with several sizes the bare loop decodes for each of them."""
+    """Contestant with this engine, if both do the same work: for several sizes the bare loop decodes once for each."""
     if len(case.sizes) > 1 or one.engine_of is None:
         return None
     present = {other.name for other in contestants}
@@ -132,7 +132,7 @@ def _engine_of(one: type[Contestant], case: Case, contestants: list[type[Contest
 
 
 def _turns(all: list[tuple[type[Contestant], Row]]) -> list[tuple[type[Contestant], Row]]:
-    """Each engine right behind whose it is: what the machine does meanwhile weighs on both."""
+    """Puts each engine right behind its contestant, so that other load of the machine affects both."""
     engines = [turn for turn in all if turn[1].engine_of]
     turns = [turn for turn in all if not turn[1].engine_of]
     for engine in engines:
@@ -142,7 +142,7 @@ def _turns(all: list[tuple[type[Contestant], Row]]) -> list[tuple[type[Contestan
 
 
 def measure(stage: Stage, case: Case, contestant: Contestant, row: Row, judge: Judge) -> Measurement:
-    """Starts a contestant on an empty Redis, warms it, measures one batch, checks the outputs, stops it."""
+    """Starts a contestant on an empty Redis, warms it up, measures one batch, checks the outputs and stops it."""
     outputs = begin(stage)
     if isinstance(contestant, BareEngine):
         return alone(contestant, case)
@@ -165,7 +165,7 @@ def measure(stage: Stage, case: Case, contestant: Contestant, row: Row, judge: J
 
 
 def alone(engine: BareEngine, case: Case) -> Measurement:
-    """An engine without jobs and outputs."""
+    """Measures an engine without jobs and outputs."""
     try:
         rate, seconds = engine.rate(case.photos, case.sizes[0])
     finally:
@@ -175,9 +175,9 @@ def alone(engine: BareEngine, case: Case) -> Measurement:
 
 
 def timed(stage: Stage, contestant: Contestant, batch: Batch) -> Measurement:
-    """A batch with clock, CPU meter, memory samples and the origin's count.
+    """Measures time, CPU, memory and requests of a batch.
 
-    The clock ends with the newest output, however late somebody noticed it.
+    The time ends with the newest output, even if it is noticed later.
     """
     log = stage.origin.mark()
     with MemorySampler(contestant.children) as memory:
@@ -190,32 +190,32 @@ def timed(stage: Stage, contestant: Contestant, batch: Batch) -> Measurement:
 
 
 def check(contestant: Contestant, batch: Batch) -> None:
-    """Throws when an output is not what was asked for: such figures are not counted."""
+    """Raises an error if an output is not as requested: such figures do not count."""
     wrong = [
         reason
         for job, size, _ in batch.all_outputs()
         if (reason := wrong_size(job.photo, contestant.output(batch, job, size), size))
     ]
     if wrong:
-        raise PeerFailed(f"{len(wrong)} outputs are not as asked for: {wrong[0]}")
+        raise PeerFailed(f"{len(wrong)} outputs are not as requested: {wrong[0]}")
 
 
 def _judged(contestant: Contestant, batch: Batch, case: Case) -> list[tuple[Photo, Path]]:
-    """One output of each picture: where there are more sizes, of the second, which is no thumbnail."""
+    """One output of each image; if there are several sizes, the second one, which is not a thumbnail."""
     size = case.sizes[min(1, len(case.sizes) - 1)]
     return [(job.photo, contestant.output(batch, job, size)) for job in batch.jobs[: len(case.photos)]]
 
 
 def begin(stage: Stage) -> Path:
-    """Empties both Redis, and gives a new directory for outputs.
+    """Empties both Redis servers, and returns a new directory for outputs.
 
-    Outputs stay until the end of the run. ext4 without a journal uses no inode again that was deleted within the
-    last minute, or six while that is not on disk (fs/ext4/ialloc.c, `recently_deleted`), and at each new file it
-    looks through those: that was 13 % of all processor time where each contestant's outputs were deleted after it.
+    Outputs stay until the end of the run. ext4 without a journal does not reuse inodes that were deleted within the
+    last minute, or six while that is not on disk (fs/ext4/ialloc.c, `recently_deleted`), and searches them for each
+    new file: if the outputs of each contestant were deleted after it, that was 13 % of all processor time.
     """
     stage.broker.flush()
     stage.cache.flush()
-    # What others have written is on disk before the next clock starts, and not written while it runs.
+    # Earlier output is on disk before the next measurement starts, and not written during it.
     os.sync()
     return Path(tempfile.mkdtemp(prefix="outputs-", dir=stage.home))
 

@@ -1,4 +1,4 @@
-"""What a run was asked for, and what all contestants are asked for."""
+"""Settings of a run, and of the work of all contestants."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ SIZE = 256
 QUALITY = 80
 #: The renditions of the case `four`.
 FOUR_SIZES = (1280, 640, 320, 128)
-#: The pictures of the case `photos`: the longer side at most, the quality, and the least and most megapixels, of which
-#: the most are reached by scaling.
+#: The images of the case `photos`: longest side, quality, and fewest and most megapixels; larger ones are scaled down.
 PHOTO_SIZE = 4000
 PHOTO_QUALITY = 88
 PHOTO_MEGAPIXELS = (2.0, 10.0)
-#: The longer side and the quality of the pictures of the case `web`.
+#: The longer side and the quality of the images of the case `web`.
 WEB_SIZE = 800
 WEB_QUALITY = 85
-#: The case `repeat`: so many jobs over so many URLs.
+#: The case `repeat`: number of jobs, and of URLs.
 REPEAT_JOBS = 10_000
 REPEAT_URLS = 100
 
@@ -28,7 +27,7 @@ CASES = ("photos", "shipped", "web", "four", "again", "repeat")
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     program: Path
     build: Path
@@ -43,7 +42,7 @@ class Settings:
 
     @property
     def benchmarks(self) -> list[str]:
-        """The command for Megaton's own benchmarks: `megaton-bench` beside the program; before 0.2.0 they were in it."""
+        """The command of Megaton's benchmarks: `megaton-bench` beside the program; before 0.2.0 `megaton bench`."""
         beside = self.program.with_name("megaton-bench")
         return [str(beside)] if beside.exists() else [str(self.program), "bench"]
 
@@ -53,7 +52,7 @@ class Settings:
         return len(os.sched_getaffinity(0))
 
     def jobs(self, case: str, pictures: int) -> int:
-        """The jobs of a batch: enough for seconds of work, and each picture equally often."""
+        """Number of jobs of a batch: some seconds of work, and each image equally often."""
         wanted = {"photos": 680, "shipped": 400, "web": 2300, "four": 170, "again": 1100}[case]
         if self.quick:
             wanted = {"photos": 96, "shipped": 96, "web": 960, "four": 48, "again": 1000}[case]

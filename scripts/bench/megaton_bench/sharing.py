@@ -1,4 +1,4 @@
-"""What only Megaton has a figure for: a batch done again, and many jobs over few URLs."""
+"""Cases of Megaton alone: a repeated batch, and many jobs over few URLs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .peers import Megaton, Stage
 from .rounds import WARM_JOBS, Measurement, begin, check, timed
 from .settings import REPEAT_JOBS, REPEAT_URLS, SIZE
 
-#: Workers add their counters to the cache's every five seconds.
+#: Workers add their counters to those of the cache every five seconds.
 COUNTERS_SECONDS = 6
 
 Round = TypeVar("Round")
 
 
 def again(stage: Stage, photos: list[Photo], jobs: int, rounds: int) -> dict[str, object]:
-    """The same batch twice, into two directories, with the cache kept between."""
+    """Runs the same batch twice, into two directories, without emptying the cache."""
 
     def once(megaton: Megaton, outputs: Path) -> tuple[Measurement, Measurement]:
         url = stage.origin.url(photos[0].path.parent.name)
@@ -32,7 +32,7 @@ def again(stage: Stage, photos: list[Photo], jobs: int, rounds: int) -> dict[str
         renders = _renders(megaton)
         for batch in batches:
             check(megaton, batch)
-        # Those that made it warm are the rest.
+        # The rest are the warm-up jobs.
         if renders != jobs + warm_jobs(stage):
             raise PeerFailed(f"{jobs} jobs, done twice, took {renders - warm_jobs(stage)} renders")
         _say(f"{jobs} jobs in {first.seconds:.2f} s, then in {second.seconds:.2f} s")
@@ -56,23 +56,23 @@ class Repeat:
     """A round of `repeat`."""
 
     few: Measurement
-    #: The same hundred again, which are hits.
+    #: The same jobs again, which are hits.
     few_hits: Measurement
     first: Measurement
-    #: The same jobs again: what so many cost without any fetch and render.
+    #: The same jobs again: their cost without fetches and renders.
     hits: Measurement
-    #: As the shared cache counted them.
+    #: Counted by the shared cache.
     first_renders: int
     hits_renders: int
 
     @property
     def over_goal(self) -> float:
-        """The many jobs' time, in times of the few's plus what the queue, the cache and the outputs of so many cost."""
+        """Time of the many jobs, divided by that of the few jobs plus that of the many hits."""
         return self.first.seconds / (self.few.seconds + self.hits.seconds)
 
 
 def repeat(stage: Stage, web: list[Photo], rounds: int) -> dict[str, object]:
-    """As many jobs as there are URLs, a hundred times as many over as many others, and those again."""
+    """Runs one job for each URL, then a hundred for each of as many other URLs, and both again."""
 
     def once(megaton: Megaton, outputs: Path) -> Repeat:
         url = stage.origin.url(web[0].path.parent.name)
@@ -126,7 +126,7 @@ def _rounds(
     once: Callable[[Megaton, Path], Round],
     summary: Callable[[list[Round]], dict[str, object]],
 ) -> dict[str, object]:
-    """So many rounds, each of a Megaton that is started anew, as they are summed up; or why there are none."""
+    """Runs the rounds, each with a new Megaton, and returns their summary, or the failure."""
     done = []
     try:
         for number in range(count):
@@ -144,13 +144,13 @@ def _rounds(
 
 
 def _renders(megaton: Megaton) -> int:
-    """How often it has rendered, all workers' counters included."""
+    """Number of renders of all workers."""
     time.sleep(COUNTERS_SECONDS)
     return int(str(megaton.counters()["renders"]))
 
 
 def _start(stage: Stage, megaton: Megaton, photos: list[Photo]) -> Path:
-    """Megaton on empty servers, warm; returns the directory for outputs."""
+    """Starts Megaton on empty servers and warms it up; returns the directory for outputs."""
     outputs = begin(stage)
     megaton.start(outputs)
     kind = photos[0].path.parent.name
@@ -159,7 +159,7 @@ def _start(stage: Stage, megaton: Megaton, photos: list[Photo]) -> Path:
 
 
 def warm_jobs(stage: Stage) -> int:
-    """Jobs that come before a time begins."""
+    """Number of warm-up jobs."""
     return stage.settings.cores * WARM_JOBS
 
 

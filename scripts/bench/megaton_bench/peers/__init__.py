@@ -1,4 +1,4 @@
-"""Everybody who takes part."""
+"""All contestants."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ ALL: tuple[type[Contestant], ...] = (
     Megaton, MegatonVips, CeleryPyvips, CeleryOneTask, DramatiqPyvips, RqPyvips, RqSimplePyvips, Img2dataset,
     Thumbor, Vipsthumbnail, BareLoop, BareEngine,
 )  # fmt: skip
-#: Those of `--quick`.
+#: Contestants of `--quick`.
 QUICK: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, BareLoop, BareEngine)
-#: Those of `shipped`, which is the second look, unless others are named.
+#: Contestants of `shipped`, unless others are named.
 SHIPPED: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, BareLoop)
-#: Who makes several sizes of a picture without a batch for each of them.
+#: Contestants that make several sizes of an image in one batch.
 FOUR: tuple[type[Contestant], ...] = (Megaton, MegatonVips, CeleryPyvips, CeleryOneTask, BareLoop)
 
 
 def contestants(stage: Stage, case: str) -> list[type[Contestant]]:
-    """Who takes part in a case of this run."""
+    """Contestants of a case in this run."""
     found = FOUR if case == "four" else tuple(one for one in ALL if one is not CeleryOneTask)
     settings = stage.settings
     if case == "shipped" and not settings.only:

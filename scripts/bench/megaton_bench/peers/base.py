@@ -1,4 +1,4 @@
-"""What every contestant is to the benchmark: something that starts, does a batch, and stops."""
+"""The interface of a contestant: it starts, does batches, and stops."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STALL_SECONDS = 60
 
 @dataclass(frozen=True)
 class Stage:
-    """What is there for all contestants."""
+    """Servers and settings for all contestants."""
 
     settings: Settings
     home: Path
@@ -35,27 +35,27 @@ class Stage:
 
 @dataclass(frozen=True)
 class Mark:
-    """The moment from which a batch is measured: the clock of files, and the CPU time spent until then."""
+    """Start of a measurement: time of day as in files, and the CPU time used until then."""
 
     time: float
     cpu: float
 
 
 class Contestant(ABC):
-    """One program beside the others; its processes are `children`, whose cost is measured."""
+    """A program that is measured; `children` are its processes."""
 
     name: str
     title: str
-    #: False for what reads files beforehand or locally: a ceiling, and no competitor.
+    #: False if it reads local files, perhaps beforehand: a ceiling, not a competitor.
     is_whole_path = True
-    #: Whose engine this is, without a path around it: what that one does not reach of it is what its path costs.
+    #: Contestant with the same engine: the difference is the cost of its whole path.
     engine_of: str | None = None
-    #: It gets every nth job only, as it is slow; images a second stay comparable.
+    #: A slow contestant gets only every nth job; images per second stay comparable.
     divisor = 1
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        #: For what this run of it needs beside outputs: lists, logs, configurations.
+        #: Lists, logs and configurations of this run.
         self.home = Path(tempfile.mkdtemp(prefix=f"{self.name}-", dir=stage.home))
         self.children: list[Child] = []
 
@@ -65,26 +65,26 @@ class Contestant(ABC):
 
     @abstractmethod
     def submit(self, batch: Batch) -> Mark:
-        """Begins a batch, and tells when; what is not done then is waited for by `wait`."""
+        """Begins a batch and returns the start of the measurement; `wait` waits for its outputs."""
 
     def output(self, batch: Batch, job: Job, size: int) -> Path:
-        """Where it writes a rendition."""
+        """Path of a rendition."""
         return batch.output(job, size)
 
     def do(self, batch: Batch) -> Mark:
-        """Does a batch: when this returns, all outputs are on disk and whole."""
+        """Does a batch; afterwards all outputs are complete."""
         mark = self.submit(batch)
         self.wait(batch)
         return mark
 
-    def verify(self, jobs: int, sizes: tuple[int, ...]) -> None:  # noqa: B027 - most have nothing to say
-        """Throws when what was done since the start proves nothing; called after it was measured."""
+    def verify(self, jobs: int, sizes: tuple[int, ...]) -> None:  # noqa: B027 - most have nothing to check
+        """Raises an error if the work since the start invalidates the measurement; called after it."""
 
     def wait(self, batch: Batch) -> None:
-        """Waits until all outputs are there and whole.
+        """Waits until all outputs are complete.
 
-        Looks at the next missing file only: cheap enough not to disturb what is measured. The clock does
-        not depend on it, as the time of the last file is taken.
+        Checks only the next missing file, so that the measurement is not disturbed. The measured time does not depend
+        on it, because the modification time of the last file counts.
         """
         last = time.monotonic()
         for job, size, _ in batch.all_outputs():
@@ -105,7 +105,7 @@ class Contestant(ABC):
             child.end()
         self.children.clear()
 
-    # What contestants have in common
+    # Helpers for contestants
 
     @property
     def cores(self) -> int:
@@ -125,7 +125,7 @@ class Contestant(ABC):
 
 
 def is_whole(path: Path) -> bool:
-    """True when there is a JPEG up to its end-of-image marker."""
+    """True if the file ends with the end-of-image marker of a JPEG."""
     try:
         with open(path, "rb") as file:
             if file.seek(0, 2) < 4:
@@ -142,9 +142,9 @@ def script(name: str) -> str:
 
 
 def python_environment() -> dict[str, str]:
-    """The environment of Python peers: this package can be imported, and libvips has a thread a picture.
+    """The environment of Python peers: this package can be imported, and libvips uses one thread per image.
 
-    More processes than one share the processors, so that threads within libvips only cost.
+    Several processes share the processors, so that threads within libvips would only slow them down.
     """
     return {
         "PYTHONPATH": str(Path(__file__).resolve().parents[2]),

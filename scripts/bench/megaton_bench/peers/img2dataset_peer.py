@@ -13,9 +13,9 @@ from .base import STALL_SECONDS, Contestant, Mark, python_environment, script
 
 
 class Img2dataset(Contestant):
-    """It is a program that ends with its batch, so that nothing can be warm.
+    """A program that ends with its batch and so cannot be warmed up.
 
-    For its sake clock and CPU meter begin at its first GET: seconds of imports are not counted.
+    Time and CPU are measured from its first GET, so that seconds of imports do not count.
     """
 
     name = "img2dataset"
@@ -53,12 +53,12 @@ class Img2dataset(Contestant):
         while self.stage.origin.mark() == begin:
             child.check()
             if time.monotonic() > deadline:
-                raise PeerFailed("it fetched nothing\n" + child.tail())
+                raise PeerFailed("it requested no image\n" + child.tail())
             time.sleep(0.002)
         return self.mark()
 
     def output(self, batch: Batch, job: Job, size: int) -> Path:
-        """It names its files by shard and place in the shard."""
+        """Its files are named after the shard and the position in it."""
         position = job.index - batch.jobs[0].index
         per_shard = self._shard(batch)
         digits = math.ceil(math.log10(per_shard))
@@ -66,5 +66,5 @@ class Img2dataset(Contestant):
         return batch.outputs / f"{shard:05d}" / f"{10**digits * shard + key:0{digits + 5}d}.jpg"
 
     def _shard(self, batch: Batch) -> int:
-        """A shard for each process: the fewest ends at which threads have nothing to do."""
+        """A shard for each process, so that threads are idle as rarely as possible."""
         return max(2, math.ceil(len(batch.jobs) / self.cores))

@@ -1,4 +1,4 @@
-"""Engines without a path around them: what there is to be won by one. All read local files."""
+"""Engines alone, the ceilings of the whole paths. All read local files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Vipsthumbnail(Contestant):
 
     def submit(self, batch: Batch) -> Mark:
         self._batches += 1
-        # It names an output after its input: links give each job a name.
+        # It names outputs after inputs: links give each job a name of its own.
         links = self.home / f"vipsthumbnail-{self._batches}"
         links.mkdir()
         size = batch.sizes[0]
@@ -56,7 +56,7 @@ class Vipsthumbnail(Contestant):
 class BareLoop(Contestant):
     """A C loop over `vips_thumbnail_buffer` and `vips_jpegsave_buffer`, a thread for each processor.
 
-    It reads its files before the clock starts: no network, no queue, no cache. The ceiling of libvips.
+    It reads its files before the measurement starts: no network, no queue, no cache. The ceiling of libvips.
     """
 
     name = "bare-loop"
@@ -87,8 +87,8 @@ class BareLoop(Contestant):
 class BareEngine(Contestant):
     """`megaton-bench pipeline`: the engine that Megaton chooses, from memory to memory, in one process.
 
-    It takes time and not jobs, keeps no outputs, and tells its rate itself. Of CPU and memory nothing is told: it
-    measures stages too.
+    It runs for a time and not for jobs, stores no outputs, and reports its own rate. CPU and memory are not measured,
+    because it measures stages too.
     """
 
     name = "bare-engine"
@@ -100,12 +100,12 @@ class BareEngine(Contestant):
         pass
 
     def submit(self, batch: Batch) -> Mark:
-        raise PeerFailed("it does no batches")
+        raise PeerFailed("it cannot do batches")
 
     def rate(self, photos: list[Photo], size: int) -> tuple[float, float]:
-        """Pictures a second, and for how many seconds it was measured."""
+        """Images per second, and the duration of the measurement."""
         paths = [str(photo.path) for photo in photos]
-        # The time ends somewhere within the set: in their order, those of the first packages would weigh more.
+        # The time ends within the set: in order, images of the first packages would count more often.
         random.Random(0).shuffle(paths)
         pictures = self.home / "pictures.txt"
         pictures.write_text("\n".join(paths) + "\n")
@@ -118,11 +118,11 @@ class BareEngine(Contestant):
             child.check()
         assert child.process.stdout
         try:
-            # A pipe holds more than the report has.
+            # The report fits into the buffer of a pipe.
             report = json.loads(child.process.stdout.read())
             rate, count = float(report["all"][0]["images_per_second"]), int(report["images"])
         except (ValueError, LookupError) as error:
-            raise PeerFailed(f"it told no rate: {error!r}\n{child.tail()}") from error
+            raise PeerFailed(f"it reported no rate: {error!r}\n{child.tail()}") from error
         if count < min(len(paths), PICTURES):
-            raise PeerFailed(f"it rendered {count} of {len(paths)} pictures\n{child.tail()}")
+            raise PeerFailed(f"it rendered {count} of {len(paths)} images\n{child.tail()}")
         return rate, seconds

@@ -14,7 +14,7 @@ from .base import Contestant, Mark, Stage
 
 
 class Megaton(Contestant):
-    """The engine is chosen by Megaton, where it has more than one."""
+    """Megaton chooses the engine, if it has more than one."""
 
     name = "megaton"
     title = "Megaton"
@@ -54,20 +54,20 @@ class Megaton(Contestant):
         return mark
 
     def verify(self, jobs: int, sizes: tuple[int, ...]) -> None:
-        """Each job was rendered for itself: distinct URLs share no work, though their bytes are the same."""
+        """Each job must have been rendered: distinct URLs share no work, although their bytes are the same."""
         renders, wanted = int(str(self.statistics()["renders"])), jobs * len(sizes)
         if renders != wanted:
-            raise PeerFailed(f"{wanted} renditions and {renders} renders: something else was measured than work")
+            raise PeerFailed(f"{renders} renders for {wanted} renditions: the measurement is not of rendering")
 
     def statistics(self) -> dict[str, object]:
-        """The counters of the shared cache; workers add theirs when they end, so they are ended first."""
+        """The counters of the shared cache, after the end of the workers, which add theirs at the end."""
         for child in self.children:
             if "worker" in child.name:
                 child.end(seconds=30)
         return self.counters()
 
     def counters(self) -> dict[str, object]:
-        """The counters as they are now: what workers did within the last five seconds may be missing."""
+        """The current counters; those of the last five seconds may be missing."""
         return self._json("stats")
 
     def _wait_for_workers(self) -> None:
@@ -76,7 +76,7 @@ class Megaton(Contestant):
             for child in self.children:
                 child.check()
             if time.monotonic() > deadline:
-                raise PeerFailed("its workers did not come up within 30 s\n" + self.children[-1].tail())
+                raise PeerFailed("its workers did not register within 30 s\n" + self.children[-1].tail())
             time.sleep(0.05)
 
     def _json(self, command: str) -> dict[str, object]:
@@ -98,7 +98,7 @@ class Megaton(Contestant):
 
 
 class MegatonVips(Megaton):
-    """The same with libvips for everything: what coordination costs beside the bare loop."""
+    """The same with libvips for all images, to compare with the bare loop."""
 
     name = "megaton-vips"
     title = "Megaton, libvips only"
@@ -106,7 +106,7 @@ class MegatonVips(Megaton):
 
 
 def has_engines(stage: Stage) -> bool:
-    """True where the program lets the engine be chosen."""
+    """True if the program has an option for the engine."""
     text = subprocess.run(
         [str(stage.settings.program), "worker", "--help"], capture_output=True, text=True, check=False
     )

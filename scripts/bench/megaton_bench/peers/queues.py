@@ -10,10 +10,10 @@ from .base import Contestant, Mark, python_environment, script, write_jobs
 
 
 class PythonQueue(Contestant):
-    """Workers that are up before the clock starts, and a producer that is warm."""
+    """Workers that are up before the measurement starts, and a warm producer."""
 
     module: str
-    #: One task for each output, as one has it who enqueues sizes; otherwise one task for each job.
+    #: One task for each output; otherwise one task for each job.
     split = True
 
     def start(self, outputs: Path) -> None:
@@ -51,12 +51,12 @@ class CeleryPyvips(PythonQueue):
         arguments = [script("celery"), "-A", "megaton_bench.peers.celery_app", "worker", "--pool", "prefork"]
         arguments += ["--concurrency", str(self.cores), "--loglevel", "WARNING"]
         arguments += ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-        # Celery warns root of the pickle serializer, which is not accepted here.
+        # Celery warns root about the pickle serializer, which is disabled here.
         self.spawn("worker", arguments, {**self.environment, "C_FORCE_ROOT": "1"})
 
 
 class CeleryOneTask(CeleryPyvips):
-    """The same with one task for all sizes of a picture: it fetches once, and decodes for each size."""
+    """The same with one task for all sizes of an image: it fetches once, and decodes for each size."""
 
     name = "celery-one-task"
     title = "Celery + pyvips, one task for all sizes"
@@ -77,7 +77,7 @@ class DramatiqPyvips(PythonQueue):
 
 
 class RqPyvips(PythonQueue):
-    """RQ as it is meant to be run: each job in a process of its own, forked from the worker."""
+    """RQ as documented: each job in a process of its own, forked from the worker."""
 
     name = "rq"
     title = "RQ + pyvips"

@@ -1,4 +1,4 @@
-"""RQ's queue, and a worker that has imported what its jobs need before it forks for each of them."""
+"""The queue of RQ, and a worker that imports the modules of its jobs before it forks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def _queue() -> Queue:
 
 
 def submit(tasks: list[tuple[str, list[list[Any]], int]]) -> None:
-    """Enqueues all in one pipeline, without results to keep."""
+    """Enqueues all tasks in one pipeline, without stored results."""
     queue = _queue()
     queue.enqueue_many([Queue.prepare_data(thumbnail.thumbnail, args=arguments, result_ttl=0) for arguments in tasks])
 
 
 def work(simple: bool) -> None:
-    """Works until SIGTERM. RQ's own advice is to import before the fork; libvips itself must begin after it."""
+    """Works until SIGTERM. RQ advises to import before the fork; libvips must be initialized after it."""
     import urllib3  # noqa: F401
 
     if simple:

@@ -1,8 +1,8 @@
 """The work of the Python peers: fetch, thumbnail with libvips, write. One function for all of them.
 
-What one would write who cares: a connection that is kept, `thumbnail_buffer` with its shrink on load, no
-enlarging, no metadata, and libvips' cache off. No `export_profile` either: the pictures are sRGB, and where they
-do not say so libvips would go through a profile all the same, which costs 10 ms and 6 dB.
+Written with care: kept connections, `thumbnail_buffer` with its shrink on load, no enlarging, no metadata, and the
+cache of libvips off. No `export_profile` either: the images are sRGB, and for images without a profile libvips would
+convert anyway, which costs 10 ms and 6 dB.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _vips: Any = None
 
 
 def prepare() -> None:
-    """Imports and connects in the process that works: libvips must not be begun before a fork."""
+    """Imports and connects in the worker process: libvips must not be initialized before a fork."""
     global _pool, _vips
     if _pool is None:
         import pyvips

@@ -1,6 +1,6 @@
-"""Asks a Thumbor for everything in a batch, with eight connections that are kept, and writes the answers.
+"""Requests all outputs of a batch from Thumbor over eight kept connections, and writes them.
 
-Speaks as the producers of the queues do: `load FILE`, `go`.
+It has the commands of the producers of the queues: `load FILE`, `go`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def work(port: int, waiting: SimpleQueue[tuple[str, str, int]]) -> None:
         try:
             request(connection, url, path, size)
         except Exception as error:
-            # Its output is missing later, and the log says why.
+            # The output is missing later, and the log has the reason.
             print(f"{url}: {error}", file=sys.stderr, flush=True)
             connection.close()
 

@@ -1,4 +1,4 @@
-"""Thumbor: it renders on demand, so a client with several connections asks for all outputs and writes them."""
+"""Thumbor: it renders on demand, so a client with several connections requests all outputs and writes them."""
 
 from __future__ import annotations
 
