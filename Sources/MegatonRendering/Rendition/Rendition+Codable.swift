@@ -33,7 +33,7 @@ extension Rendition: Codable {
             format: try fields.decodeIfPresent(Format.self, forKey: .format) ?? .jpeg,
             quality: try fields.read(Int.self, .quality, allowed: "\(wholes) from 1 to 100") ?? 80,
             background: color,
-            gravity: try fields.decodeIfPresent(Gravity.self, forKey: .gravity) ?? .centre,
+            gravity: try fields.decodeIfPresent(Gravity.self, forKey: .gravity) ?? .center,
             focus: try fields.decodeIfPresent(FocalPoint.self, forKey: .focus),
             dpr: try fields.read(Double.self, .dpr, allowed: "are numbers from 1 to 4") ?? 1,
             enlarge: try fields.read(Bool.self, .enlarge, allowed: truths) ?? false,
@@ -60,7 +60,7 @@ extension Rendition: Codable {
         try fields.encode(format, forKey: .format)
         try fields.encode(quality, forKey: .quality)
         if background != .white { try fields.encode(background.description, forKey: .background) }
-        if gravity != .centre { try fields.encode(gravity, forKey: .gravity) }
+        if gravity != .center { try fields.encode(gravity, forKey: .gravity) }
         try fields.encodeIfPresent(focus, forKey: .focus)
         if dpr != 1 { try fields.encode(dpr, forKey: .dpr) }
         if enlarge { try fields.encode(true, forKey: .enlarge) }

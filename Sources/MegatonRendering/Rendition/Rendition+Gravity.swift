@@ -1,7 +1,9 @@
 extension Rendition {
     /// The part of an image that cropping keeps: a compass point, or one found in the pixels.
     public enum Gravity: String, WordChoice {
-        case centre, north, east, south, west
+        /// The written word stays `centre`: identifiers of processors contain it, and so do keys in caches.
+        case center = "centre"
+        case north, east, south, west
         case northEast = "northeast"
         case southEast = "southeast"
         case southWest = "southwest"
@@ -11,7 +13,10 @@ extension Rendition {
         /// The part with the most detail (libvips).
         case entropy
 
-        public static let aliases: [String: Gravity] = ["center": .centre, "smart": .attention]
+        @available(*, deprecated, renamed: "center")
+        public static var centre: Gravity { .center }
+
+        public static let aliases: [String: Gravity] = ["center": .center, "smart": .attention]
 
         /// The offset within the surplus, in halves of it: 0 (left, top), 1 (middle) or 2 (right, bottom). Nil if the
         /// pixels decide.
@@ -21,7 +26,7 @@ extension Rendition {
             case .north: (1, 0)
             case .northEast: (2, 0)
             case .west: (0, 1)
-            case .centre: (1, 1)
+            case .center: (1, 1)
             case .east: (2, 1)
             case .southWest: (0, 2)
             case .south: (1, 2)

@@ -83,7 +83,7 @@ public struct Rendition: Sendable, Hashable {
         format: Format = .jpeg,
         quality: Int = 80,
         background: Color = .white,
-        gravity: Gravity = .centre,
+        gravity: Gravity = .center,
         focus: FocalPoint? = nil,
         dpr: Double = 1,
         enlarge: Bool = false,
@@ -129,7 +129,7 @@ public struct Rendition: Sendable, Hashable {
             width.map(String.init) ?? "", height.map(String.init) ?? "", fit.rawValue, format.rawValue,
             format.hasQuality ? String(quality) : "", background.description,
         ]
-        if gravity != .centre { fields.append("gravity=\(gravity.rawValue)") }
+        if gravity != .center { fields.append("gravity=\(gravity.rawValue)") }
         if let focus { fields.append("focus=\(focus.x),\(focus.y)") }
         if dpr != 1 { fields.append("dpr=\(dpr)") }
         if enlarge { fields.append("enlarge") }

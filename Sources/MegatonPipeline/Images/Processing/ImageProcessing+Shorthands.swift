@@ -66,7 +66,7 @@ extension ImageProcessing where Self == ImageProcessors.Anonymous {
 
 extension ImageProcessing where Self == ImageProcessors.Crop {
     /// Crops a region by gravity: at an edge or corner, or by content.
-    public static func crop(size: PixelSize, gravity: Rendition.Gravity = .centre) -> Self {
+    public static func crop(size: PixelSize, gravity: Rendition.Gravity = .center) -> Self {
         Self(size: size, gravity: gravity)
     }
 
@@ -78,7 +78,7 @@ extension ImageProcessing where Self == ImageProcessors.Pad {
     /// Places the image on a larger canvas.
     public static func pad(
         size: PixelSize,
-        gravity: Rendition.Gravity = .centre,
+        gravity: Rendition.Gravity = .center,
         background: Color? = nil
     ) -> Self {
         Self(size: size, gravity: gravity, background: background)

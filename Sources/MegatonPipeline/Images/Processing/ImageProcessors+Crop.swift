@@ -19,7 +19,7 @@ extension ImageProcessors {
         /// - Parameters:
         ///   - size: Size of the crop, in pixels.
         ///   - gravity: Region to keep: at an edge or corner, or by content (the most salient, or the most detailed).
-        public init(size: PixelSize, gravity: Rendition.Gravity = .centre) {
+        public init(size: PixelSize, gravity: Rendition.Gravity = .center) {
             self.size = size
             place = .gravity(gravity)
         }

@@ -9,7 +9,7 @@ extension ImageProcessors {
         ///   - size: Size of the canvas, in pixels.
         ///   - gravity: Position of the image: the center, an edge or a corner.
         ///   - background: Color around the image; nil is transparent.
-        public init(size: PixelSize, gravity: Rendition.Gravity = .centre, background: Color? = nil) {
+        public init(size: PixelSize, gravity: Rendition.Gravity = .center, background: Color? = nil) {
             self.size = size
             self.gravity = gravity
             self.background = background

@@ -11,7 +11,7 @@ import Testing
     private typealias Flip = ImageProcessors.Flip
 
     private static let places: [(Rendition.Gravity, Int, Int)] = [
-        (.northWest, 0, 0), (.north, 1, 0), (.northEast, 2, 0), (.west, 0, 1), (.centre, 1, 1), (.east, 2, 1),
+        (.northWest, 0, 0), (.north, 1, 0), (.northEast, 2, 0), (.west, 0, 1), (.center, 1, 1), (.east, 2, 1),
         (.southWest, 0, 2), (.south, 1, 2), (.southEast, 2, 2),
     ]
 

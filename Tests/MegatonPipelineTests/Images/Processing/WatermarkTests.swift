@@ -7,7 +7,7 @@ import Testing
     private typealias Watermark = ImageProcessors.Watermark
 
     private static let places: [(Rendition.Gravity, Int, Int)] = [
-        (.northWest, 0, 0), (.north, 10, 0), (.northEast, 20, 0), (.west, 0, 5), (.centre, 10, 5), (.east, 20, 5),
+        (.northWest, 0, 0), (.north, 10, 0), (.northEast, 20, 0), (.west, 0, 5), (.center, 10, 5), (.east, 20, 5),
         (.southWest, 0, 10), (.south, 10, 10), (.southEast, 20, 10),
     ]
 

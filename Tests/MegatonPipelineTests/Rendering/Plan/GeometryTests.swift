@@ -35,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (Rendition.Gravity.northWest, 0, 0), (.north, 50, 0), (.northEast, 100, 0), (.west, 0, 0), (.centre, 50, 0),
+        (Rendition.Gravity.northWest, 0, 0), (.north, 50, 0), (.northEast, 100, 0), (.west, 0, 0), (.center, 50, 0),
         (.east, 100, 0), (.southWest, 0, 0), (.south, 50, 0), (.southEast, 100, 0),
     ])
     func gravityOfAWidePicture(_ gravity: Rendition.Gravity, _ left: Int, _ top: Int) {
@@ -44,7 +44,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (Rendition.Gravity.northWest, 0), (.north, 0), (.east, 50), (.centre, 50), (.south, 100), (.southEast, 100),
+        (Rendition.Gravity.northWest, 0), (.north, 0), (.east, 50), (.center, 50), (.south, 100), (.southEast, 100),
     ])
     func gravityOfATallPicture(_ gravity: Rendition.Gravity, _ top: Int) {
         let crop = step(200, 400, Rendition(width: 100, height: 100, fit: .cover, gravity: gravity)).crop
@@ -138,8 +138,8 @@ import Testing
             return Array(try PixelReader(image.data).pixel(1, 1).prefix(3))
         }
         #expect(try corner(.west) == [255, 0, 0] && corner(.east) == [0, 255, 0])
-        #expect(try corner(.centre, focus: .init(x: 0.9, y: 0.9)) == [0, 255, 0])
-        #expect(try corner(.centre, focus: .init(x: 0.1, y: 0.1)) == [255, 0, 0])
+        #expect(try corner(.center, focus: .init(x: 0.9, y: 0.9)) == [0, 255, 0])
+        #expect(try corner(.center, focus: .init(x: 0.1, y: 0.1)) == [255, 0, 0])
     }
 
     @Test(arguments: [Rendition.Gravity.attention, .entropy], [0, 1])

@@ -22,7 +22,10 @@ import Testing
 
     @Test func aliasesAreReadAndNeverWritten() throws {
         #expect(try rendition(#""format":"jpg""#).format == .jpeg)
-        #expect(try rendition(#""fit":"cover","gravity":"center""#).gravity == .centre)
+        for word in ["center", "centre"] {
+            #expect(try rendition("\"fit\":\"cover\",\"gravity\":\"\(word)\"").gravity == .center)
+        }
+        #expect(ImageProcessors.Crop(size: .init(width: 1, height: 2)).identifier.contains("place=centre"), "as before")
         let smart = try rendition(#""fit":"cover","gravity":"smart","format":"jpg""#)
         #expect(smart.gravity == .attention)
         let json = String(decoding: try JSONEncoder().encode(smart), as: UTF8.self)
