@@ -151,51 +151,32 @@ static inline int megaton_vips_cast_uchar(VipsImage *_Nonnull in, VipsImage *_Nu
     return vips_cast_uchar(in, out, NULL);
 }
 
-/// Encoder settings. Formats ignore settings that they do not support.
-typedef struct {
-    int quality;
-    int effort;
-    int progressive;
-    int lossless;
-    /// Whether all metadata including profiles is removed. Renamed to "keep" in libvips 8.15; "strip" still works
-    /// there.
-    int strip;
-} megaton_vips_saving;
-
-static inline int megaton_vips_jpegsave(
-    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
-    return vips_jpegsave_buffer(
-        in, bytes, length, "Q", how.quality, "interlace", how.progressive, "strip", how.strip, NULL);
-}
-
-static inline int megaton_vips_pngsave(
-    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
-    return vips_pngsave_buffer(
-        in, bytes, length, "compression", how.effort, "interlace", how.progressive, "strip", how.strip, NULL);
-}
-
-static inline int megaton_vips_webpsave(
-    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
-    return vips_webpsave_buffer(
-        in, bytes, length, "Q", how.quality, "effort", how.effort, "lossless", how.lossless, "strip", how.strip, NULL);
-}
-
-static inline int megaton_vips_avifsave(
-    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
-    return vips_heifsave_buffer(
-        in, bytes, length, "Q", how.quality, "compression", VIPS_FOREIGN_HEIF_COMPRESSION_AV1, "effort", how.effort,
-        "lossless", how.lossless, "strip", how.strip, NULL);
-}
-
-static inline int megaton_vips_gifsave(
-    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
-    return vips_gifsave_buffer(in, bytes, length, "effort", how.effort, "strip", how.strip, NULL);
-}
-
-static inline int megaton_vips_jxlsave(
-    VipsImage *_Nonnull in, megaton_vips_saving how, void *_Nullable *_Nonnull bytes, size_t *_Nonnull length) {
-    return vips_jxlsave_buffer(
-        in, bytes, length, "Q", how.quality, "effort", how.effort, "lossless", how.lossless, "strip", how.strip, NULL);
+/// Encodes an image with an operation such as "jpegsave_buffer" and arguments such as "Q=80,strip=true". The caller
+/// frees the bytes with g_free.
+static inline int megaton_vips_save(
+    VipsImage *_Nonnull in, const char *_Nonnull saver, const char *_Nonnull arguments, void *_Nullable *_Nonnull bytes,
+    size_t *_Nonnull length) {
+    VipsOperation *operation = vips_operation_new(saver);
+    if (operation == NULL) return -1;
+    int result = vips_object_set_from_string(VIPS_OBJECT(operation), arguments);
+    if (result == 0) {
+        g_object_set(operation, "in", in, NULL);
+        result = vips_cache_operation_buildp(&operation);
+    }
+    if (result == 0) {
+        VipsBlob *blob = NULL;
+        g_object_get(operation, "buffer", &blob, NULL);
+        if (blob != NULL) {
+            // The bytes leave the blob, as they do in libvips' own wrappers of these operations.
+            *bytes = VIPS_AREA(blob)->data;
+            *length = VIPS_AREA(blob)->length;
+            VIPS_AREA(blob)->free_fn = NULL;
+            vips_area_unref(VIPS_AREA(blob));
+        }
+    }
+    vips_object_unref_outputs(VIPS_OBJECT(operation));
+    g_object_unref(operation);
+    return result;
 }
 
 /// An integer from the metadata, or the fallback if it is missing.

@@ -11,27 +11,47 @@ extension VipsImage {
         let image = try tapped().keeping(kept)
         let handler = megaton_vips_set_stop(image.pointer, stop.pointer)
         defer { megaton_vips_clear_stop(image.pointer, handler) }
-        let how = megaton_vips_saving(
-            quality: Int32(options.quality),
-            effort: Int32(options.effort ?? options.format.defaultEffort),
-            progressive: options.progressive ? 1 : 0,
-            lossless: options.lossless ? 1 : 0,
-            strip: kept.isEmpty ? 1 : 0
-        )
+        let arguments =
+            options.saverArguments
+            // Renamed to "keep" in libvips 8.15; "strip" still works there.
+            + (kept.isEmpty ? ["strip=true"] : [])
         var bytes: UnsafeMutableRawPointer?
         var length = 0
-        let result =
-            switch options.format {
-            case .jpeg: megaton_vips_jpegsave(image.pointer, how, &bytes, &length)
-            case .png: megaton_vips_pngsave(image.pointer, how, &bytes, &length)
-            case .webp: megaton_vips_webpsave(image.pointer, how, &bytes, &length)
-            case .avif: megaton_vips_avifsave(image.pointer, how, &bytes, &length)
-            case .gif: megaton_vips_gifsave(image.pointer, how, &bytes, &length)
-            case .jxl: megaton_vips_jxlsave(image.pointer, how, &bytes, &length)
-            }
+        let result = megaton_vips_save(
+            image.pointer,
+            options.format.saver,
+            arguments.joined(separator: ","),
+            &bytes,
+            &length
+        )
         guard result == 0, let bytes else { throw VipsError() }
         return withExtendedLifetime(image) {
             Data(bytesNoCopy: bytes, count: length, deallocator: .custom { bytes, _ in g_free(bytes) })
         }
+    }
+}
+
+extension Rendition.Format {
+    /// The operation of libvips that writes the format.
+    fileprivate var saver: String {
+        switch self {
+        case .jpeg, .png, .webp, .gif, .jxl: "\(rawValue)save_buffer"
+        case .avif: "heifsave_buffer"
+        }
+    }
+}
+
+extension EncodingOptions {
+    /// The arguments of the format's operation, except for metadata.
+    fileprivate var saverArguments: [String] {
+        var arguments: [String] = []
+        if format.hasQuality { arguments.append("Q=\(quality)") }
+        if format.efforts != nil {
+            arguments.append("\(format == .png ? "compression" : "effort")=\(effort ?? format.defaultEffort)")
+        }
+        if progressive && format.isProgressive { arguments.append("interlace=true") }
+        if lossless && format.hasLossless { arguments.append("lossless=true") }
+        if format == .avif { arguments.append("compression=av1") }
+        return arguments
     }
 }
