@@ -60,6 +60,8 @@ package struct AnyCodingKey: CodingKey {
     package let stringValue: String
     package var intValue: Int? { nil }
 
+    package init(_ name: String) { stringValue = name }
+
     package init?(stringValue: String) { self.stringValue = stringValue }
 
     package init?(intValue: Int) { nil }

@@ -15,7 +15,7 @@ extension PlanarJPEGEngine {
         return ladder.make(plan.steps[0], graphs)
     }
 
-    func encode(_ picture: PlanarImage, _ options: EncodingOptions, _ deadline: RenderDeadline) -> Data? {
-        codecs.withCodec { encode(picture, options, $0, deadline) }
+    func encode(_ picture: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
+        codecs.withCodec { encode(picture, rendition, $0, deadline) }
     }
 }

@@ -33,7 +33,7 @@ final class PlanarJPEGEngine: Sendable {
                 let step = plan.steps[index]
                 if deadline.mustEnd, let error = deadline.error { throw error }
                 guard let picture = ladder.make(step, graphs) else { return nil }
-                guard let bytes = encode(picture, step.rendition.encoding, codec, deadline) else {
+                guard let bytes = encode(picture, step.rendition, codec, deadline) else {
                     if let error = deadline.error { throw error }
                     return nil
                 }
@@ -51,11 +51,11 @@ final class PlanarJPEGEngine: Sendable {
     /// Encodes the planes of an upright image.
     func encode(
         _ picture: PlanarImage,
-        _ options: EncodingOptions,
+        _ rendition: Rendition,
         _ codec: TurboJPEGCodec,
         _ deadline: RenderDeadline
     ) -> Data? {
-        options.format == .webp
-            ? WebPPlanes.encode(picture, options, deadline) : codec.encode(picture, options)
+        rendition.format == .webp
+            ? WebPPlanes.encode(picture, rendition, deadline) : codec.encode(picture, rendition)
     }
 }

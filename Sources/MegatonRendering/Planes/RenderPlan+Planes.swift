@@ -1,14 +1,13 @@
 extension RenderPlan.Step {
     /// Why the planes engine cannot make this rendition; nil if it can, given a source with planes.
     func reasonPlanesUnsupported(_ probe: ImageProbe) -> String? {
-        let encoding = rendition.encoding
-        switch encoding.format {
+        switch rendition.format {
         case .jpeg: break
-        case .webp: if encoding.lossless { return "WebP without loss is made of pixels" }
-        case .png, .avif, .gif, .jxl: return "\(encoding.format.rawValue) is made of pixels"
+        case .webp: if rendition.lossless { return "WebP without loss is made of pixels" }
+        case .png, .avif, .gif, .jxl: return "\(rendition.format.rawValue) is made of pixels"
         }
-        if encoding.keepMetadata != .none { return "metadata are kept" }
-        if encoding.profile == .keep && probe.hasRGBProfile { return "the profile is kept" }
+        if rendition.keepMetadata != .none { return "metadata are kept" }
+        if rendition.profile == .keep && probe.hasRGBProfile { return "the profile is kept" }
         if canvas != nil { return "there is a canvas around it" }
         switch crop?.place {
         case .attention, .entropy: return "what stays is found by looking at pixels"

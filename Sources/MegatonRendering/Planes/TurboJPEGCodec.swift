@@ -82,18 +82,18 @@ final class TurboJPEGCodec: @unchecked Sendable {
     /// Encodes the planes of an upright image.
     ///
     /// - Returns: nil if TurboJPEG fails.
-    func encode(_ picture: PlanarImage, _ options: EncodingOptions) -> Data? {
-        guard options.progressive else { return Self.encode(picture, options, compressor) }
+    func encode(_ picture: PlanarImage, _ rendition: Rendition) -> Data? {
+        guard rendition.progressive else { return Self.encode(picture, rendition, compressor) }
         // A new compressor: the tables of a progressive image stay with it and do not fit the next image (seen in
         // libjpeg-turbo 2.1.5).
         guard let compressor = tjInitCompress() else { return nil }
         defer { tjDestroy(compressor) }
-        return Self.encode(picture, options, compressor)
+        return Self.encode(picture, rendition, compressor)
     }
 
     private static func encode(
         _ picture: PlanarImage,
-        _ options: EncodingOptions,
+        _ rendition: Rendition,
         _ compressor: tjhandle
     ) -> Data? {
         let size = picture.size
@@ -110,8 +110,8 @@ final class TurboJPEGCodec: @unchecked Sendable {
             picture.sampling.code,
             &bytes,
             &length,
-            Int32(options.quality),
-            TJFLAG_ACCURATEDCT | (options.progressive ? TJFLAG_PROGRESSIVE : 0)
+            Int32(rendition.quality),
+            TJFLAG_ACCURATEDCT | (rendition.progressive ? TJFLAG_PROGRESSIVE : 0)
         )
         guard isEncoded == 0, let bytes else {
             tjFree(bytes)

@@ -10,7 +10,7 @@ enum WebPPlanes {
     /// Encodes the planes of an upright image, 4:2:0 or gray.
     ///
     /// - Returns: nil if libwebp fails, or if the deadline stopped it.
-    static func encode(_ picture: PlanarImage, _ options: EncodingOptions, _ deadline: RenderDeadline) -> Data? {
+    static func encode(_ picture: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
         let size = picture.size
         guard picture.sampling == .s420 || picture.sampling == .grey else { return nil }
         guard let y = picture.planes[0].mapped(luma) else { return nil }
@@ -43,8 +43,8 @@ enum WebPPlanes {
                 Int32(colours[0].stride),
                 Int32(size.width),
                 Int32(size.height),
-                Float(options.quality),
-                Int32(options.effort ?? options.format.defaultEffort),
+                Float(rendition.quality),
+                Int32(rendition.effort ?? rendition.format.defaultEffort),
                 &stop,
                 &bytes,
                 &length

@@ -3,7 +3,7 @@ extension Rendition {
     public var complaint: String? { problem?.description }
 
     /// The first invalid field, or nil.
-    public var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encoding.problem }
+    public var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encodingProblem }
 
     /// Like `complaint`, but without the checks of the name and the maximum side, for which a pipeline has limits of
     /// its own.
@@ -11,7 +11,7 @@ extension Rendition {
         let side = sides.first { $0.pixels < 1 }.map {
             FieldProblem($0.field, "is \($0.pixels); allowed is 1 pixel or more")
         }
-        return (side ?? fitProblem ?? cutProblem ?? encoding.problem)?.description
+        return (side ?? fitProblem ?? cutProblem ?? encodingProblem)?.description
     }
 
     package static let allowedNames = "are 1 to 64 letters, digits, '.', '_' and '-', the first of them no '.'"
@@ -56,6 +56,15 @@ extension Rendition {
         if gravity != .center { return FieldProblem("focus", "and gravity exclude each other") }
         for (field, part) in [("x", focus.x), ("y", focus.y)] where !(0...1).contains(part) {
             return FieldProblem("focus.\(field)", "is \(part); allowed are numbers from 0 to 1")
+        }
+        return nil
+    }
+
+    /// The first option of the encoder with an invalid value, or nil. An option that the format does not have is
+    /// invalid, because it would silently have no effect.
+    package var encodingProblem: FieldProblem? {
+        for option in RenditionOption.encoding {
+            if let problem = option.encoding?.problem(self) { return FieldProblem(option.name, problem) }
         }
         return nil
     }

@@ -96,7 +96,7 @@ public struct Rendition: Sendable, Hashable {
         qualityProfile: QualityProfile = .balanced,
         failOn: FailOn? = nil
     ) {
-        self.name = name ?? "\(width.map(String.init) ?? "")x\(height.map(String.init) ?? "")"
+        self.name = name ?? Self.defaultName(width: width, height: height)
         self.width = width
         self.height = height
         self.fit = fit
@@ -120,38 +120,36 @@ public struct Rendition: Sendable, Hashable {
     /// The largest side that may be requested, in pixels.
     public static let maximumSide = 8192
 
+    /// The name if none is given: `640x480`, `640x` or `x480`.
+    package static func defaultName(width: Int?, height: Int?) -> String {
+        "\(width.map(String.init) ?? "")x\(height.map(String.init) ?? "")"
+    }
+
     /// All options except the name, in a fixed order: two renditions with the same identity look the same. Their bytes
     /// may differ slightly if one was made from the pixels of a larger rendition.
     ///
     /// Options at their defaults are omitted, so that renditions made before these options existed keep their keys.
     public var identity: [String] {
-        var fields = [
+        let fields = [
             width.map(String.init) ?? "", height.map(String.init) ?? "", fit.rawValue, format.rawValue,
             format.hasQuality ? String(quality) : "", background.description,
         ]
-        if gravity != .center { fields.append("gravity=\(gravity.rawValue)") }
-        if let focus { fields.append("focus=\(focus.x),\(focus.y)") }
-        if dpr != 1 { fields.append("dpr=\(dpr)") }
-        if enlarge { fields.append("enlarge") }
-        if qualityProfile != .balanced { fields.append("qualityProfile=\(qualityProfile.rawValue)") }
-        if toleratedDamage != .truncated { fields.append("failOn=\(toleratedDamage.rawValue)") }
-        return fields + encoding.identity
+        return fields + RenditionOption.identifying.compactMap { $0.identity?(self) }
     }
+
+    /// Options of the encoder that differ from their defaults, by name. Format and quality are separate in keys.
+    package var encodingIdentity: [String] { RenditionOption.encoding.compactMap { $0.identity?(self) } }
 
     /// The effective level of `failOn`.
     var toleratedDamage: FailOn { failOn ?? .truncated }
 
-    /// The options of the encoder.
-    package var encoding: EncodingOptions {
-        EncodingOptions(
-            format: format,
-            quality: quality,
-            progressive: progressive,
-            effort: effort,
-            lossless: lossless,
-            animated: animated,
-            keepMetadata: keepMetadata,
-            profile: profile
-        )
+    /// The JSON schema of a rendition.
+    package static var jsonSchema: JSONSchema {
+        let properties = RenditionOption.all.map { ($0.name, $0.schema) }
+        var schema = JSONSchema(.object, properties: Dictionary(uniqueKeysWithValues: properties))
+        schema.draft = "https://json-schema.org/draft/2020-12/schema"
+        schema.description = "A rendition: its size, its fit and its encoding."
+        schema.anyOf = ["width", "height"].map { JSONSchema(nil, required: [$0]) }
+        return schema
     }
 }

@@ -82,10 +82,10 @@ package struct RenderStages: Sendable {
         rendition.format = format
         switch result {
         case .pixels(let image):
-            return try vips.encode(image, rendition.encoding, rendition.background, deadline)
+            return try vips.encode(image, rendition, deadline)
         case .planes(let planes):
             guard format == .jpeg || format == .webp,
-                let data = self.planes.encode(planes.picture, rendition.encoding, deadline)
+                let data = self.planes.encode(planes.picture, rendition, deadline)
             else { throw Self.failure }
             return data
         }

@@ -1,24 +1,23 @@
 package import Foundation
 
 extension VipsEngine {
-    /// Encodes an image.
+    /// Encodes an image in the format of a rendition and with its options.
     ///
     /// - Throws: `.encodingFailed`, `.renderTimedOut`.
     package func encode(
         _ image: PlatformImage,
-        _ options: EncodingOptions,
-        _ background: Color,
+        _ rendition: Rendition,
         _ deadline: RenderDeadline
     ) throws(ImageError) -> Data {
         let stop = VipsImage.Stop(deadline)
         let result: Result<Data, VipsError> = VipsMessages.collecting {
             do throws(VipsError) {
                 var picture = image.picture
-                if picture.hasAlpha && !options.format.hasAlpha {
-                    picture = try picture.flatten(background: background.channels(grey: picture.bands <= 2))
+                if picture.hasAlpha && !rendition.format.hasAlpha {
+                    picture = try picture.flatten(background: rendition.background.channels(grey: picture.bands <= 2))
                 }
                 // Encodes a copy, because progress handlers must not stay on a shared image.
-                return .success(try picture.keeping([]).encode(options, stop: stop))
+                return .success(try picture.keeping([]).encode(rendition, stop: stop))
             } catch {
                 return .failure(error)
             }
@@ -27,7 +26,7 @@ extension VipsEngine {
         case .success(let data): return data
         case .failure(let error):
             throw deadline.error
-                ?? ImageError(.encodingFailed, "\(options.format.rawValue) cannot be written: \(error.text).")
+                ?? ImageError(.encodingFailed, "\(rendition.format.rawValue) cannot be written: \(error.text).")
         }
     }
 }

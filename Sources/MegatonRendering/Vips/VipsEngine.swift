@@ -114,9 +114,9 @@ package struct VipsEngine: RenderEngine {
         for index in plan.fromLargeToSmall(pass) {
             let step = plan.steps[index]
             let image = try arrange(try ladder.make(step.scaled, limit), step, limit)
-            var encoding = step.rendition.encoding
-            if !pass.keepsProfile { encoding.profile = .srgb }
-            images[index] = EncodedImage(data: try image.encode(encoding, stop: limit), size: image.size)
+            var rendition = step.rendition
+            if !pass.keepsProfile { rendition.profile = .srgb }
+            images[index] = EncodedImage(data: try image.encode(rendition, stop: limit), size: image.size)
         }
         return pass.steps.compactMap { images[$0] }
     }

@@ -3,8 +3,8 @@ public import Foundation
 extension ImageEncoders {
     /// Encodes one format with its options.
     public struct Vips: ImageEncoding, Hashable {
-        private let options: EncodingOptions
-        private let background: Color
+        /// The format and its options; the size has no effect.
+        private let rendition: Rendition
         private let time: Duration
 
         /// - Parameters:
@@ -23,27 +23,27 @@ extension ImageEncoders {
             background: Color = .white,
             time: Duration = .seconds(30)
         ) {
-            options = EncodingOptions(
+            rendition = Rendition(
                 format: format,
                 quality: quality,
+                background: background,
                 progressive: progressive,
                 effort: effort,
                 lossless: lossless
             )
-            self.background = background
             self.time = time
         }
 
         /// A message about the first invalid option, or nil. `encode` returns nil if there is one.
-        public var complaint: String? { options.complaint }
+        public var complaint: String? { rendition.encodingProblem?.description }
 
         /// Identifies everything that changes a byte; part of cache keys.
         public var identifier: String {
-            let format = options.format
+            let format = rendition.format
             var fields = ["format=\(format.rawValue)"]
-            if format.hasQuality { fields.append("quality=\(options.quality)") }
-            if !format.hasAlpha { fields.append("background=\(background)") }
-            return "megaton/encoder?" + (fields + options.identity).joined(separator: ",")
+            if format.hasQuality { fields.append("quality=\(rendition.quality)") }
+            if !format.hasAlpha { fields.append("background=\(rendition.background)") }
+            return "megaton/encoder?" + (fields + rendition.encodingIdentity).joined(separator: ",")
         }
 
         public func encode(_ image: PlatformImage) -> Data? {
@@ -59,10 +59,10 @@ extension ImageEncoders {
             if let complaint {
                 throw ImageError(
                     .encodingFailed,
-                    "\(options.format.rawValue) cannot be written: \(complaint)."
+                    "\(rendition.format.rawValue) cannot be written: \(complaint)."
                 )
             }
-            return try VipsEngine().encode(image, options, background, RenderDeadline(.now + time))
+            return try VipsEngine().encode(image, rendition, RenderDeadline(.now + time))
         }
     }
 }

@@ -16,8 +16,8 @@ struct DamageTests {
         var random = SeededGenerator(seed: 11)
         let pixels = Data((0..<(width * height * 3)).map { _ in UInt8.random(in: 0...255, using: &random) })
         let image = try #require(PlatformImage(width: width, height: height, bands: 3, pixels: pixels))
-        let options = EncodingOptions(format: format, quality: 80, progressive: progressive)
-        return try VipsEngine().encode(image, options, .white, RenderDeadline(.now + .seconds(60)))
+        let rendition = Rendition(format: format, quality: 80, progressive: progressive)
+        return try VipsEngine().encode(image, rendition, RenderDeadline(.now + .seconds(60)))
     }
 
     static func render(

@@ -9,8 +9,8 @@ import Testing
 struct ProfileFitTests {
     private static func grey(_ format: Rendition.Format = .jpeg) throws -> Data {
         let image = try TestPicture.plain(80, 60, [100])
-        let options = EncodingOptions(format: format, quality: 90)
-        return try VipsEngine().encode(image, options, .white, RenderDeadline(.now + .seconds(60)))
+        let rendition = Rendition(format: format, quality: 90)
+        return try VipsEngine().encode(image, rendition, RenderDeadline(.now + .seconds(60)))
     }
 
     private static func with(_ profile: [UInt8], _ jpeg: Data) -> Data {

@@ -1,0 +1,45 @@
+/// The parts of a JSON Schema (draft 2020-12) that describe options.
+package struct JSONSchema: Codable, Sendable, Equatable {
+    package enum Kind: String, Codable, Sendable {
+        case object, string, integer, number, boolean
+    }
+
+    /// The address of the draft, for the schema of a whole document.
+    package var draft: String?
+    package var type: Kind?
+    package var description: String?
+    /// The allowed words of a string.
+    package var words: [String]?
+    package var pattern: String?
+    package var minimum: Double?
+    package var maximum: Double?
+    package var properties: [String: JSONSchema]?
+    package var required: [String]?
+    package var anyOf: [JSONSchema]?
+    package var additionalProperties: Bool?
+
+    package init(
+        _ type: Kind?,
+        words: [String]? = nil,
+        pattern: String? = nil,
+        range: ClosedRange<Double>? = nil,
+        properties: [String: JSONSchema]? = nil,
+        required: [String]? = nil
+    ) {
+        self.type = type
+        self.words = words
+        self.pattern = pattern
+        minimum = range?.lowerBound
+        maximum = range?.upperBound
+        self.properties = properties
+        self.required = required
+        additionalProperties = properties == nil ? nil : false
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case draft = "$schema"
+        case type, description
+        case words = "enum"
+        case pattern, minimum, maximum, properties, required, anyOf, additionalProperties
+    }
+}
