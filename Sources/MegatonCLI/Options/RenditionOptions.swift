@@ -2,7 +2,7 @@ import ArgumentParser
 import MegatonCluster
 import MegatonPipeline
 
-/// Renditions of each image. `--size` combines with the other options, and `--rendition` starts from them.
+/// Renditions of each image. `--size` combines with the flags of the other options, and `--rendition` starts from them.
 struct RenditionOptions: ParsableArguments {
     @Option(
         name: .long,
@@ -18,91 +18,23 @@ struct RenditionOptions: ParsableArguments {
         name: .long,
         help: ArgumentHelp(
             "name=small,width=256,height=256,fit=cover,format=webp,quality=75,background=#ffffff. Repeatable. Other "
-                + "fields have the names of the options: gravity, focus=0.5:0.3, dpr, enlarge=true, progressive, "
-                + "effort, lossless, animated, keepMetadata, profile, qualityProfile, failOn.",
+                + "fields have the names of the options: \(Self.otherFields).",
             valueName: "fields"
         )
     )
     var rendition: [String] = []
 
-    @Option(
-        name: .long,
-        help: "Output format: jpeg (default), png, webp, avif, gif, or jxl, which needs workers with --allow-type jxl."
-    )
-    var format: String?
+    /// The flags that were given, and their values.
+    private var values: [(flag: RenditionFlag, text: String)] = []
 
-    @Option(name: .long, help: "Quality of the encoder, 1 to 100; 80 by default.")
-    var quality: Int?
+    init() {}
 
-    @Option(name: .long, help: "How the image meets the size: inside (default), cover, contain, fill or outside.")
-    var fit: String?
-
-    @Option(
-        name: .long,
-        help:
-            "The part that cover keeps: center (default), north, northeast, east, …, northwest, attention or entropy."
-    )
-    var gravity: String?
-
-    @Option(
-        name: .long,
-        help: ArgumentHelp(
-            "Center of the part that cover keeps, 0 to 1 from the top left; replaces --gravity.",
-            valueName: "X,Y"
-        )
-    )
-    var focus: String?
-
-    @Option(name: .long, help: "Device pixel ratio, 1 to 4: multiplies the sizes; 1 by default.")
-    var dpr: Double?
-
-    @Flag(name: .long, help: "Enlarge sources that are smaller than the size.")
-    var enlarge = false
-
-    @Flag(name: .long, help: "Write JPEGs with several scans, or interlaced PNGs.")
-    var progressive = false
-
-    @Option(
-        name: .long,
-        help: "Encoder effort: png and avif 0 to 9, webp 0 to 6, gif 1 to 10, jxl 3 to 9."
-    )
-    var effort: Int?
-
-    @Flag(name: .long, help: "Write WebP and JPEG XL without loss.")
-    var lossless = false
-
-    @Flag(name: .long, help: "Keep all frames of animations: gif and webp.")
-    var animated = false
-
-    @Option(
-        name: .customLong("keep-metadata"),
-        help: "Metadata to keep: none (default), or copyright, the Copyright and Artist fields of EXIF."
-    )
-    var keepMetadata: String?
-
-    @Option(name: .long, help: "srgb (default), or keep for the colors and the ICC profile of the source.")
-    var profile: String?
-
-    @Option(
-        name: .customLong("quality-profile"),
-        help: ArgumentHelp(
-            "Minimum size at which a JPEG or WebP is decoded, as a multiple of the result: fast is 1, balanced "
-                + "(default) 2, faithful the full size.",
-            valueName: "fast|balanced|faithful"
-        )
-    )
-    var qualityProfile: String?
-
-    @Option(
-        name: .customLong("fail-on"),
-        help: ArgumentHelp(
-            "Damage of a source that is an error: none, truncated (data that ends early), error (also invalid data) "
-                + "or warning. By default the setting of the worker, truncated. A rendition that is made in spite of "
-                + "damage has a note in the ledger.",
-            valueName: "none|truncated|error|warning"
-        )
-    )
-    var failOn: String?
+    init(from decoder: any Decoder) throws {
+        let fields = try decoder.container(keyedBy: AnyCodingKey.self)
+        _size = try fields.decode(Option<[String]>.self, forKey: AnyCodingKey("size"))
+        _rendition = try fields.decode(Option<[String]>.self, forKey: AnyCodingKey("rendition"))
+        values = try RenditionFlag.all.compactMap { flag in try flag.value(in: fields).map { (flag, $0) } }
+    }
 
     mutating func validate() throws { _ = try renditions() }
 
@@ -114,7 +46,9 @@ struct RenditionOptions: ParsableArguments {
         for rendition in all {
             if let error = rendition.complaint { throw ValidationError("\(rendition.name): \(error).") }
         }
-        if quality != nil, let lossless = all.first, !all.contains(where: { $0.format.hasQuality }) {
+        if values.contains(where: { $0.flag.option.name == "quality" }), let lossless = all.first,
+            !all.contains(where: { $0.format.hasQuality })
+        {
             throw ValidationError("\(lossless.format.rawValue) has no --quality.")
         }
         var names: Set<String> = []
@@ -129,41 +63,29 @@ struct RenditionOptions: ParsableArguments {
 
     /// All fields but name and size.
     private func template() throws -> Rendition {
-        let rendition = Rendition(
-            quality: quality ?? 80,
-            dpr: dpr ?? 1,
-            enlarge: enlarge,
-            progressive: progressive,
-            effort: effort,
-            lossless: lossless,
-            animated: animated
-        )
-        return try texts.reduce(rendition) { rendition, text in
-            guard let value = text.value else { return rendition }
-            var fields = RenditionFields(rendition, of: text.option)
-            try fields.set(text.field, to: value)
-            return fields.rendition
-        }
-    }
-
-    /// Options with a word as their value, and the fields that they set.
-    private var texts: [(option: String, field: String, value: String?)] {
-        [
-            ("--format", "format", format), ("--fit", "fit", fit), ("--gravity", "gravity", gravity),
-            ("--keep-metadata", "keepMetadata", keepMetadata), ("--profile", "profile", profile),
-            ("--quality-profile", "qualityProfile", qualityProfile), ("--focus", "focus", focus),
-            ("--fail-on", "failOn", failOn),
-        ]
+        var rendition = Rendition()
+        for (flag, text) in values { try Self.set(flag.option, of: flag.name, to: text, in: &rendition) }
+        return rendition
     }
 
     /// The first of the options that was given; nil if none was.
     var given: String? {
-        let others = [
-            ("--size", !size.isEmpty), ("--rendition", !rendition.isEmpty), ("--quality", quality != nil),
-            ("--dpr", dpr != nil), ("--effort", effort != nil), ("--enlarge", enlarge),
-            ("--progressive", progressive), ("--lossless", lossless), ("--animated", animated),
-        ]
-        return (others + texts.map { ($0.option, $0.value != nil) }).first { $0.1 }?.0
+        let lists = [("--size", size), ("--rendition", rendition)]
+        return lists.first { !$0.1.isEmpty }?.0 ?? values.first?.flag.name
+    }
+
+    /// - Parameter place: The command-line option that contains the text, for the message.
+    private static func set(
+        _ option: RenditionOption,
+        of place: String,
+        to text: String,
+        in rendition: inout Rendition
+    ) throws {
+        do throws(RenditionOption.InvalidText) {
+            try option.set(text, in: &rendition)
+        } catch {
+            throw ValidationError("\(place): \(option.name) \(error.rule), not \"\(text)\".")
+        }
     }
 
     private static func sized(_ text: String, _ template: Rendition) throws -> Rendition {
@@ -179,12 +101,12 @@ struct RenditionOptions: ParsableArguments {
         var rendition = template
         rendition.width = numbers[0]
         rendition.height = numbers[1]
-        rendition.name = name(of: rendition)
+        rendition.name = Rendition.defaultName(width: rendition.width, height: rendition.height)
         return rendition
     }
 
     private static func parse(_ text: String, _ template: Rendition) throws -> Rendition {
-        var fields = RenditionFields(template, of: "--rendition")
+        var rendition = template
         var given: Set<String> = []
         for part in text.split(separator: ",") {
             let pair = part.split(separator: "=", maxSplits: 1).map(String.init)
@@ -194,18 +116,68 @@ struct RenditionOptions: ParsableArguments {
             guard given.insert(pair[0]).inserted else {
                 throw ValidationError("--rendition \(text): \(pair[0]) is given twice.")
             }
-            try fields.set(pair[0], to: pair[1])
+            guard let option = RenditionOption.all.first(where: { $0.name == pair[0] }) else {
+                let names = RenditionOption.all.map(\.name).joined(separator: ", ")
+                throw ValidationError("--rendition has no field \"\(pair[0])\"; its fields are \(names).")
+            }
+            try set(option, of: "--rendition", to: pair[1], in: &rendition)
         }
-        var rendition = fields.rendition
         if given.contains("quality") && !rendition.format.hasQuality {
             throw ValidationError("--rendition \(text): \(rendition.format.rawValue) has no quality.")
         }
-        if !given.contains("name") { rendition.name = name(of: rendition) }
+        if !given.contains("name") {
+            rendition.name = Rendition.defaultName(width: rendition.width, height: rendition.height)
+        }
         return rendition
     }
 
-    /// `640x480`, `640x` or `x480`.
-    private static func name(of rendition: Rendition) -> String {
-        "\(rendition.width.map(String.init) ?? "")x\(rendition.height.map(String.init) ?? "")"
+    /// The fields that are not in the example of `--rendition`.
+    private static let otherFields = RenditionOption.all.drop { $0.name != "gravity" }.map(\.example)
+        .joined(separator: ", ")
+}
+
+extension RenditionOptions: CustomReflectable {
+    /// ArgumentParser finds the options of a type by reflection: the flags come from the table of ``RenditionOption``.
+    var customMirror: Mirror {
+        let own: [Mirror.Child] = [("_size", _size), ("_rendition", _rendition)]
+        return Mirror(self, children: own + RenditionFlag.all.map { ("_\($0.option.name)", $0.definition) })
+    }
+}
+
+/// An option of renditions as a flag of the command line, e.g. `--keep-metadata`.
+private struct RenditionFlag {
+    let option: RenditionOption
+
+    /// In the order of the help: the most used ones first.
+    static let all: [RenditionFlag] = {
+        let flags = RenditionOption.all.filter(\.hasFlag)
+        let first = flags.filter { ["format", "quality"].contains($0.name) }
+        return (first + flags.filter { !["format", "quality"].contains($0.name) }).map(RenditionFlag.init)
+    }()
+
+    var name: String {
+        "--" + option.name.map { $0.isUppercase ? "-\($0.lowercased())" : String($0) }.joined()
+    }
+
+    /// The property wrapper that would declare the flag.
+    var definition: Any {
+        let help = ArgumentHelp(option.help, valueName: option.valueName)
+        return switch option.kind {
+        case .flag: Flag(wrappedValue: false, name: .long, help: help)
+        case .whole: Option<Int?>(wrappedValue: nil, name: .long, help: help)
+        case .number: Option<Double?>(wrappedValue: nil, name: .long, help: help)
+        case .text: Option<String?>(wrappedValue: nil, name: .long, help: help)
+        }
+    }
+
+    /// The value as text; nil if the flag was not given.
+    func value(in fields: KeyedDecodingContainer<AnyCodingKey>) throws -> String? {
+        let key = AnyCodingKey(option.name)
+        return switch option.kind {
+        case .flag: try fields.decode(Flag<Bool>.self, forKey: key).wrappedValue ? "true" : nil
+        case .whole: try fields.decode(Option<Int?>.self, forKey: key).wrappedValue.map(String.init)
+        case .number: try fields.decode(Option<Double?>.self, forKey: key).wrappedValue.map { "\($0)" }
+        case .text: try fields.decode(Option<String?>.self, forKey: key).wrappedValue
+        }
     }
 }

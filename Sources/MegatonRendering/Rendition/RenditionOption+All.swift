@@ -36,7 +36,7 @@ extension RenditionOption {
             .word,
             isAlwaysWritten: true,
             identity: .position,
-            help: "How the image meets the size: inside by default, cover, contain, fill or outside."
+            help: "How the image meets the size: inside (default), cover, contain, fill or outside."
         ),
         RenditionOption(
             "format",
@@ -45,7 +45,9 @@ extension RenditionOption {
             .word,
             isAlwaysWritten: true,
             identity: .position,
-            help: "jpeg by default, png, webp, avif, gif or jxl, which workers only write with --allow-type jxl."
+            help:
+                "Output format: jpeg (default), png, webp, avif, gif, or jxl, which needs workers with "
+                + "--allow-type jxl."
         ),
         RenditionOption(
             "quality",
@@ -58,7 +60,7 @@ extension RenditionOption {
                 problem: { (1...100).contains($0.quality) ? nil : "is \($0.quality); allowed are 1 to 100" },
                 argument: { $0.format.hasQuality ? "Q=\($0.quality)" : nil }
             ),
-            help: "1 to 100; 80 by default."
+            help: "Quality of the encoder, 1 to 100; 80 by default."
         ),
         RenditionOption(
             "background",
@@ -75,7 +77,8 @@ extension RenditionOption {
             set: { $0.gravity = $1 },
             .word,
             help:
-                "Part that cover keeps: center by default, north, northeast, east, …, northwest, attention or entropy."
+                "The part that cover keeps: center (default), north, northeast, east, …, northwest, attention or "
+                + "entropy."
         ),
         RenditionOption(
             "focus",
@@ -83,21 +86,21 @@ extension RenditionOption {
             set: { $0.focus = $1 },
             .point,
             valueName: "X,Y",
-            help: "Center of the part that cover keeps: 0 to 1 from the top left; replaces gravity."
+            help: "Center of the part that cover keeps, 0 to 1 from the top left; replaces --gravity."
         ),
         RenditionOption(
             "dpr",
             get: { $0.dpr },
             set: { $0.dpr = $1 },
             .number(1...4, allowed: "are numbers from 1 to 4"),
-            help: "Pixels of the screen for each pixel of the page, 1 to 4: multiplies the sizes; 1 by default."
+            help: "Device pixel ratio, 1 to 4: multiplies the sizes; 1 by default."
         ),
         RenditionOption(
             "enlarge",
             get: { $0.enlarge },
             set: { $0.enlarge = $1 },
             .flag,
-            help: "Enlarge a source that is smaller than the size."
+            help: "Enlarge sources that are smaller than the size."
         ),
         RenditionOption(
             "progressive",
@@ -108,7 +111,7 @@ extension RenditionOption {
                 formats: [.jpeg, .png],
                 argument: { $0.progressive ? "interlace=true" : nil }
             ),
-            help: "Write a JPEG with several scans, or an interlaced PNG."
+            help: "Write JPEGs with several scans, or interlaced PNGs."
         ),
         RenditionOption(
             "effort",
@@ -133,7 +136,7 @@ extension RenditionOption {
                     return "\(argument)=\(rendition.effort ?? rendition.format.defaultEffort)"
                 }
             ),
-            help: "Effort of the encoder: png and avif 0 to 9, webp 0 to 6, gif 1 to 10, jxl 3 to 9."
+            help: "Encoder effort: png and avif 0 to 9, webp 0 to 6, gif 1 to 10, jxl 3 to 9."
         ),
         RenditionOption(
             "lossless",
@@ -141,7 +144,7 @@ extension RenditionOption {
             set: { $0.lossless = $1 },
             .flag,
             encoding: Encoding(formats: [.webp, .jxl], argument: { $0.lossless ? "lossless=true" : nil }),
-            help: "Write WebP or JPEG XL without loss."
+            help: "Write WebP and JPEG XL without loss."
         ),
         RenditionOption(
             "animated",
@@ -149,7 +152,7 @@ extension RenditionOption {
             set: { $0.animated = $1 },
             .flag,
             encoding: Encoding(formats: [.gif, .webp]),
-            help: "Keep the frames of animations: gif and webp."
+            help: "Keep all frames of animations: gif and webp."
         ),
         RenditionOption(
             "keepMetadata",
@@ -161,7 +164,7 @@ extension RenditionOption {
                 if rendition.keepMetadata == .none || rendition.format.hasMetadata { return nil }
                 return "is \(rendition.keepMetadata.rawValue); \(rendition.format.rawValue) has no metadata to keep"
             }),
-            help: "none by default, or copyright: the Copyright and Artist fields of EXIF."
+            help: "Metadata to keep: none (default), or copyright, the Copyright and Artist fields of EXIF."
         ),
         RenditionOption(
             "profile",
@@ -172,7 +175,7 @@ extension RenditionOption {
                 if rendition.profile == .srgb || rendition.format.hasProfile { return nil }
                 return "is \(rendition.profile.rawValue); \(rendition.format.rawValue) has no color profiles"
             }),
-            help: "srgb by default, or keep: the colors and the profile of the source."
+            help: "srgb (default), or keep for the colors and the ICC profile of the source."
         ),
         RenditionOption(
             "qualityProfile",
@@ -181,8 +184,8 @@ extension RenditionOption {
             .word,
             valueName: "fast|balanced|faithful",
             help:
-                "Least size of a decoded JPEG or WebP in proportion to the output: fast is 1, balanced 2, faithful the "
-                + "size of the source; balanced by default."
+                "Minimum size at which a JPEG or WebP is decoded, as a multiple of the result: fast is 1, balanced "
+                + "(default) 2, faithful the full size."
         ),
         RenditionOption(
             "failOn",
@@ -196,7 +199,7 @@ extension RenditionOption {
             valueName: "none|truncated|error|warning",
             help:
                 "Damage of a source that is an error: none, truncated (data that ends early), error (also invalid "
-                + "data) or warning; truncated by default, unless the worker has another. A rendition that is made in "
+                + "data) or warning. By default the setting of the worker, truncated. A rendition that is made in "
                 + "spite of damage has a note in the ledger."
         ),
     ]

@@ -55,7 +55,7 @@ extension RenditionOption.Form<Int> {
             },
             encode: { value, fields, key in try fields.encode(value, forKey: key) },
             parse: { Int($0) },
-            rule: { _ in "is a number" }
+            rule: { _ in "must be a number" }
         )
     }
 }
@@ -75,7 +75,7 @@ extension RenditionOption.Form<Double> {
             },
             encode: { value, fields, key in try fields.encode(value, forKey: key) },
             parse: { Double($0) },
-            rule: { _ in "is a number" }
+            rule: { _ in "must be a number" }
         )
     }
 }
@@ -94,7 +94,7 @@ extension RenditionOption.Form<Bool> {
             },
             encode: { value, fields, key in try fields.encode(value, forKey: key) },
             parse: { Bool($0) },
-            rule: { _ in "is true or false" },
+            rule: { _ in "must be true or false" },
             example: "true"
         )
     }
@@ -116,7 +116,7 @@ extension RenditionOption.Form where Value: WordChoice {
             parse: { Value(word: $0) },
             rule: { text in
                 let near = Value.suggestion(for: text).map { " (did you mean \($0)?)" } ?? ""
-                return "is one of \(Value.allowedWords)\(near)"
+                return "must be one of \(Value.allowedWords)\(near)"
             },
             text: { $0.rawValue }
         )
@@ -139,7 +139,7 @@ extension RenditionOption.Form<Color> {
             },
             encode: { color, fields, key in try fields.encode(color.description, forKey: key) },
             parse: { Color(hex: $0) },
-            rule: { _ in "looks like #ffffff" }
+            rule: { _ in "must look like #ffffff" }
         )
     }
 }
@@ -160,7 +160,7 @@ extension RenditionOption.Form<Rendition.FocalPoint> {
                 return Rendition.FocalPoint(x: x, y: y)
             },
             rule: { _ in
-                "looks like 0.5,0.3 (0.5:0.3 in --rendition): parts of width and height from the left top"
+                "must look like 0.5,0.3 (0.5:0.3 in --rendition): fractions of width and height from the top left"
             },
             text: { "\($0.x),\($0.y)" },
             example: "0.5:0.3"

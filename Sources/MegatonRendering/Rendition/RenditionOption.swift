@@ -17,7 +17,7 @@ package final class RenditionOption: Sendable {
 
     /// A text that is not a value of an option.
     package struct InvalidText: Error {
-        /// The rule that it breaks, in the words that follow the option's name, e.g. `is a number`.
+        /// The rule that it breaks, in the words that follow the option's name, e.g. `must be a number`.
         package let rule: String
     }
 

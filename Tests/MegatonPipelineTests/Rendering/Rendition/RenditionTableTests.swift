@@ -47,7 +47,7 @@ import Testing
         #expect(rendition == Self.example)
         for option in RenditionOption.all where option.kind != .text {
             let error = #expect(throws: RenditionOption.InvalidText.self) { try option.set("x", in: &rendition) }
-            #expect(error?.rule.hasPrefix("is ") == true)
+            #expect(error?.rule.hasPrefix("must be ") == true)
         }
         #expect(rendition == Self.example, "an invalid text changes nothing")
     }
