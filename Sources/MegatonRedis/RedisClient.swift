@@ -98,13 +98,13 @@ public final class RedisClient: Sendable {
         do throws(RedisError) {
             replies = try await connection.send(commands, deadline: deadline)
         } catch {
-            drop(connection, error)
+            drop(connection, after: error)
             throw error
         }
         // A replica took the server's place, or the master was demoted. The next command must resolve the name again.
         for case .error(let text) in replies {
             let error = RedisError(reply: text)
-            if error.endsConnection { drop(connection, error) }
+            if error.endsConnection { drop(connection, after: error) }
         }
         return replies
     }
@@ -259,7 +259,7 @@ public final class RedisClient: Sendable {
         }
     }
 
-    private func drop(_ connection: RedisConnection, _ error: RedisError) {
+    private func drop(_ connection: RedisConnection, after error: RedisError) {
         connection.close()
         shared.withLock { shared in
             // A late error of an old connection does not concern its replacement.

@@ -73,7 +73,7 @@ struct Intake: Sendable {
             guard state.room >= window.leastRoom else { return .full }
             staged.round = state.round
             // Also while the queue drains: an earlier leader, or an earlier round, may have left jobs in the stage.
-            try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), &staged)
+            try await stage(state.weights, epoch: epoch, limit: min(state.room, chunk), into: &staged)
             if staged.isEmpty { return state.isDraining ? .draining : .empty }
         }
         if staged.validated.isEmpty {
@@ -87,7 +87,7 @@ struct Intake: Sendable {
         let waiting = staged.raw
         async let validated = validate(waiting[...])
         let counts = try await admit(&staged, epoch: epoch, workers: state.workers)
-        if more > 0 { try await stage(state.weights, epoch: epoch, limit: more, &staged) }
+        if more > 0 { try await stage(state.weights, epoch: epoch, limit: more, into: &staged) }
         staged.raw.removeFirst(waiting.count)
         staged.validated = await validated
         return .admitted(counts)
@@ -148,7 +148,7 @@ struct Intake: Sendable {
         _ weights: [String: String],
         epoch: Int,
         limit: Int,
-        _ staged: inout StagedJobs
+        into staged: inout StagedJobs
     ) async throws(RedisError) {
         let keys = queue.keys
         let batches = weights.keys.sorted()

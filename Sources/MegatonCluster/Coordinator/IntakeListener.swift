@@ -31,8 +31,8 @@ final class IntakeListener: Sendable {
     /// Watches whenever a caller waits, until the task is cancelled.
     func run() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.listen(self.jobs, self.commands.jobs, self.armed.jobs) }
-            group.addTask { await self.listen(self.batches, self.commands.batches, self.armed.batches) }
+            group.addTask { await self.listen(on: self.jobs, with: self.commands.jobs, when: self.armed.jobs) }
+            group.addTask { await self.listen(on: self.batches, with: self.commands.batches, when: self.armed.batches) }
         }
     }
 
@@ -48,7 +48,7 @@ final class IntakeListener: Sendable {
         batches.close()
     }
 
-    private func listen(_ client: RedisClient, _ command: RedisCommand, _ armed: AsyncSignal) async {
+    private func listen(on client: RedisClient, with command: RedisCommand, when armed: AsyncSignal) async {
         var backoff = Backoff()
         while !Task.isCancelled {
             await armed.wait()

@@ -3,14 +3,14 @@ internal import MegatonRedis
 extension Doctor {
     /// Checks whether the data of Redis reaches its disk. A cache does not need that, but if Redis is configured to
     /// persist and cannot, it refuses writes.
-    func persistence(_ part: Part, _ info: String, _ redis: RedisClient) async throws(RedisError) -> [Finding] {
+    func persistence(of part: Part, info: String, at redis: RedisClient) async throws(RedisError) -> [Finding] {
         let subject = "\(part.rawValue): persistence"
         var findings: [Finding] = []
         func add(_ level: Finding.Level, _ message: String) {
             findings.append(Finding(level: level, subject: subject, message: message))
         }
-        let isKept = Inspector.field("aof_enabled", info) == 1
-        let sync = try await isKept ? setting("appendfsync", redis) : nil
+        let isKept = Inspector.field("aof_enabled", in: info) == 1
+        let sync = try await isKept ? setting("appendfsync", of: redis) : nil
         if !isKept && part == .control {
             add(.warning, "appendonly is off: jobs are lost when this Redis stops. Set appendonly yes.")
         }
@@ -20,19 +20,19 @@ extension Doctor {
                 "appendfsync is no: if the machine stops, up to half a minute of jobs is lost. Set it to everysec."
             )
         }
-        if isKept && Self.hasFailed("aof_last_write_status", info) {
+        if isKept && Self.hasFailed("aof_last_write_status", in: info) {
             add(
                 .error,
                 "Redis cannot write its append-only file and refuses all writes. Is the disk full? See the log of Redis."
             )
         }
-        if isKept && Self.hasFailed("aof_last_bgrewrite_status", info) {
+        if isKept && Self.hasFailed("aof_last_bgrewrite_status", in: info) {
             add(
                 .warning,
                 "the last rewrite of the append-only file failed, and the file grows. Is the disk full? See the log of Redis."
             )
         }
-        if Self.hasFailed("rdb_last_bgsave_status", info) {
+        if Self.hasFailed("rdb_last_bgsave_status", in: info) {
             add(
                 .warning,
                 "the last snapshot failed; with stop-writes-on-bgsave-error Redis refuses all writes. Is the disk or the "
@@ -45,12 +45,12 @@ extension Doctor {
         return findings
     }
 
-    private static func hasFailed(_ field: String, _ info: String) -> Bool {
-        Inspector.text(field, info).map { $0 != "ok" } ?? false
+    private static func hasFailed(_ field: String, in info: String) -> Bool {
+        Inspector.text(field, in: info).map { $0 != "ok" } ?? false
     }
 
     /// A setting of the server; nil if this user may not read it, as with many managed servers.
-    private func setting(_ name: String, _ redis: RedisClient) async throws(RedisError) -> String? {
+    private func setting(_ name: String, of redis: RedisClient) async throws(RedisError) -> String? {
         do throws(RedisError) {
             return try await redis.send(["CONFIG", "GET", .string(name)]).dictionary[name]
         } catch {

@@ -2,7 +2,7 @@ internal import MegatonRedis
 
 extension Doctor {
     /// Loads each script, which compiles it: one that a server cannot run is found here, not in the middle of a batch.
-    func scripts(_ part: Part, _ redis: RedisClient) async throws(RedisError) -> Finding {
+    func scripts(of part: Part, at redis: RedisClient) async throws(RedisError) -> Finding {
         var scripts: [RedisScript] = []
         if part == .control { scripts += QueueScripts.all + HostScripts.all }
         if part == .cache || isShared { scripts += FlightScripts.all }

@@ -21,16 +21,19 @@ extension Doctor {
     ///
     /// - Returns: the findings, and the seconds by which its clock is ahead of this machine's, nil if it cannot be
     ///   reached.
-    func server(_ part: Part, _ redis: RedisClient) async -> (findings: [Finding], clock: Double?) {
+    func server(_ part: Part, at redis: RedisClient) async -> (findings: [Finding], clock: Double?) {
         var findings: [Finding] = []
         do {
-            findings.append(try await latency(part, redis))
+            findings.append(try await latency(of: part, at: redis))
             let info = try await redis.send(["INFO"]).string ?? ""
-            findings += [role(part, info), version(part, info), policy(part, info), memory(part, info)]
-            findings += try await persistence(part, info, redis)
+            findings += [
+                role(of: part, info: info), version(of: part, info: info), policy(of: part, info: info),
+                memory(of: part, info: info),
+            ]
+            findings += try await persistence(of: part, info: info, at: redis)
             if part == .control { findings += replicas(info) }
             let clock = try await clockAhead(of: redis)
-            findings += [Self.clock(part, ahead: clock), try await scripts(part, redis)]
+            findings += [Self.clock(part, ahead: clock), try await scripts(of: part, at: redis)]
             return (findings, clock)
         } catch {
             findings.append(Finding(level: .error, subject: part.rawValue, message: "\(error)"))
@@ -38,7 +41,7 @@ extension Doctor {
         }
     }
 
-    private func latency(_ part: Part, _ redis: RedisClient) async throws(RedisError) -> Finding {
+    private func latency(of part: Part, at redis: RedisClient) async throws(RedisError) -> Finding {
         // The first ping may have to connect.
         try await redis.send(["PING"])
         var times: [Double] = []
@@ -61,8 +64,8 @@ extension Doctor {
 
     private static func milliseconds(_ number: Double) -> String { String(format: "%.1f ms", number) }
 
-    private func role(_ part: Part, _ info: String) -> Finding {
-        let role = Inspector.text("role", info) ?? "?"
+    private func role(of part: Part, info: String) -> Finding {
+        let role = Inspector.text("role", in: info) ?? "?"
         return Finding(
             level: role == "master" ? .ok : .error,
             subject: "\(part.rawValue): role",
@@ -72,8 +75,8 @@ extension Doctor {
         )
     }
 
-    private func version(_ part: Part, _ info: String) -> Finding {
-        let version = Inspector.text("redis_version", info) ?? "?"
+    private func version(of part: Part, info: String) -> Finding {
+        let version = Inspector.text("redis_version", in: info) ?? "?"
         let major = version.split(separator: ".").first.flatMap { Int($0) } ?? 0
         return Finding(
             level: major >= 7 ? .ok : .error,
@@ -82,8 +85,8 @@ extension Doctor {
         )
     }
 
-    private func policy(_ part: Part, _ info: String) -> Finding {
-        let policy = Inspector.text("maxmemory_policy", info) ?? "?"
+    private func policy(of part: Part, info: String) -> Finding {
+        let policy = Inspector.text("maxmemory_policy", in: info) ?? "?"
         let subject = "\(part.rawValue): maxmemory-policy"
         if part == .control && policy.hasPrefix("allkeys") {
             return Finding(level: .error, subject: subject, message: "\(policy) evicts jobs. Set it to noeviction.")
@@ -98,8 +101,8 @@ extension Doctor {
         return Finding(level: .ok, subject: subject, message: policy)
     }
 
-    private func memory(_ part: Part, _ info: String) -> Finding {
-        let (used, limit) = (Inspector.field("used_memory", info), Inspector.field("maxmemory", info))
+    private func memory(of part: Part, info: String) -> Finding {
+        let (used, limit) = (Inspector.field("used_memory", in: info), Inspector.field("maxmemory", in: info))
         let subject = "\(part.rawValue): memory"
         if limit == 0 {
             let hint = ": the cache grows until the memory of the machine is full. Set maxmemory."
@@ -112,7 +115,7 @@ extension Doctor {
         let share = Double(used) / Double(limit)
         let state = "\(Int(share * 100)) % of \(limit >> 20) MiB"
         // A cache that evicts soon becomes full, and that is intended.
-        let evicts = part == .cache && Inspector.text("maxmemory_policy", info)?.hasPrefix("allkeys") == true
+        let evicts = part == .cache && Inspector.text("maxmemory_policy", in: info)?.hasPrefix("allkeys") == true
         if share <= Self.full || evicts { return Finding(level: .ok, subject: subject, message: state) }
         return Finding(
             level: .warning,
@@ -124,10 +127,10 @@ extension Doctor {
 
     /// A cut-off master loses the writes that it still acknowledges, unless it refuses writes without its replicas.
     private func replicas(_ info: String) -> [Finding] {
-        let replicas = Inspector.field("connected_slaves", info)
+        let replicas = Inspector.field("connected_slaves", in: info)
         if replicas == 0 { return [] }
         // The field is present if both min-replicas settings are above 0.
-        let good = Inspector.text("min_slaves_good_slaves", info)
+        let good = Inspector.text("min_slaves_good_slaves", in: info)
         return [
             Finding(
                 level: good == nil ? .warning : .ok,

@@ -21,10 +21,10 @@ public struct Doctor: Sendable {
     ///
     /// - Parameter repair: whether faults of the queue are repaired; nothing else is changed in any case.
     public func examine(repair: Bool = false) async -> [Finding] {
-        let (ofControl, controlClock) = await server(.control, control)
+        let (ofControl, controlClock) = await server(.control, at: control)
         var findings = ofControl
         if !isShared {
-            let (ofCache, cacheClock) = await server(.cache, cache)
+            let (ofCache, cacheClock) = await server(.cache, at: cache)
             findings += ofCache
             if let controlClock, let cacheClock { findings.append(Self.clocks(controlClock - cacheClock)) }
         }

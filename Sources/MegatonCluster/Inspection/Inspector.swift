@@ -91,9 +91,9 @@ public struct Inspector: Sendable {
         statistics.originFetchesByHost = replies[1].dictionary.compactMapValues(Int.init)
         statistics.distinctOriginals = replies[2].int ?? 0
         let info = try await cache.send(["INFO"]).string ?? ""
-        statistics.evictions = Self.field("evicted_keys", info)
-        statistics.memoryUsed = Self.field("used_memory", info)
-        statistics.memoryLimit = Self.field("maxmemory", info)
+        statistics.evictions = Self.field("evicted_keys", in: info)
+        statistics.memoryUsed = Self.field("used_memory", in: info)
+        statistics.memoryLimit = Self.field("maxmemory", in: info)
         let (kinds, isComplete) = try await memoryByKind(budget)
         statistics.kinds = kinds
         statistics.scanIsComplete = isComplete
@@ -121,11 +121,11 @@ public struct Inspector: Sendable {
         return (kinds, true)
     }
 
-    static func field(_ name: String, _ info: String) -> Int {
-        text(name, info).flatMap { Int($0) } ?? 0
+    static func field(_ name: String, in info: String) -> Int {
+        text(name, in: info).flatMap { Int($0) } ?? 0
     }
 
-    static func text(_ name: String, _ info: String) -> String? {
+    static func text(_ name: String, in info: String) -> String? {
         info.split(whereSeparator: \.isNewline).first { $0.hasPrefix(name + ":") }.map {
             String($0.dropFirst(name.count + 1))
         }

@@ -40,7 +40,7 @@ public struct RememberedFailures: Sendable {
         try await forgetStates(of: hosts)
         return try await forget { url in
             guard let url else { return false }
-            return urls.contains(url) || (URL(string: url).map { Self.isAt($0, hosts) } ?? false)
+            return urls.contains(url) || (URL(string: url).map { Self.isAt($0, of: hosts) } ?? false)
         }
     }
 
@@ -72,14 +72,16 @@ public struct RememberedFailures: Sendable {
         let rate = RedisArgument.string(queue.keys.rate)
         // At most 10,000 hosts.
         let known = try await queue.redis.send(["HKEYS", rate]).array ?? []
-        let meant = known.compactMap(\.string).filter { Self.isAmong($0, hosts) }
+        let meant = known.compactMap(\.string).filter { Self.isAmong($0, of: hosts) }
         if !meant.isEmpty { try await queue.redis.send(RedisCommand(["HDEL", rate] + meant.map { .string($0) })) }
     }
 
-    private static func isAt(_ url: URL, _ hosts: Set<String>) -> Bool { isAmong(HostRateLimiter.name(of: url), hosts) }
+    private static func isAt(_ url: URL, of hosts: Set<String>) -> Bool {
+        isAmong(HostRateLimiter.name(of: url), of: hosts)
+    }
 
     /// - Parameter name: `host:port`.
-    private static func isAmong(_ name: String, _ hosts: Set<String>) -> Bool {
+    private static func isAmong(_ name: String, of hosts: Set<String>) -> Bool {
         if hosts.contains(name) { return true }
         guard let colon = name.lastIndex(of: ":") else { return false }
         return hosts.contains(String(name[..<colon]))

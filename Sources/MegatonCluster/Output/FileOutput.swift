@@ -34,14 +34,14 @@ public struct FileOutput: Sendable {
                 defer { for output in open { close(output.place.descriptor) } }
                 for file in files {
                     let place = try access.openOutput(at: file.path)
-                    if Self.isThere(file.data, place) {
+                    if Self.has(file.data, at: place) {
                         close(place.descriptor)
                     } else {
                         open.append((place, file.data))
                         try rule.check(place, for: file.data)
                     }
                 }
-                for output in open { try Self.write(output.data, output.place, rule) }
+                for output in open { try Self.write(output.data, to: output.place, rule: rule) }
             }
         } catch let error as ImagePipeline.Error {
             throw error
@@ -52,7 +52,7 @@ public struct FileOutput: Sendable {
 
     /// Whether the file already has exactly these bytes. The comparison costs a tenth of a write, and a batch that is
     /// repeated, or names a source several times, finds most of its outputs unchanged.
-    private static func isThere(_ data: Data, _ place: FileAccess.OutputDirectory) -> Bool {
+    private static func has(_ data: Data, at place: FileAccess.OutputDirectory) -> Bool {
         let descriptor = openat(place.descriptor, place.name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
@@ -80,37 +80,39 @@ public struct FileOutput: Sendable {
 
     private static func write(
         _ data: Data,
-        _ place: FileAccess.OutputDirectory,
-        _ rule: ReplacementRule
+        to place: FileAccess.OutputDirectory,
+        rule: ReplacementRule
     ) throws(ImagePipeline.Error) {
         // A file without a name needs no cleanup. EOPNOTSUPP, EISDIR and EINVAL mean that the file system has none.
         let unnamed = openat(place.descriptor, ".", O_WRONLY | O_CLOEXEC | unnamedFile, 0o666)
         if unnamed >= 0 {
             defer { close(unnamed) }
-            try fill(unnamed, data, place)
+            try fill(unnamed, with: data, at: place)
             let source = "/proc/self/fd/\(unnamed)"
             if linkat(AT_FDCWD, source, place.descriptor, place.name, AT_SYMLINK_FOLLOW) == 0 { return }
             // A link cannot replace a file: an existing one is replaced by a rename from a second name.
-            guard errno == EEXIST else { throw error("cannot be given its final name", place) }
+            guard errno == EEXIST else { throw error("cannot be given its final name", at: place) }
             let temporary = temporaryName()
             guard linkat(AT_FDCWD, source, place.descriptor, temporary, AT_SYMLINK_FOLLOW) == 0 else {
-                throw error("cannot be given its final name", place)
+                throw error("cannot be given its final name", at: place)
             }
-            try rename(temporary, data, place, rule)
+            try rename(temporary, at: place, for: data, rule: rule)
             return
         }
-        guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else { throw error("cannot be written", place) }
+        guard errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL else {
+            throw error("cannot be written", at: place)
+        }
         let temporary = temporaryName()
         let descriptor = openat(place.descriptor, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666)
-        guard descriptor >= 0 else { throw error("cannot be written", place) }
+        guard descriptor >= 0 else { throw error("cannot be written", at: place) }
         do throws(ImagePipeline.Error) {
             defer { close(descriptor) }
-            try fill(descriptor, data, place)
+            try fill(descriptor, with: data, at: place)
         } catch {
             unlinkat(place.descriptor, temporary, 0)
             throw error
         }
-        try rename(temporary, data, place, rule)
+        try rename(temporary, at: place, for: data, rule: rule)
     }
 
     private static func temporaryName() -> String { ".megaton-\(UInt64.random(in: .min ... .max)).tmp" }
@@ -120,15 +122,15 @@ public struct FileOutput: Sendable {
     /// must stay, the names are exchanged back.
     private static func rename(
         _ temporary: String,
-        _ data: Data,
-        _ place: FileAccess.OutputDirectory,
-        _ rule: ReplacementRule
+        at place: FileAccess.OutputDirectory,
+        for data: Data,
+        rule: ReplacementRule
     ) throws(ImagePipeline.Error) {
-        if exchange(temporary, place) {
+        if exchange(temporary, at: place) {
             do throws(ImagePipeline.Error) {
                 try rule.check(place, named: temporary, for: data)
             } catch {
-                _ = exchange(temporary, place)
+                _ = exchange(temporary, at: place)
                 unlinkat(place.descriptor, temporary, 0)
                 throw error
             }
@@ -143,7 +145,7 @@ public struct FileOutput: Sendable {
             throw error
         }
         guard renameat(place.descriptor, temporary, place.descriptor, place.name) == 0 else {
-            let failure = error("cannot be given its final name", place)
+            let failure = error("cannot be given its final name", at: place)
             unlinkat(place.descriptor, temporary, 0)
             throw failure
         }
@@ -152,7 +154,7 @@ public struct FileOutput: Sendable {
     /// Exchanges the names of two files atomically.
     ///
     /// - Returns: false if one of them is missing, or the file system or the C library has no such operation.
-    private static func exchange(_ temporary: String, _ place: FileAccess.OutputDirectory) -> Bool {
+    private static func exchange(_ temporary: String, at place: FileAccess.OutputDirectory) -> Bool {
         renameat2?(place.descriptor, temporary, place.descriptor, place.name, renameExchange) == 0
     }
 
@@ -173,8 +175,8 @@ public struct FileOutput: Sendable {
 
     private static func fill(
         _ descriptor: Int32,
-        _ data: Data,
-        _ place: FileAccess.OutputDirectory
+        with data: Data,
+        at place: FileAccess.OutputDirectory
     ) throws(ImagePipeline.Error) {
         let isComplete = data.withUnsafeBytes { bytes in
             var offset = 0
@@ -186,13 +188,13 @@ public struct FileOutput: Sendable {
             }
             return true
         }
-        guard isComplete else { throw error("cannot be written", place) }
+        guard isComplete else { throw error("cannot be written", at: place) }
     }
 
     /// A full disk stays full for longer than a job waits, and each attempt would render before it fails again; the
     /// operator repeats failed jobs once there is room. A directory without write permission keeps failing too. Only
     /// EIO, EMFILE and ENFILE are transient.
-    private static func error(_ what: String, _ place: FileAccess.OutputDirectory) -> ImagePipeline.Error {
+    private static func error(_ what: String, at place: FileAccess.OutputDirectory) -> ImagePipeline.Error {
         let code = errno
         return ImagePipeline.Error(
             [ENOSPC, EDQUOT].contains(code) ? .diskFull : .outputFailed,

@@ -30,34 +30,34 @@ struct ReplacementRule {
             // An exchange of names would move the directory away.
             throw ImagePipeline.Error(.outputFailed, "\(place.path)/\(place.name) is a directory.")
         }
-        if isSource(place, name) {
-            throw refusal(place, "is the source of the job, and a source is never replaced")
+        if isSource(place, named: name) {
+            throw refusal(of: place, "is the source of the job, and a source is never replaced")
         }
         switch replacement {
         case .all: return
         case .nothing:
             throw refusal(
-                place,
+                of: place,
                 "has other content, and the job may not replace it (\"replace\": \"none\", which megaton run and submit "
                     + "set if the file is one of their inputs)"
             )
         case .images:
-            guard let obstacle = obstacle(place, name, info, AssetType(data)) else { return }
+            guard let obstacle = obstacle(at: place, named: name, info: info, type: AssetType(data)) else { return }
             throw refusal(
-                place,
+                of: place,
                 "\(obstacle), and is not replaced. Name another output, or replace it with --overwrite "
                     + "(\"replace\": \"all\" in a job)"
             )
         }
     }
 
-    private func refusal(_ place: FileAccess.OutputDirectory, _ reason: String) -> ImagePipeline.Error {
+    private func refusal(of place: FileAccess.OutputDirectory, _ reason: String) -> ImagePipeline.Error {
         ImagePipeline.Error(.outputExists, "\(place.path)/\(place.name) \(reason).")
     }
 
     /// Whether the file is the job's source. Compares device and inode, so that links, another spelling of the path,
     /// and a file system that ignores case do not hide it.
-    private func isSource(_ place: FileAccess.OutputDirectory, _ name: String) -> Bool {
+    private func isSource(_ place: FileAccess.OutputDirectory, named name: String) -> Bool {
         guard let source else { return false }
         var (read, written) = (stat(), stat())
         guard stat(source, &read) == 0 else { return false }
@@ -73,10 +73,10 @@ struct ReplacementRule {
 
     /// The reason why the file is not an image of the output's type; nil if it is one.
     private func obstacle(
-        _ place: FileAccess.OutputDirectory,
-        _ name: String,
-        _ info: stat,
-        _ type: AssetType?
+        at place: FileAccess.OutputDirectory,
+        named name: String,
+        info: stat,
+        type: AssetType?
     ) -> String? {
         let wanted = type.map(\.description) ?? "image"
         if info.st_mode & S_IFMT == S_IFLNK { return "is a symbolic link, not a file of type \(wanted)" }

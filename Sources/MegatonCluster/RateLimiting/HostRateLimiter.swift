@@ -78,7 +78,7 @@ public final class HostRateLimiter: FetchLimiting {
         let host = Self.name(of: url)
         let asked = ContinuousClock.now
         let path = Self.path(of: url)
-        var (cached, unused) = cachedPermit(host, path, at: asked)
+        var (cached, unused) = cachedPermit(for: host, path: path, at: asked)
         if let cached {
             await history?.note(HistoryEvent(.fetch, key: Self.label(of: url)))
             return cached
@@ -161,8 +161,8 @@ public final class HostRateLimiter: FetchLimiting {
 
     /// A cached permit that can be reused, or else the unused permits to release.
     private func cachedPermit(
-        _ host: String,
-        _ path: Int,
+        for host: String,
+        path: Int,
         at now: ContinuousClock.Instant
     ) -> (FetchPermit?, unused: [PermitCache.Release]) {
         state.withLock { state in
@@ -186,8 +186,13 @@ public final class HostRateLimiter: FetchLimiting {
             return (use, state.cache.store(permit, granted: use.granted, at: now), [])
         }
         if isCached { return hasIdle.fire() }
-        if !others.isEmpty { await release(others, nil) }
-        await release([permit], outcome, took: use.map { $0.started.duration(to: now) } ?? .zero, path: use?.path ?? 0)
+        if !others.isEmpty { await release(others, outcome: nil) }
+        await release(
+            [permit],
+            outcome: outcome,
+            took: use.map { $0.started.duration(to: now) } ?? .zero,
+            path: use?.path ?? 0
+        )
     }
 
     /// Outcome of unused permits: their responses came a while ago, and other processes may have newer results of the
@@ -212,7 +217,7 @@ public final class HostRateLimiter: FetchLimiting {
     /// - Parameter outcome: nil for unused permits.
     private func release(
         _ permits: [FetchPermit],
-        _ outcome: OriginOutcome?,
+        outcome: OriginOutcome?,
         took: Duration = .zero,
         path: Int = 0
     ) async {

@@ -30,14 +30,14 @@ struct CacheEntry {
     }
 
     /// Joins the chunks of an entry; nil if one is missing or the bytes differ from those that were stored: a miss.
-    static func assemble(_ header: Header, _ chunks: [ByteBuffer]) -> CachedData? {
+    static func assemble(_ header: Header, from chunks: [ByteBuffer]) -> CachedData? {
         var data = Data(capacity: header.length)
         for chunk in chunks { data.append(contentsOf: chunk.readableBytesView) }
-        return entry(header, data)
+        return entry(header, data: data)
     }
 
     /// Nil if the bytes differ from those that were stored: a miss.
-    static func entry(_ header: Header, _ data: Data) -> CachedData? {
+    static func entry(_ header: Header, data: Data) -> CachedData? {
         guard data.count == header.length, let sum = header.checksum,
             sum == (header.sha256 == nil ? Checksum.xxh3(data) : Checksum.sha256(data))
         else { return nil }

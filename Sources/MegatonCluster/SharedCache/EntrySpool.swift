@@ -54,7 +54,7 @@ struct EntrySpool: Sendable {
         return try await Self.threads.run { () throws -> CachedData? in
             let data = try file.bytes(count)
             defer { SpoolFile.releasePages(of: data) }
-            return CacheEntry.entry(header, data)
+            return CacheEntry.entry(header, data: data)
         }
     }
 }

@@ -22,7 +22,7 @@ final class FlightWaiters: Sendable {
         }
     }
 
-    func unregister(_ key: String, _ ticket: Int) {
+    func unregister(_ key: String, ticket: Int) {
         state.withLock { state in
             state.waiting[key]?[ticket] = nil
             if state.waiting[key]?.isEmpty == true { state.waiting[key] = nil }
@@ -30,7 +30,7 @@ final class FlightWaiters: Sendable {
     }
 
     /// Waits for the landing, no longer than `limit`, and unregisters.
-    func wait(_ key: String, _ ticket: Int, atMost limit: Duration) async {
+    func wait(_ key: String, ticket: Int, atMost limit: Duration) async {
         guard let waiter = state.withLock({ $0.waiting[key]?[ticket] }) else { return }
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await waiter.landed.wait() }
@@ -39,7 +39,7 @@ final class FlightWaiters: Sendable {
             await group.next()
             group.cancelAll()
         }
-        unregister(key, ticket)
+        unregister(key, ticket: ticket)
     }
 
     func landed(_ key: String) {

@@ -26,7 +26,7 @@ extension InFlightLock {
                     .string((memory?.kind ?? .usual).rawValue),
                 ]
             )
-            await note(.land, lead, "failed")
+            await note(.land, of: lead, result: "failed")
         } catch {
             // The flight ends when its lease expires.
             logger.debug("cannot end a flight; its lease will expire", metadata: [LogKey.error: "\(error)"])

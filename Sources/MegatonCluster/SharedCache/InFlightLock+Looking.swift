@@ -18,7 +18,7 @@ extension InFlightLock {
                 calls: keys.map { ([CacheKeys.entry($0)], [findsStale ? "1" : "0"]) }
             )
             var found: [CachedData?] = []
-            for (key, reply) in zip(keys, replies) { found.append(try await entry(key, reply)) }
+            for (key, reply) in zip(keys, replies) { found.append(try await entry(key, reply: reply)) }
             statistics?.add("hits", found.count { $0 != nil })
             statistics?.add("misses", found.count { $0 == nil })
             return found
@@ -29,7 +29,7 @@ extension InFlightLock {
         }
     }
 
-    private func entry(_ key: CacheKey, _ reply: RedisValue) async throws(RedisError) -> CachedData? {
+    private func entry(_ key: CacheKey, reply: RedisValue) async throws(RedisError) -> CachedData? {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, fields.count == 3 else { return nil }
         var entry = try await cache.read(CacheKeys.entry(key), header: fields[1], first: fields[2])

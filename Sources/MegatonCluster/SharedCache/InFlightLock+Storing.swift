@@ -13,7 +13,7 @@ extension InFlightLock {
     private static let scriptLimit = 8 * 1024
 
     /// Whether an entry is the lead's stale one with other metadata, so that its bytes in Redis need not be sent again.
-    static func hasBytes(of lead: SingleFlight.Leader, _ entry: CachedData?) -> Bool {
+    static func hasBytes(of lead: SingleFlight.Leader, entry: CachedData?) -> Bool {
         entry?.checksum != nil && entry?.checksum == lead.stale?.checksum
     }
 
@@ -21,13 +21,13 @@ extension InFlightLock {
         entry.data.count <= cache.configuration.maximumEntrySize
     }
 
-    func store(_ lead: SingleFlight.Leader, _ token: Int, _ entry: CachedData?) async throws -> String {
+    func store(_ entry: CachedData?, as lead: SingleFlight.Leader, token: Int) async throws -> String {
         let temporary = CacheKeys.temporary(lead.key, token: token)
         let kept = entry.flatMap { isKeepable($0) ? $0 : nil }
         var keep: RedisArgument = "0"
         var pieces: [RedisArgument] = []
         var before: [RedisCommand] = []
-        if let kept, Self.hasBytes(of: lead, kept) {
+        if let kept, Self.hasBytes(of: lead, entry: kept) {
             keep = "3"
             pieces = [.string(kept.checksum ?? "")]
         } else if let kept {

@@ -138,21 +138,21 @@ public final class InFlightLock: SingleFlightCoordinating {
             var decisions: [SingleFlight.Decision] = []
             let hasPartial = Dictionary(zip(originals, partials.map { $0.int.map { $0 == 1 } })) { first, _ in first }
             for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
-                let decision = await decide(key, ticket, reply, hasPartial: hasPartial[key] ?? nil)
-                if case .wait = decision {} else { waiters.unregister(key.description, ticket) }
-                if let lead = decision.lead { await note(.lead, lead) }
+                let decision = await decide(key, ticket: ticket, reply: reply, hasPartial: hasPartial[key] ?? nil)
+                if case .wait = decision {} else { waiters.unregister(key.description, ticket: ticket) }
+                if let lead = decision.lead { await note(.lead, of: lead) }
                 decisions.append(decision)
             }
             return decisions
         } catch {
-            for (key, ticket) in zip(keys, tickets) { waiters.unregister(key.description, ticket) }
+            for (key, ticket) in zip(keys, tickets) { waiters.unregister(key.description, ticket: ticket) }
             statistics?.add("fail_open", keys.count)
             logger.debug(
                 "the cache failed; this lookup works without single flight",
                 metadata: [LogKey.error: "\(error)"]
             )
             let leads = keys.map { SingleFlight.Leader(key: $0, token: nil) }
-            for lead in leads { await note(.lead, lead) }
+            for lead in leads { await note(.lead, of: lead) }
             return leads.map { .lead($0) }
         }
     }
@@ -160,13 +160,13 @@ public final class InFlightLock: SingleFlightCoordinating {
     public func wait(for flight: SingleFlight.Waiter) async {
         let random = Duration.seconds(Double.random(in: Self.jitter))
         let limit = min(.seconds(flight.remaining) + random, Self.longestSleep)
-        await waiters.wait(flight.key.description, flight.ticket, atMost: limit)
+        await waiters.wait(flight.key.description, ticket: flight.ticket, atMost: limit)
     }
 
     // `async` although nothing suspends: in an asynchronous context Swift would prefer the protocol's default, which is
     // `async`.
     public func abandon(_ flight: SingleFlight.Waiter) async {
-        waiters.unregister(flight.key.description, flight.ticket)
+        waiters.unregister(flight.key.description, ticket: flight.ticket)
     }
 
     @discardableResult
@@ -180,12 +180,12 @@ public final class InFlightLock: SingleFlightCoordinating {
             // Renewed until the entry is stored: writing many chunks takes time.
             defer { leading.withLock { _ = $0.remove(lead) } }
             do {
-                let answer = try await store(lead, token, entry)
-                await note(.land, lead, entry == nil ? "uncached" : answer)
+                let answer = try await store(entry, as: lead, token: token)
+                await note(.land, of: lead, result: entry == nil ? "uncached" : answer)
                 switch answer {
                 case "ok":
                     if entry.map(isKeepable) == true { kept.insert(lead.key) }
-                    if lead.key.kind == .original, Self.hasBytes(of: lead, entry) {
+                    if lead.key.kind == .original, Self.hasBytes(of: lead, entry: entry) {
                         statistics?.add("revalidations", 1)
                     }
                 case "stale": statistics?.add("stale_writes_refused", 1)
@@ -221,12 +221,12 @@ public final class InFlightLock: SingleFlightCoordinating {
     /// stay valid.
     private func decide(
         _ key: CacheKey,
-        _ ticket: Int,
-        _ reply: RedisValue,
+        ticket: Int,
+        reply: RedisValue,
         hasPartial: Bool?
     ) async -> SingleFlight.Decision {
         do throws(RedisError) {
-            return try await decision(key, ticket, reply, hasPartial)
+            return try await decision(key, ticket: ticket, reply: reply, hasPartial: hasPartial)
         } catch {
             statistics?.add("fail_open", 1)
             logger.debug("a lookup failed; the caller leads without a lock", metadata: [LogKey.error: "\(error)"])
@@ -236,9 +236,9 @@ public final class InFlightLock: SingleFlightCoordinating {
 
     private func decision(
         _ key: CacheKey,
-        _ ticket: Int,
-        _ reply: RedisValue,
-        _ hasPartial: Bool?
+        ticket: Int,
+        reply: RedisValue,
+        hasPartial: Bool?
     ) async throws(RedisError) -> SingleFlight.Decision {
         if case .error(let text) = reply { throw RedisError(reply: text) }
         guard let fields = reply.array, let word = fields.first?.string else {
@@ -260,7 +260,7 @@ public final class InFlightLock: SingleFlightCoordinating {
             // A waiter of the flight receives its failure as the leader does, not as a remembered one.
             let fresh = word == "shared" ? RememberedFailure(fields[1])?.error : nil
             let error = fresh ?? RememberedFailure.error(fields[1], millisecondsLeft: fields[2].int ?? 0)
-            if let old = await stale(key, fields.dropFirst(3)),
+            if let old = await stale(key, fields: fields.dropFirst(3)),
                 old.mayServeWhileRevalidating || old.mayServe(after: error)
             {
                 statistics?.add("stale_hits", 1)
@@ -269,7 +269,7 @@ public final class InFlightLock: SingleFlightCoordinating {
             statistics?.add("negatives", 1)
             return .failed(error)
         case "wait" where fields.count == 3 || fields.count == 6:
-            if let old = await stale(key, fields.dropFirst(3)), old.mayServeWhileRevalidating {
+            if let old = await stale(key, fields: fields.dropFirst(3)), old.mayServeWhileRevalidating {
                 statistics?.add("stale_hits", 1)
                 return .stale(old, nil)
             }
@@ -280,7 +280,7 @@ public final class InFlightLock: SingleFlightCoordinating {
             statistics?.add("misses", 1)
             return .lead(SingleFlight.Leader(unlocked: key, token: fields[1].int))
         case "lead" where fields.count == 2 || fields.count == 5:
-            let old = await stale(key, fields.dropFirst(2))
+            let old = await stale(key, fields: fields.dropFirst(2))
             let lead = SingleFlight.Leader(key: key, token: fields[1].int, stale: old, hasPartial: hasPartial)
             statistics?.add("leads", 1)
             guard let old, old.mayServeWhileRevalidating else {
@@ -303,7 +303,7 @@ public final class InFlightLock: SingleFlightCoordinating {
     /// The stale entry, if the script returned one: ms since it became stale, m, chunk 0.
     ///
     /// Nil also if it cannot be read: neither a lead nor a wait must be lost for that.
-    private func stale(_ key: CacheKey, _ fields: ArraySlice<RedisValue>) async -> CachedData? {
+    private func stale(_ key: CacheKey, fields: ArraySlice<RedisValue>) async -> CachedData? {
         let fields = Array(fields)
         guard fields.count == 3 else { return nil }
         do throws(RedisError) {
@@ -317,7 +317,7 @@ public final class InFlightLock: SingleFlightCoordinating {
         }
     }
 
-    func note(_ kind: HistoryEvent.Kind, _ lead: SingleFlight.Leader, _ result: String? = nil) async {
+    func note(_ kind: HistoryEvent.Kind, of lead: SingleFlight.Leader, result: String? = nil) async {
         let token = lead.isUnlocked ? nil : lead.token
         await history?.note(HistoryEvent(kind, key: lead.key.description, token: token, result: result))
     }

@@ -138,7 +138,7 @@ public final class RedisDataCache: DataCaching {
         // An entry with an unreadable header is dropped, which logs it.
         guard let header = CacheEntry.Header(json: bytes),
             (0...configuration.maximumEntrySize).contains(header.length)
-        else { return try await drop(name, bytes, reason: "its metadata cannot be read") }
+        else { return try await drop(name, header: bytes, reason: "its metadata cannot be read") }
         var chunks = first.buffer.map { [$0] } ?? []
         var readCount = chunks.count
         let count = CacheEntry.chunkCount(header.length)
@@ -151,7 +151,9 @@ public final class RedisDataCache: DataCaching {
             let reply = try await redis.send(RedisCommand(["HMGET", .string(name)] + fields))
             let next = (reply.array ?? []).compactMap(\.buffer)
             // Evicted, replaced during the read, or torn: a miss in each case.
-            guard next.count == fields.count else { return try await drop(name, bytes, reason: "chunks are missing") }
+            guard next.count == fields.count else {
+                return try await drop(name, header: bytes, reason: "chunks are missing")
+            }
             chunks += next
             readCount += next.count
             guard spool != nil else { continue }
@@ -169,18 +171,18 @@ public final class RedisDataCache: DataCaching {
                 return nil
             }
         } else {
-            found = CacheEntry.assemble(header, chunks)
+            found = CacheEntry.assemble(header, from: chunks)
         }
         if var entry = found {
             entry.layer = layerName
             statistics?.add("bytes_out", entry.data.count)
             return entry
         }
-        return try await drop(name, bytes, reason: "its checksum is wrong")
+        return try await drop(name, header: bytes, reason: "its checksum is wrong")
     }
 
     /// Deletes a damaged entry, unless it has been replaced since it was read.
-    private func drop(_ name: String, _ header: ByteBuffer, reason: String) async throws(RedisError) -> CachedData? {
+    private func drop(_ name: String, header: ByteBuffer, reason: String) async throws(RedisError) -> CachedData? {
         if try await redis.run(FlightScripts.drop, keys: [name], arguments: [.buffer(header)]).int == 1 {
             logger.warning(
                 "a damaged cache entry was deleted",

@@ -3,7 +3,7 @@ internal import Logging
 internal import MegatonPipeline
 internal import MegatonRedis
 
-/// One attempt at one claimed job, from its claim to its settlement in Redis.
+/// Runs each claimed job of a worker once, from its claim to its settlement in Redis.
 struct JobHandler: Sendable {
     let queue: JobQueue
     let completions: CompletionBatcher
@@ -17,21 +17,35 @@ struct JobHandler: Sendable {
     let history: History
     let logger: Logger
 
+    /// One attempt at a claimed job, and its cost.
+    private struct Attempt {
+        let job: ActiveJob
+        let parsed: Result<Job, JobError>
+        let metrics = PipelineMetrics()
+        private let start = ContinuousClock.now
+
+        init(_ job: ActiveJob) {
+            self.job = job
+            parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
+        }
+
+        /// Seconds since the claim.
+        var seconds: Double { start.duration(to: .now).inSeconds }
+    }
+
     /// Runs the job and settles it, or leaves it to the worker that has its lease now.
     func handle(_ job: ActiveJob) async {
         defer { running.remove(job) }
         await history.note(HistoryEvent(.claim, id: job.id, attempt: job.attempt))
-        let start = ContinuousClock.now
-        let metrics = PipelineMetrics()
-        let parsed = Result { () throws(JobError) in try Job(json: job.json, wasValidated: true) }
-        let result = await attempt(job, parsed, metrics)
-        let seconds = start.duration(to: .now).inSeconds
+        let attempt = Attempt(job)
+        let result = await run(attempt)
+        let seconds = attempt.seconds
         running.markSettling(job)
         do {
             let settlement = try await untilAcknowledged(job) { () throws(RedisError) in
-                try await settle(job, parsed, result, metrics, seconds)
+                try await settle(attempt, result: result, seconds: seconds)
             }
-            if let settlement { await note(settlement, job) }
+            if let settlement { await note(settlement, of: job) }
         } catch {
             // The lease runs out and the job runs again; its results are in the cache by then.
             logger.warning(
@@ -41,7 +55,7 @@ struct JobHandler: Sendable {
         }
     }
 
-    private func note(_ settlement: Settlement, _ job: ActiveJob) async {
+    private func note(_ settlement: Settlement, of job: ActiveJob) async {
         let result = settlement.result.rawValue
         await history.note(
             HistoryEvent(.settle, id: job.id, attempt: job.attempt, result: "\(settlement.action)/\(result)")
@@ -64,7 +78,7 @@ struct JobHandler: Sendable {
     /// lease. Each of these scripts changes nothing the second time.
     private func untilAcknowledged(
         _ active: ActiveJob,
-        _ write: () async throws(RedisError) -> Settlement?
+        write: () async throws(RedisError) -> Settlement?
     ) async throws(RedisError) -> Settlement? {
         var backoff = Backoff()
         var isRepeated = false
@@ -87,11 +101,8 @@ struct JobHandler: Sendable {
     /// Runs the job until it ends or is stopped.
     ///
     /// - Returns: nil if it was stopped; `active.reason` has the reason.
-    private func attempt(
-        _ active: ActiveJob,
-        _ parsed: Result<Job, JobError>,
-        _ metrics: PipelineMetrics
-    ) async -> JobRunner.Result? {
+    private func run(_ attempt: Attempt) async -> JobRunner.Result? {
+        let active = attempt.job
         if active.isCancelled {
             active.stop(.batchCancelled)
             return nil
@@ -100,14 +111,14 @@ struct JobHandler: Sendable {
         if active.excessSize > 0 { return .failed(Worker.tooLarge(active)) }
         let job: Job
         do throws(JobError) {
-            job = try parsed.get()
+            job = try attempt.parsed.get()
         } catch {
             // It was readable when it was admitted, so another version of the program admitted it.
             return .failed(ImagePipeline.Error(.invalidURL, "The job cannot be read: \(error.message)."))
         }
         return await withTaskGroup(of: JobRunner.Result?.self) { group in
-            let maximumFailureAge = maximumFailureAge(for: active, job)
-            group.addTask { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: metrics) }
+            let maximumFailureAge = maximumFailureAge(for: active, job: job)
+            group.addTask { await runner.run(job, maximumFailureAge: maximumFailureAge, metrics: attempt.metrics) }
             group.addTask {
                 await active.stop.wait()
                 return nil
@@ -122,7 +133,7 @@ struct JobHandler: Sendable {
     ///
     /// A retry accepts only failures that are younger than its own previous attempt, so that a job is never answered by
     /// its own failure. No clocks are compared: the previous attempt ended at least the shortest delay ago.
-    private func maximumFailureAge(for active: ActiveJob, _ job: Job) -> Duration? {
+    private func maximumFailureAge(for active: ActiveJob, job: Job) -> Duration? {
         // The worker that died with it may have stored a failure a moment ago.
         if active.stalls > 0 { return .zero }
         if active.counted > 1 { return retry.shortestDelay(after: active.counted - 1) }
@@ -135,18 +146,17 @@ struct JobHandler: Sendable {
 
     /// - Returns: nil if this worker may not write about the job any more.
     private func settle(
-        _ job: ActiveJob,
-        _ parsed: Result<Job, JobError>,
-        _ result: JobRunner.Result?,
-        _ metrics: PipelineMetrics,
-        _ seconds: Double
+        _ attempt: Attempt,
+        result: JobRunner.Result?,
+        seconds: Double
     ) async throws(RedisError) -> Settlement? {
-        var outcome = outcome(job, parsed, metrics, seconds)
-        let counters = Worker.counters(metrics.counts, result)
+        let job = attempt.job
+        var outcome = outcome(of: attempt, seconds: seconds)
+        let counters = Worker.counters(attempt.metrics.counts, result: result)
         switch result {
         case .done(let outputs): outcome.outputs = outputs
         case .failed(let error):
-            let attempts = (try? parsed.get().attempts) ?? 1  // An unreadable job stays unreadable.
+            let attempts = (try? attempt.parsed.get().attempts) ?? 1  // An unreadable job stays unreadable.
             if let delay = retry.delay(after: job.counted, of: attempts, error: error) {
                 let isFree = RetryPolicy.isFree(error)
                 let reply = try await queue.retry(
@@ -158,28 +168,26 @@ struct JobHandler: Sendable {
                 )
                 return (isFree ? "wait" : "retry", reply)
             }
-            fail(&outcome, job, error, parsed, code: code(of: job, error))
+            fail(&outcome, of: attempt, error: error, code: code(of: job, error: error))
         case nil:
             switch job.reason {
             case .batchCancelled: outcome.status = .cancelled
-            case .quarantined: fail(&outcome, job, Worker.poison(job, isQuarantined: true), parsed, code: Self.poison)
+            case .quarantined:
+                let error = Worker.poison(job, isQuarantined: true)
+                fail(&outcome, of: attempt, error: error, code: Self.poison)
             case .shutdown:
                 let released = try await queue.release([(job.key.text, job.attempt)], worker: worker, leaves: false)
                 return ("released", released == 1 ? .ok : .fenced)
             case .leaseLost, nil: return nil
             }
         }
-        let dead = DeadLetter.Content(of: job, outcome)
+        let dead = DeadLetter.Content(of: job, outcome: outcome)
         let completion = JobCompletion(job: job, outcome: outcome, dead: dead, counters: counters)
         return (outcome.status.rawValue, try await completions.report(completion))
     }
 
-    private func outcome(
-        _ job: ActiveJob,
-        _ parsed: Result<Job, JobError>,
-        _ metrics: PipelineMetrics,
-        _ seconds: Double
-    ) -> JobOutcome {
+    private func outcome(of attempt: Attempt, seconds: Double) -> JobOutcome {
+        let (job, parsed) = (attempt.job, attempt.parsed)
         // A job that cannot be read is shown as its raw text.
         let source =
             (try? parsed.get().source).map { String($0.prefix(JobOutcome.maximumSource)) }
@@ -193,24 +201,23 @@ struct JobHandler: Sendable {
             worker: worker,
             labels: try? parsed.get().labels
         )
-        outcome.times = JobOutcome.Times(seconds: seconds, metrics.times)
-        let notes = metrics.notes
+        outcome.times = JobOutcome.Times(seconds: seconds, attempt.metrics.times)
+        let notes = attempt.metrics.notes
         outcome.notes = notes.isEmpty ? nil : notes
         return outcome
     }
 
     private static let poison = "poison"
 
-    private func code(of job: ActiveJob, _ error: ImagePipeline.Error) -> String {
+    private func code(of job: ActiveJob, error: ImagePipeline.Error) -> String {
         if isPoison(job) { return Self.poison }
         return job.excessSize > 0 ? "invalid_job" : error.code.rawValue
     }
 
     private func fail(
         _ outcome: inout JobOutcome,
-        _ job: ActiveJob,
-        _ error: ImagePipeline.Error,
-        _ parsed: Result<Job, JobError>,
+        of attempt: Attempt,
+        error: ImagePipeline.Error,
         code: String
     ) {
         var message = error.message
@@ -221,13 +228,13 @@ struct JobHandler: Sendable {
         outcome.status = .failed
         outcome.error = .init(code: code, message: message, retryable: error.isRetryable)
         // An unreadable job cannot be included; the error above describes the problem.
-        if job.json.count <= JobOutcome.maximumJobSize { outcome.job = try? parsed.get() }
+        if attempt.job.json.count <= JobOutcome.maximumJobSize { outcome.job = try? attempt.parsed.get() }
     }
 }
 
 extension DeadLetter.Content {
     /// Content of the dead letter of a failed job; nil if the job has not failed.
-    init?(of job: ActiveJob, _ outcome: JobOutcome) {
+    init?(of job: ActiveJob, outcome: JobOutcome) {
         guard let error = outcome.error else { return nil }
         self.init(
             code: error.code,

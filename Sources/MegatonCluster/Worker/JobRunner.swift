@@ -43,7 +43,7 @@ package struct JobRunner: JobRunning {
             }
             let responses = try await pipeline.renditions(renditions, for: request, metrics: metrics)
             for response in responses { metrics.add(notes: response.notes) }
-            return .done(try await deliver(responses, job, metrics))
+            return .done(try await deliver(responses, of: job, metrics: metrics))
         } catch {
             return .failed(named(error))
         }
@@ -77,8 +77,8 @@ package struct JobRunner: JobRunning {
 
     private func deliver(
         _ responses: [RenditionResponse],
-        _ job: Job,
-        _ metrics: PipelineMetrics
+        of job: Job,
+        metrics: PipelineMetrics
     ) async throws(ImagePipeline.Error) -> [JobOutcome.Output] {
         let template: OutputTemplate?
         do throws(JobError) {

@@ -8,11 +8,11 @@ extension Worker {
     /// Connection and single-flight lock of the shared cache; both nil without a cache Redis, or if nothing is stored.
     static func sharedCache(
         _ configuration: Configuration,
-        _ name: String,
-        _ group: any EventLoopGroup,
-        _ logger: Logger,
-        _ statistics: StatisticsRecorder,
-        _ history: History
+        owner: String,
+        group: any EventLoopGroup,
+        logger: Logger,
+        statistics: StatisticsRecorder,
+        history: History
     ) -> (RedisClient?, InFlightLock?) {
         guard let address = configuration.cache, configuration.cachePolicy != .storeNothing else { return (nil, nil) }
         let client = RedisClient(address, role: "cache", group: group, logger: logger, waitsForReconnect: false)
@@ -21,7 +21,7 @@ extension Worker {
         let cache = RedisDataCache(limits, redis: client, logger: logger, statistics: statistics)
         let lock = InFlightLock(
             cache: cache,
-            owner: name,
+            owner: owner,
             lease: configuration.flightLease,
             negatives: NegativePolicy(),
             group: group,
@@ -125,7 +125,7 @@ extension Worker {
     }
 
     /// Counters that an attempt adds to its batch.
-    static func counters(_ counts: PipelineMetrics.Counts, _ result: JobRunner.Result?) -> [String: Int] {
+    static func counters(_ counts: PipelineMetrics.Counts, result: JobRunner.Result?) -> [String: Int] {
         var counters = [
             "origin_fetches": counts.originFetches, "renders": counts.renders, "bytes_fetched": counts.bytesIn,
         ]

@@ -65,7 +65,14 @@ public final class Worker: Sendable {
         wake = RedisClient(configuration.control, role: "wake", group: group, logger: logger)
         queue = JobQueue(control, keys: configuration.keys)
         let history = History(file: configuration.history, logger: logger)
-        let (cacheClient, lock) = Self.sharedCache(configuration, name, group, logger, statistics, history)
+        let (cacheClient, lock) = Self.sharedCache(
+            configuration,
+            owner: name,
+            group: group,
+            logger: logger,
+            statistics: statistics,
+            history: history
+        )
         self.cacheClient = cacheClient
         self.lock = lock
         limiter = HostRateLimiter(

@@ -41,7 +41,7 @@ final class RedisReplyReader {
         functions.initialize(to: ReplyNode.functions())
         elementsLeft = .allocate(capacity: 1)
         elementsLeft.initialize(to: limits.elements)
-        reader = Self.makeReader(functions, elementsLeft)
+        reader = Self.makeReader(functions, elementsLeft: elementsLeft)
     }
 
     deinit {
@@ -53,7 +53,7 @@ final class RedisReplyReader {
 
     private static func makeReader(
         _ functions: UnsafeMutablePointer<redisReplyObjectFunctions>,
-        _ elementsLeft: UnsafeMutablePointer<Int>
+        elementsLeft: UnsafeMutablePointer<Int>
     ) -> UnsafeMutablePointer<redisReader> {
         guard let reader = redisReaderCreateWithFunctions(functions) else {
             preconditionFailure("out of memory for a reply reader")
@@ -107,7 +107,7 @@ final class RedisReplyReader {
         guard peakBytes > Self.idleBufferLimit, reader.pointee.pos == reader.pointee.len, reader.pointee.ridx == -1
         else { return }
         redisReaderFree(reader)
-        reader = Self.makeReader(functions, elementsLeft)
+        reader = Self.makeReader(functions, elementsLeft: elementsLeft)
         peakBytes = 0
     }
 }

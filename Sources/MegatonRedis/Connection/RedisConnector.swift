@@ -70,14 +70,14 @@ final class RedisConnector: Sendable {
             try greeting.check(replies)
         } catch {
             connection.close()
-            throw Self.hinting(error, usesTLS: configuration.usesTLS, place)
+            throw Self.hinting(error, usesTLS: configuration.usesTLS, place: place)
         }
         return connection
     }
 
     /// Adds a hint to errors that a TLS mismatch may cause: a server that expects TLS closes a plain connection, and
     /// one that does not expect it waits for the rest of a command.
-    private static func hinting(_ error: RedisError, usesTLS: Bool, _ place: String) -> RedisError {
+    private static func hinting(_ error: RedisError, usesTLS: Bool, place: String) -> RedisError {
         switch error.code {
         // The server speaks TLS, and the message explains the problem with its certificate.
         case .connectionClosed where error.message.contains("CERTIFICATE"): error

@@ -52,10 +52,13 @@ struct RedisGreeting {
             throw RedisError(reply: text)
         }
         guard let answer = reply.array, let role = answer.first?.string, role != "master" else { return }
-        throw RedisError(.notWritable, "The Redis at \(place) is \(Self.describe(role, answer)). \(advice(role))")
+        throw RedisError(
+            .notWritable,
+            "The Redis at \(place) is \(Self.describe(role, answer: answer)). \(advice(role))"
+        )
     }
 
-    private static func describe(_ role: String, _ answer: [RedisValue]) -> String {
+    private static func describe(_ role: String, answer: [RedisValue]) -> String {
         switch role {
         case "slave" where answer.count > 2:
             "a replica of \(answer[1].string ?? "?"):\(answer[2].string ?? "?") and accepts no writes"

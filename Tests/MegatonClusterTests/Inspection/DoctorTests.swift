@@ -73,7 +73,7 @@ import Testing
     @Test func aControlRedisThatIsNearlyFullIsWorthAWarning() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let info = try await fixture.redis.send(["INFO", "memory"]).string ?? ""
-            let limit = Inspector.field("used_memory", info) * 10 / 9
+            let limit = Inspector.field("used_memory", in: info) * 10 / 9
             try await fixture.redis.send(["CONFIG", "SET", "maxmemory", .int(limit)])
             let memory = try await finding("control Redis: memory", examine(fixture))
             #expect(memory.level == .warning && memory.message.contains("no new jobs"))
