@@ -18,7 +18,22 @@ public typealias LocalFlights = LocalSingleFlight
 @available(*, deprecated, renamed: "LayeredSingleFlight")
 public typealias LayeredFlights = LayeredSingleFlight
 
+@available(*, deprecated, renamed: "FetchLimiting")
+public typealias OriginGating = FetchLimiting
+
+@available(*, deprecated, renamed: "FetchPermit")
+public typealias OriginPass = FetchPermit
+
+@available(*, deprecated, renamed: "UnlimitedFetches")
+public typealias OpenGate = UnlimitedFetches
+
 extension ImagePipeline.Configuration {
+    @available(*, deprecated, renamed: "fetchLimiter")
+    public var originGate: any FetchLimiting {
+        get { fetchLimiter }
+        set { fetchLimiter = newValue }
+    }
+
     @available(*, deprecated, renamed: "nearCacheTTL")
     public var dataCacheTrust: Duration {
         get { nearCacheTTL }
