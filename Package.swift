@@ -82,13 +82,13 @@ let package = Package(
         ),
         .target(
             name: "MegatonPipelineTesting",
-            dependencies: ["MegatonPipeline"],
+            dependencies: ["MegatonCore", "MegatonPipeline"],
             swiftSettings: settings
         ),
         .target(
             name: "MegatonRedis",
             dependencies: [
-                "CHiredis",
+                "CHiredis", "MegatonCore",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -100,7 +100,7 @@ let package = Package(
         .target(
             name: "MegatonCluster",
             dependencies: [
-                "CXXHash", "MegatonPipeline", "MegatonRedis",
+                "CXXHash", "MegatonCore", "MegatonPipeline", "MegatonRedis",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -118,7 +118,7 @@ let package = Package(
         .target(
             name: "MegatonCommandLine",
             dependencies: [
-                "MegatonCluster", "MegatonPipeline", "MegatonRedis",
+                "MegatonCluster", "MegatonCore", "MegatonPipeline", "MegatonRedis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -131,7 +131,7 @@ let package = Package(
         .executableTarget(
             name: "MegatonCLI",
             dependencies: [
-                "MegatonCluster", "MegatonCommandLine", "MegatonPipeline", "MegatonRedis",
+                "MegatonCluster", "MegatonCommandLine", "MegatonCore", "MegatonPipeline", "MegatonRedis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -145,7 +145,7 @@ let package = Package(
         .executableTarget(
             name: "MegatonBenchmarks",
             dependencies: [
-                "MegatonCluster", "MegatonCommandLine", "MegatonPipeline", "MegatonRedis",
+                "MegatonCluster", "MegatonCommandLine", "MegatonCore", "MegatonPipeline", "MegatonRedis",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -170,7 +170,7 @@ let package = Package(
         .executableTarget(
             name: "MegatonChaos",
             dependencies: [
-                "MegatonCluster", "MegatonPipeline", "MegatonRedis", "MegatonTestSupport",
+                "MegatonCluster", "MegatonCore", "MegatonPipeline", "MegatonRedis", "MegatonTestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -220,7 +220,7 @@ let package = Package(
         .testTarget(
             name: "MegatonPluginTests",
             dependencies: [
-                "MegatonPipeline", "MegatonPipelineTesting", "MegatonPlugins", "MegatonTestSupport",
+                "MegatonCore", "MegatonPipeline", "MegatonPipelineTesting", "MegatonPlugins", "MegatonTestSupport",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "NIOCore", package: "swift-nio"),
@@ -247,7 +247,7 @@ let package = Package(
             name: "MegatonEndToEndTests",
             dependencies: [
                 "MegatonBenchmarks", "MegatonChaos", "MegatonCLI", "MegatonCluster", "MegatonCommandLine",
-                "MegatonPipeline", "MegatonRedis", "MegatonTestSupport",
+                "MegatonCore", "MegatonPipeline", "MegatonRedis", "MegatonTestSupport",
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             swiftSettings: settings

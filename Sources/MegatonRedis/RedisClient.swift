@@ -270,3 +270,10 @@ public final class RedisClient: Sendable {
         }
     }
 }
+
+#if MEGATON_SANITIZE
+    @_exported public import MegatonCore
+
+    // As `Synchronization.Mutex`, for sanitizers; exported so that all files of this module see its members.
+    typealias Mutex = MegatonCore.Mutex
+#endif

@@ -10,3 +10,10 @@ public final class Switch: Sendable {
 
     public func set() { state.store(true, ordering: .releasing) }
 }
+
+#if MEGATON_SANITIZE
+    @_exported public import MegatonCore
+
+    // As `Synchronization.Mutex`, for sanitizers; exported so that all files of this module see its members.
+    typealias Mutex = MegatonCore.Mutex
+#endif

@@ -43,3 +43,10 @@ final class SharedCounter: Sendable {
 
     func next() -> Int { number.add(1, ordering: .relaxed).oldValue }
 }
+
+#if MEGATON_SANITIZE
+    @_exported public import MegatonCore
+
+    // As `Synchronization.Mutex`, for sanitizers; exported so that all files of this module see its members.
+    typealias Mutex = MegatonCore.Mutex
+#endif

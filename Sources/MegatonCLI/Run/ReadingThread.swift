@@ -37,3 +37,10 @@ final class ReadingThread: Sendable {
         }
     }
 }
+
+#if MEGATON_SANITIZE
+    @_exported public import MegatonCore
+
+    // As `Synchronization.Mutex`, for sanitizers; exported so that all files of this module see its members.
+    typealias Mutex = MegatonCore.Mutex
+#endif

@@ -92,3 +92,10 @@ package enum Terminal {
         (try? handle.write(contentsOf: Data(text.utf8))) != nil
     }
 }
+
+#if MEGATON_SANITIZE
+    @_exported public import MegatonCore
+
+    // As `Synchronization.Mutex`, for sanitizers; exported so that all files of this module see its members.
+    typealias Mutex = MegatonCore.Mutex
+#endif

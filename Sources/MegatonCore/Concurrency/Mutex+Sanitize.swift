@@ -1,11 +1,13 @@
 #if MEGATON_SANITIZE
     internal import Foundation
 
-    /// Replaces `Synchronization.Mutex` under a sanitizer. On Linux that one is a futex, which ThreadSanitizer does not
-    /// see: it would report every access to the protected value as a race. A type of the module shadows an imported
-    /// one, so each module that uses `Mutex` has this file.
+    /// Replaces `Synchronization.Mutex` in sanitizer builds. On Linux that type is a futex, which ThreadSanitizer does
+    /// not see, so that it would report every access to the protected value as a race.
     ///
-    /// `@unchecked Sendable`: the value is accessed only with the lock held.
+    /// A module's own declaration takes precedence over all imported ones, so each module that uses `Mutex` has an alias
+    /// for this class. Without one the name is ambiguous in sanitizer builds.
+    ///
+    /// `@unchecked Sendable`: the value is accessed with the lock held only.
     package final class Mutex<Value>: @unchecked Sendable {
         private let lock = NSLock()
         private var value: Value

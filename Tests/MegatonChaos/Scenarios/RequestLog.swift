@@ -11,3 +11,10 @@ final class RequestLog: Sendable {
     /// Time of the first request.
     var first: ContinuousClock.Instant? { times.withLock { $0.first } }
 }
+
+#if MEGATON_SANITIZE
+    @_exported public import MegatonCore
+
+    // As `Synchronization.Mutex`, for sanitizers; exported so that all files of this module see its members.
+    typealias Mutex = MegatonCore.Mutex
+#endif

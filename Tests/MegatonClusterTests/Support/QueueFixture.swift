@@ -136,3 +136,10 @@ struct QueueFixture: Sendable {
 
     func batch(_ name: String) async throws -> BatchCounters { BatchCounters(try await queue.batch(name)) }
 }
+
+#if MEGATON_SANITIZE
+    @_exported public import MegatonCore
+
+    // As `Synchronization.Mutex`, for sanitizers; exported so that all files of this module see its members.
+    typealias Mutex = MegatonCore.Mutex
+#endif

@@ -14,3 +14,10 @@ final class RequestRecord: Sendable {
         requests.withLock { requests in requests.first { $0.path == path }?.at }
     }
 }
+
+#if MEGATON_SANITIZE
+    @_exported public import MegatonCore
+
+    // As `Synchronization.Mutex`, for sanitizers; exported so that all files of this module see its members.
+    typealias Mutex = MegatonCore.Mutex
+#endif
