@@ -12,7 +12,7 @@ import Testing
         try Fuzzer(URLFuzz()).run(5000)
     }
 
-    @Test func anyBytesAreAPictureOrAnError() throws {
+    @Test func anyBytesAreAnImageOrAnError() throws {
         try Fuzzer(try PictureFuzz(files: Corpus.smallPictures())).run(1200)
     }
 

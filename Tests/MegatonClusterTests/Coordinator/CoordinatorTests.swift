@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func whatADeadLeaderStagedIsAdmittedOnceByTheNext() async throws {
+    @Test func jobsStagedByADeadLeaderAreAdmittedOnceByTheNext() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a", batch: "b"), QueueFixture.job("c"))
             // The first leader dies between stage and admit.
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func whoForgetsWhatItStagedReadsTheStageAgain() async throws {
+    @Test func aLeaderThatForgotItsStagedJobsReadsTheStageAgain() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
             // Each without local state, as after a lost connection.
@@ -146,7 +146,7 @@ import Testing
         }
     }
 
-    @Test func whatIsStagedIsAdmittedThoughTheQueueIsHeldUp() async throws {
+    @Test func stagedJobsAreAdmittedAlthoughTheQueueIsPaused() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
             var staged = StagedJobs()
@@ -166,7 +166,7 @@ import Testing
         }
     }
 
-    @Test func whatIsStagedCountsAgainstTheWindow() async throws {
+    @Test func stagedJobsCountAgainstTheWindow() async throws {
         try await QueueFixture.run { (fixture) async throws in
             for id in 0..<25 { try await fixture.push(QueueFixture.job("\(id)")) }
             var window = AdmissionWindow(limit: 17)
@@ -320,7 +320,7 @@ import Testing
         }
     }
 
-    @Test func aLeaderSweepsSoOftenThatNobodyElseHasTo() async throws {
+    @Test func aLeaderSweepsSoOftenThatNoOtherProcessHasTo() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a"))
             try await fixture.admit()

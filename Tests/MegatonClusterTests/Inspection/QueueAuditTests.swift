@@ -218,7 +218,9 @@ import Testing
         }
     }
 
-    @Test(arguments: Job.Priority.allCases) func whatIsReadyTwiceIsReadyOnce(_ second: Job.Priority) async throws {
+    @Test(arguments: Job.Priority.allCases) func aJobThatIsReadyTwiceBecomesReadyOnce(_ second: Job.Priority)
+        async throws
+    {
         try await withJob { (fixture) async throws in
             try await fixture.redis.send(["LPUSH", ready(fixture, second), "b/a"])
             try await findAndMend([.twoStates: 1], fixture)
@@ -336,7 +338,7 @@ import Testing
         }
     }
 
-    @Test func anIntakeThatNobodyKnowsIsAnnouncedWithItsWeight() async throws {
+    @Test func anUnannouncedIntakeIsAnnouncedWithItsWeight() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.submit([QueueFixture.job("a", batch: "b")], to: "b", policy: .init(weight: 7))
             try await fixture.redis.send(["DEL", .string(fixture.keys.intakes), .string(fixture.keys.intakeWake)])

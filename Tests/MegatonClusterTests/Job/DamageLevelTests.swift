@@ -49,7 +49,7 @@ struct DamageLevelTests {
         #expect(ended.isDone == isDone && ended.notes.count == (isDone ? 1 : 0))
     }
 
-    @Test func aJobTellsItInPlainJSONToo() throws {
+    @Test func plainJSONHasTheLevelOfAJobToo() throws {
         let json = Data(#"{"source":"a","failOn":"none"}"#.utf8)
         #expect(Job(plainJSON: json)?.failOn == .nothing)
         #expect(try JSONDecoder().decode(Job.self, from: json).failOn == .nothing)

@@ -97,7 +97,7 @@ import Testing
         #expect(JobIdentity(Data("{\"id\":1,\(labels(1017))}".utf8)) == JobIdentity(Data("{\"id\":1}".utf8)))
     }
 
-    @Test func whatIsGoodOfAnInvalidJobStays() {
+    @Test func validFieldsOfAnInvalidJobStay() {
         func identity(_ json: String, isCut: Bool = false) -> JobIdentity { JobIdentity(Data(json.utf8), isCut: isCut) }
         let whole = identity(
             #"{"renditions":[{"format":"jpgg"}, "]"],"id" : 7,"labels":{"a":1,"b":null},"batch":"b","source":"s"}"#

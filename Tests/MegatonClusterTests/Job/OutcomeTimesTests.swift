@@ -13,7 +13,7 @@ struct OutcomeTimesTests {
         return stages
     }
 
-    @Test func whatIsNoWorkIsWaiting() {
+    @Test func theRestOfAnAttemptIsWaiting() {
         let times = JobOutcome.Times(seconds: 10, stages(.seconds(2), .milliseconds(500), .milliseconds(250)))
         #expect((times.fetching, times.rendering, times.storing) == (2, 0.5, 0.25))
         #expect(times.waiting == 7.25)

@@ -37,7 +37,7 @@ struct PlainJSONReaderTests {
         #expect((try? Job(json: Data(json.utf8))) == decoded(json))
     }
 
-    @Test func whatIsWrongIsSaidAsBefore() {
+    @Test func errorsAreThoseOfTheDecoder() {
         for (json, message) in [
             (#"{"source":"a","unknown":1}"#, "unknown field \"unknown\""),
             (#"{"source":"a","renditions":[{"widht":3}]}"#, "unknown field \"widht\""),

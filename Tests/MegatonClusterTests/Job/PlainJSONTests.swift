@@ -45,7 +45,7 @@ struct PlainJSONTests {
         }
     }
 
-    @Test func whatIsNotPlainIsTheEncodersPart() {
+    @Test func valuesThatAreNotPlainAreLeftToTheEncoder() {
         #expect(outcome("a\nb").plainJSON == nil)
         #expect(outcome("a\nb").json() == WireJSON.data(outcome("a\nb")))
         var failed = outcome("a")

@@ -110,7 +110,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: place.path))
     }
 
-    @Test func whatMayOnlyBeReadIsNotWrittenTo() async throws {
+    @Test func rootsForReadingAreNotWrittenTo() async throws {
         let place = try Place()
         #expect(await place.write(Self.image, .all, to: place.directory.path + "/in/a.png") == .forbidden)
         try #require(symlink(place.directory.path + "/in", place.directory.path + "/out/in") == 0)

@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func whatWasNoJobCannotBeRequeuedAndCanBeDropped() async throws {
+    @Test func anInvalidJobCannotBeRequeuedButDropped() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(Data("{".utf8))
             try await fixture.admit()
@@ -241,7 +241,7 @@ import Testing
         }
     }
 
-    @Test func aBatchThatNobodyClosesIsForgottenToo() async throws {
+    @Test func aBatchThatIsNeverClosedIsForgottenToo() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a", batch: "open"))
             try await fixture.admit()

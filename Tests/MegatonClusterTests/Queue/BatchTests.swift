@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test func whatIsNoJobIsDeadWithItsReasonAndCountsIntoItsBatch() async throws {
+    @Test func anInvalidJobIsADeadLetterAndCountsInItsBatch() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let bad = Data(#"{"source":"https://h/a.jpg","colour":"red"}"#.utf8)
             _ = try await fixture.queue.submit(

@@ -230,7 +230,7 @@ import Testing
         }
     }
 
-    @Test func whatIsDoneIsSuspectedNoMore() async throws {
+    @Test func aJobThatIsDoneIsNoLongerSuspected() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit(["a", "b", "c"], fixture, source: "popular")
             for worker in ["w1", "w2"] {

@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test func endsAreRefusedToWhoeverHasNoSay() async throws {
+    @Test func completionsAreRefusedWithoutALease() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a", batch: "b"))
             try await fixture.admit()
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func endsThatAreToldTogetherAreJudgedEachByItself() async throws {
+    @Test func eachCompletionOfACallIsDecidedByItself() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let first = ["a", "b", "c", "d"].map { QueueFixture.job($0) }
             try await fixture.submit(first, to: "one")
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    @Test func anExpiredLeaseThatNobodySweptIsNoLeaseStill() async throws {
+    @Test func anExpiredLeaseIsNoLeaseBeforeItIsSweptEither() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a"))
             try await fixture.admit()
@@ -233,7 +233,7 @@ import Testing
         }
     }
 
-    @Test func renewalProlongsTellsOfCancelledBatchesAndIsASignOfLife() async throws {
+    @Test func renewalExtendsLeasesReportsCancelledBatchesAndIsAHeartbeat() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await fixture.push(QueueFixture.job("a", batch: "b"))
             try await fixture.admit()

@@ -64,7 +64,7 @@ import Testing
     }
 
     /// Each message goes to all workers, and most flights have no waiters.
-    @Test func anEndIsToldOnlyWhereSomebodyWaits() async throws {
+    @Test func anEndIsPublishedOnlyIfThereAreWaiters() async throws {
         try await withPeers { (server, one, two) async throws in
             let client = server.client()
             defer { client.close() }
@@ -107,7 +107,7 @@ import Testing
     }
 
     /// The lookup of a partial download goes with the lookup of the entry.
-    @Test func aLeadTellsWhetherADownloadWasInterrupted() async throws {
+    @Test func aLeaderLearnsWhetherADownloadWasInterrupted() async throws {
         try await withPeers { (_, one, _) async throws in
             let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
             let cache = RedisDataCache(redis: one.client, logger: logger)
@@ -202,7 +202,7 @@ import Testing
         }
     }
 
-    @Test func aFailureIsToldToThoseWhoComeNext() async throws {
+    @Test func aFailureAnswersLaterRequests() async throws {
         try await withPeers { server, one, two in
             let led = try lead(await one.lock.begin([key]).first)
             await one.lock.fail([led], error: .init(.notFound, "no such image"))
@@ -261,7 +261,7 @@ import Testing
         await peer.lock.fail([led], error: .init(.notFound, "x"))
     }
 
-    @Test func whatIsTooLargeOrUncacheableEndsItsFlightAllTheSame() async throws {
+    @Test func anEntryThatIsNotStoredEndsItsFlightAllTheSame() async throws {
         try await withPeers { _, one, two in
             let led = try lead(await one.lock.begin([key]).first)
             await one.lock.finish([(led, nil)])
@@ -330,7 +330,7 @@ import Testing
         }
     }
 
-    @Test func whatSomebodyElseMakesIsHisToKeep() async throws {
+    @Test func onlyTheLeaderOfAFlightStoresItsEntry() async throws {
         try await withPeers { (_, one, other) async throws in
             let lead = try lead(await one.lock.begin([key]).first)
             await other.lock.store(entry(5), for: key)

@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: ["discarded", "uncacheable", "gone"])
-    func whatAnotherProcessDeletesIsDeletedHere(how: String) async throws {
+    func anEntryDeletedByAnotherProcessIsDeletedHere(how: String) async throws {
         try await withPeers { client, one, two in
             let (heard, continuation) = AsyncStream.makeStream(of: String?.self)
             let flights = LayeredSingleFlight(MemoryDataCache(), over: one.lock, trust: .seconds(3600))
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func whatRedisRefusesIsNotKeptHere() async throws {
+    @Test func anEntryThatRedisRefusesIsNotStoredHere() async throws {
         try await withPeers { client, one, two in
             let flights = LayeredSingleFlight(MemoryDataCache(), over: one.lock)
             let slow = try #require(await lead(flights))
@@ -75,7 +75,7 @@ import Testing
     }
 
     /// An entry that is replaced outside of a flight, by a reload, is replaced in all layers.
-    @Test func whatTakesThePlaceOfAFreshEntryDoesSoEverywhere() async throws {
+    @Test func aReplacedEntryIsReplacedInAllLayers() async throws {
         try await withPeers { client, one, two in
             let flights = LayeredSingleFlight(MemoryDataCache(), over: one.lock)
             await flights.finish([(try #require(await lead(flights)), entry)])
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test func whatIsMadeIsInAllLayers() async throws {
+    @Test func aNewEntryIsInAllLayers() async throws {
         let directory = try TestDirectory()
         let disk = try DataCache(path: URL(fileURLWithPath: directory.path))
         try await withPeers { client, one, _ in

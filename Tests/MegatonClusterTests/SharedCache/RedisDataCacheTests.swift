@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test func whatIsInAFileIsVerified() async throws {
+    @Test func entriesInFilesAreVerified() async throws {
         let data = Self.bytes(CacheEntry.chunkSize + 5)
         let metadata = CachedData.Metadata(lifetime: 1)
         let chunks = CacheEntry.chunks(of: data)
@@ -77,7 +77,7 @@ import Testing
         #expect(short == nil)
     }
 
-    @Test func whatWasRefusedAtOnceSaysMoreThanItsTransaction() {
+    @Test func theErrorOfACommandIsReportedRatherThanThatOfItsTransaction() {
         let within = RedisValue.array([.integer(1), .error("WRONGTYPE it is no hash")])
         #expect(throws: RedisError(reply: "WRONGTYPE it is no hash")) { () throws in
             try RedisDataCache.check([.status("OK"), .status("QUEUED"), within])
@@ -89,7 +89,7 @@ import Testing
     }
 
     /// Errors of commands within a transaction are noticed.
-    @Test func aPieceThatIsRefusedIsToldOf() async throws {
+    @Test func aRefusedChunkIsReported() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = server.client()
             defer { client.close() }

@@ -156,7 +156,7 @@ import Testing
         ],
         [404, 200, 204, 500]
     )
-    func whatMustNotBeStoredIsNotRemembered(_ control: String, _ status: Int) async throws {
+    func aFailureThatMustNotBeStoredIsNotRemembered(_ control: String, _ status: Int) async throws {
         let site = Site(status, [("Cache-Control", control)], body: status == 204 ? "" : "<html>")
         try await withPeers(site) { (origin, one, two, client) async throws in
             for (number, peer) in [one, two, two].enumerated() {
@@ -219,7 +219,8 @@ import Testing
 
     /// Fault: a failure that `--allow-type` or a longer `--fetch-timeout` would have avoided was answered from the
     /// cache.
-    @Test(arguments: Limit.allCases) func aFailureByALimitIsNoAnswerToThoseWhoAllowMore(_ limit: Limit) async throws {
+    @Test(arguments: Limit.allCases) func aFailureByALimitIsNoAnswerToRequestsThatAllowMore(_ limit: Limit) async throws
+    {
         let site = Site(200)
         site.repair()
         try await withPeers(site, limit) { (origin, one, two, _) async throws in
@@ -234,7 +235,7 @@ import Testing
         }
     }
 
-    @Test func aFailureByALimitIsAnAnswerToThoseWhoAllowLess() async throws {
+    @Test func aFailureByALimitIsAnAnswerToRequestsThatAllowLess() async throws {
         let site = Site(200, [], body: "<html>")
         try await withPeers(site, .types) { (origin, one, two, _) async throws in
             #expect(await two.failure(origin)?.code == .unsupportedFormat)
@@ -254,7 +255,7 @@ import Testing
     }
 
     /// Concurrent requests share one failure, whether or not it may be cached.
-    @Test(arguments: ["no-store", "max-age=60"]) func whoWaitsSharesTheFailure(_ control: String) async throws {
+    @Test(arguments: ["no-store", "max-age=60"]) func waitersShareTheFailure(_ control: String) async throws {
         try await withPeers(Site(500, [("Cache-Control", control)])) { (origin, one, two, client) async throws in
             let listening = [one, two].map { peer in Task { await peer.lock.run() } }  // Canceled below.
             origin.hold()
@@ -278,7 +279,7 @@ import Testing
         }
     }
 
-    @Test func whatVariesIsNoAnswerToAnotherRequest() async throws {
+    @Test func aVaryingFailureIsNoAnswerToAnotherRequest() async throws {
         try await withPeers(Site(404, [("Vary", "Accept, X-Other")])) { (origin, one, two, _) async throws in
             _ = await one.failure(origin, headers: ["Accept": "image/webp"])
             #expect(await two.failure(origin, headers: ["Accept": "image/webp"])?.remembered != nil)

@@ -127,7 +127,7 @@ import Testing
     }
 
     @Test(arguments: [Site.Validator.etag, .date])
-    func whatHasNotChangedIsAskedForButNotFetchedAgain(_ validator: Site.Validator) async throws {
+    func anUnchangedEntryIsRevalidatedAndNotFetchedAgain(_ validator: Site.Validator) async throws {
         let site = Site("no-cache", validator)
         try await withPeers(site) { origin, one, two in
             let first = try await one.ask(origin)
@@ -160,7 +160,7 @@ import Testing
         }
     }
 
-    @Test func whatHasChangedIsMadeAgain() async throws {
+    @Test func aChangedEntryIsMadeAgain() async throws {
         let site = Site("no-cache")
         try await withPeers(site) { origin, one, two in
             let first = try await one.ask(origin)
@@ -247,7 +247,7 @@ import Testing
         }
     }
 
-    @Test func whatIsGoneIsNotServedAnyLonger() async throws {
+    @Test func anEntryGoneAtTheOriginIsNoLongerServed() async throws {
         let site = Site("max-age=0, stale-while-revalidate=60")
         try await withPeers(site) { origin, one, two in
             _ = try await one.ask(origin)

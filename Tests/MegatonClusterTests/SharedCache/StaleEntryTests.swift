@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func whoWaitedIsServedByTheAnswerThatCame() async throws {
+    @Test func waitersAreServedByTheResponseThatArrives() async throws {
         try await withPeers(entry()) { _, one, two in
             let led = try lead(await one.lock.begin([key]).first)
             guard case .wait(let flight) = await two.lock.begin([key]).first else {
@@ -158,7 +158,7 @@ import Testing
         }
     }
 
-    @Test func whatMustNoLongerBeKeptGoes() async throws {
+    @Test func anEntryThatMustNoLongerBeStoredIsRemoved() async throws {
         try await withPeers(entry(whileRevalidating: 60)) { _, one, two in
             let (_, led) = try stale(await one.lock.begin([key]).first)
             await one.lock.finish([(try #require(led), nil)])

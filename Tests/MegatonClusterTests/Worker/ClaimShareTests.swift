@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func whatTheOthersLeaveIsTaken() async throws {
+    @Test func aWorkerClaimsTheJobsThatOthersLeave() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await register("w1", places: 4, fixture)
             try await register("silent", places: 4, fixture)

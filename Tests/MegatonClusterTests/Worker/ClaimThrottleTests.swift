@@ -25,7 +25,7 @@ struct ClaimThrottleTests {
         #expect(throttle.next(activeCount: 1, wasNotified: true) == nil)
     }
 
-    @Test func whatWasLeftToOthersIsTakenSoonAfter() {
+    @Test func jobsLeftToOthersAreClaimedSoonAfter() {
         var throttle = ClaimThrottle(concurrency: 16)
         throttle.claimed(4, left: 2, at: start)
         #expect(throttle.hasLeftJobs && !throttle.ignoresShare(at: start))

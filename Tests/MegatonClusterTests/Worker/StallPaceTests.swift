@@ -45,7 +45,7 @@ import Testing
     }
 
     // Fault: each of them ran alone, and the other slots were empty.
-    @Test func whatADeadWorkerHadInHandRunsSideBySide() async throws {
+    @Test func jobsOfADeadWorkerRunConcurrently() async throws {
         try await QueueFixture.run { (fixture) async throws in
             try await admit((0..<16).map { "\($0)" }, fixture)
             for job in try await fixture.claim(16, worker: "dead") { try await fixture.expire(job) }

@@ -10,7 +10,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct WorkerTests {
     /// Fault: a claim, the last statistics and the deregistration each waited for a command's timeout. Here that is an
     /// hour, so that the worker ends within this test only if it waits for none of them.
-    @Test func aWorkerThatIsToldToEndDoesNotWaitForARedisThatIsAway() async throws {
+    @Test func aWorkerThatShutsDownDoesNotWaitForAnUnreachableRedis() async throws {
         let leaseGroup = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         try await RedisServerProcess.run { (server) async throws in
             var control = server.configuration

@@ -138,7 +138,7 @@ import Testing
     }
 
     /// Fault: control characters for terminals were escaped in a way that no JSON parser could read.
-    @Test func whatSteersATerminalIsEscapedAsJSONDoesIt() async throws {
+    @Test func controlCharactersAreEscapedAsJSONDoesIt() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = server.client()
             defer { client.close() }

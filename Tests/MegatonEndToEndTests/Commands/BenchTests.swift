@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test func thoseWhoWaitAreWokenAndServed() async throws {
+    @Test func waitersAreWokenAndServed() async throws {
         let (report, _) = try await bench(["lock", "--waiters", "5", "--processes", "2", "--rounds", "3"])
         #expect(report["rounds"] as? Int == 3)
         let medians = try ["first", "median", "last", "served"].map { try median(report[$0]) }
@@ -97,7 +97,7 @@ import Testing
         #expect(try #require(report["workers_of_one_redis"] as? Double) > 0)
     }
 
-    @Test func whatCannotBeMeasuredIsWrongUsage() async throws {
+    @Test func impossibleMeasurementsAreWrongUsage() async throws {
         let empty = try TestDirectory()
         for arguments in [
             ["pipeline"], ["pipeline", empty.path], ["pipeline", "/nowhere"],

@@ -60,7 +60,7 @@ import Testing
     }
 
     /// Fault: connections without a request stayed open, until the worker had no descriptors left for its work.
-    @Test func whoSaysNothingIsLetGo() async throws {
+    @Test func aConnectionWithoutARequestIsClosed() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let port = try FreePort.find()
             let worker = try ProgramUnderTest.megaton([

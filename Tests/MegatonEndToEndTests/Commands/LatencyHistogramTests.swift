@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test func whatIsEmptyHasNoPercentile() {
+    @Test func anEmptyHistogramHasNoPercentile() {
         #expect(LatencyHistogram().percentile(0.5) == nil)
     }
 

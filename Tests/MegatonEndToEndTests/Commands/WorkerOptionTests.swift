@@ -180,7 +180,7 @@ import Testing
     }
 
     /// An object store on a private address is reachable through its object URLs only.
-    @Test func objectsOfAStoreOfOnesOwnAreSources() async throws {
+    @Test func objectsOfACustomStoreAreSources() async throws {
         let home = try RunTests.Home()
         let image = TestImage.quarters(width: 32, height: 32)
         let start = "AWS4-HMAC-SHA256 Credential=key/"
@@ -206,7 +206,7 @@ import Testing
         }
     }
 
-    @Test func whatWeakensSafetyIsLoggedAtTheStart() async throws {
+    @Test func securityRelaxationsAreLoggedAtTheStart() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let worker = try await cluster.start(workers: [["--allow-port", "8080", "--allow-type", "tiff"]])[0]
             #expect(worker.errors.contains("private and link-local addresses are fetched too"), "\(worker.errors)")
@@ -263,7 +263,7 @@ import Testing
         (["--credentials", "/no/such"], "/no/such"), (["--s3-endpoint", "ftp://a.example"], "--s3-endpoint"),
         (["--s3-endpoint", "https://user:pw@a.example"], "--s3-endpoint"), (["--credential", "a b"], "--credential"),
     ])
-    func whatCannotBeIsWrongUsage(_ options: [String], _ word: String) async throws {
+    func impossibleOptionsAreWrongUsage(_ options: [String], _ word: String) async throws {
         let home = try RunTests.Home()
         let ending = await (try home.megaton(["run", "/tmp", "--output", home.output] + options)).ending()
         #expect(ending.code == 64, "\(ending.errors)")

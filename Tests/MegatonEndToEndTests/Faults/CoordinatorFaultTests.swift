@@ -7,7 +7,7 @@ import Testing
 /// Coordinators that die, hang or are missing, and the jobs pushed to them.
 @Suite(.serialized, .timeLimit(.minutes(2))) struct CoordinatorFaultTests {
     // A leader dies between `stage` and `admit`.
-    @Test func whatADeadLeaderHadStagedIsAdmittedOnce() async throws {
+    @Test func jobsThatADeadLeaderHadStagedAreAdmittedOnce() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let image = try cluster.directory.write(FaultCluster.image, to: "a.png")
             let client = cluster.client
@@ -76,7 +76,7 @@ import Testing
     }
 
     // Broken JSON in the intake.
-    @Test func whatIsNoJobIsDeadAndTheNextOneIsDone() async throws {
+    @Test func anInvalidJobIsADeadLetterAndTheNextOneIsDone() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let image = try cluster.directory.write(FaultCluster.image, to: "a.png")
             try await cluster.start(workers: [[]])
@@ -95,7 +95,7 @@ import Testing
     }
 
     // No coordinator at all.
-    @Test func aWorkerAdmitsByItselfWhereNobodyLeads() async throws {
+    @Test func aWorkerAdmitsJobsIfThereIsNoLeader() async throws {
         try await FaultCluster.run { (cluster) async throws in
             let image = try cluster.directory.write(FaultCluster.image, to: "a.png")
             try cluster.worker()

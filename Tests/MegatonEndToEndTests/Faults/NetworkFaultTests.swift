@@ -79,7 +79,7 @@ import Testing
     }
 
     // Subscriptions are cut while jobs wait.
-    @Test func thoseWhoWaitForAnAnswerGetItAlsoWhenTheirSubscriptionsWereCut() async throws {
+    @Test func waitersAreServedAlthoughTheirSubscriptionsWereCut() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             let options = ["--concurrency", "32"]
             try await cluster.start(workers: [options, options])

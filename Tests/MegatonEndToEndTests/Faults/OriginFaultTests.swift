@@ -41,7 +41,7 @@ import Testing
 
     /// Resuming after kill -9: the worker that fetches is killed after some seconds of a slow download, and the next
     /// one asks only for the rest.
-    @Test func whatAKilledWorkerHadFetchedIsNotFetchedAgain() async throws {
+    @Test func bytesFetchedByAKilledWorkerAreNotFetchedAgain() async throws {
         // A decoder ignores bytes after the end of an image.
         let body = FaultCluster.image + Data(count: 2_000_000)
         let ranges = Mutex<[String]>([])

@@ -45,7 +45,7 @@ import Testing
     }
 
     // Acknowledged writes may be lost with a slow disk or in a failover.
-    @Test func whoWaitsForJobsThatRedisLostIsTold() async throws {
+    @Test func aClientThatWaitsForJobsThatRedisLostIsNotified() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             try await cluster.start(workers: [FaultCluster.hasty])
             origin.hold()
@@ -103,7 +103,7 @@ import Testing
 
     // A blocking call is overdue.
     @Test(arguments: [["DEBUG", "SLEEP", "1"], ["BLPOP", "nothing", "30"]])
-    func aConnectionWhoseAnswerIsOverdueIsClosedAndNeverUsedAgain(_ words: [String]) async throws {
+    func aConnectionWithAnOverdueReplyIsClosedAndNeverUsedAgain(_ words: [String]) async throws {
         let options = RedisServerProcess.Options(settings: ["enable-debug-command local"])
         try await FaultCluster.run(options) { (cluster) async throws in
             let client = cluster.server.client("hasty")

@@ -71,7 +71,7 @@ import Testing
     }
 
     // SIGTERM under load.
-    @Test func aWorkerThatIsToldToEndUnderLoadLosesNoJobAndNoAttempt() async throws {
+    @Test func aWorkerTerminatedUnderLoadLosesNoJobAndNoAttempt() async throws {
         try await FaultCluster.runWithOrigin { (cluster, origin) async throws in
             // With the default lease, here and below, so that an attempt can only be lost through the end of the
             // worker.
@@ -127,7 +127,7 @@ import Testing
     }
 
     // An image that crashes every worker that opens it.
-    @Test func aPictureThatCrashesItsWorkersIsPoisonAndTheOthersFinish() async throws {
+    @Test func anImageThatCrashesItsWorkersIsPoisonAndTheOthersFinish() async throws {
         let good = FaultCluster.image
         let answer: @Sendable (String) -> OriginServer.Answer = { path in
             .image(path == "/poison.png" ? good + FaultLibrary.crash : good)

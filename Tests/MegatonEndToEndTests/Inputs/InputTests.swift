@@ -13,7 +13,7 @@ import Testing
         (Array(start.utf8) + [byte] + Array(end.utf8) + [0]).map(CChar.init(bitPattern:))
     }
 
-    @Test func whatHasANameThatIsNoUTF8IsTold() async throws {
+    @Test func aNameThatIsNotUTF8IsReported() async throws {
         let home = try RunTests.Home()
         let image = TestImage.quarters(width: 32, height: 32)
         let folder = home.directory.path + "/in"

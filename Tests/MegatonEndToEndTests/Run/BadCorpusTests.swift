@@ -74,7 +74,7 @@ struct BadCorpusTests {
         return try #require(line.split(whereSeparator: \.isWhitespace).dropFirst().first.flatMap { Int($0) })
     }
 
-    @Test func badFilesAmongGoodOnesHarmNobody() async throws {
+    @Test func badFilesDoNotAffectGoodOnes() async throws {
         let bad = Self.badFiles()
         try #require(bad.count > 30, "the corpus is a bad one")
         try await FaultCluster.run { (cluster) async throws in

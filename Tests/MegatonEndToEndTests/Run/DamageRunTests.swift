@@ -6,7 +6,7 @@ import Testing
 
 /// Damage in a run, as its ledger reports it.
 @Suite(.timeLimit(.minutes(2))) struct DamageRunTests {
-    @Test func whatIsRenderedInSpiteOfDamageHasANote() async throws {
+    @Test func aRenditionOfADamagedImageHasANote() async throws {
         let home = try RunTests.Home()
         let whole = try TestImage.jpeg(width: 400, height: 300)
         let cut = whole.prefix(whole.count - whole.count / 20) + [0xFF, 0xD9]

@@ -73,7 +73,7 @@ import Testing
     }
 
     /// Fault: they were neither rendered nor reported.
-    @Test func whatIsNoFileHasItsLine() async throws {
+    @Test func anInputThatIsNoFileHasALineInTheLedger() async throws {
         let home = try RunTests.Home()
         try home.directory.write(TestImage.quarters(width: 32, height: 32), to: "in/a.png")
         let folder = home.directory.path + "/in"

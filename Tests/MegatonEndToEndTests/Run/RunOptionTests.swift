@@ -50,7 +50,7 @@ import Testing
         (["--timeout", "0"], "more than 0"), (["--timeout=-1"], "more than 0"), (["--timeout", "nan"], "more than 0"),
         (["--ledger", "-", "--json"], "standard output"), (["--size", "16", "--size", "16x16"], "share the name"),
     ])
-    func whatMakesNoSenseIsWrongUsage(_ options: [String], _ words: String) async throws {
+    func contradictoryOptionsAreWrongUsage(_ options: [String], _ words: String) async throws {
         let ending = await (try ProgramUnderTest.megaton(["run", "/tmp", "-o", "/tmp/x"] + options)).ending()
         #expect(ending.code == 64 && ending.errors.contains(words), "\(ending.errors)")
     }

@@ -115,7 +115,7 @@ import Testing
         }
     }
 
-    @Test func whatFailsIsToldAndTheRestIsDone() async throws {
+    @Test func failuresAreReportedAndTheRestIsDone() async throws {
         let home = try Home()
         for index in 0..<20 {
             try home.directory.write(

@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test func whatADelegateNamesAlikeIsOneDownload() async throws {
+    @Test func requestsWithOneKeyOfTheDelegateShareADownload() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe(delegate: QuerylessDelegate()) { $0.imageCache = nil }
             origin.hold()

@@ -157,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func whatIsMadeHoldsForWhatIsLeftOfItsOriginal() {
+    @Test func aResultIsFreshForNoLongerThanItsOriginal() {
         let made = Date(timeIntervalSince1970: 1_000_000)
         let provenance = ImageProvenance(CachedData.Metadata(lifetime: 100), since: made)
         #expect(provenance.metadata(at: made + 40)?.lifetime == 60)
@@ -242,7 +242,7 @@ import Testing
     }
 
     // An error if nothing is cached.
-    @Test func whatIsNotKeptIsNotLoaded() async throws {
+    @Test func aRequestForCachedDataOnlyIsNotLoaded() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
             let pipeline = probe.pipeline
@@ -285,7 +285,7 @@ import Testing
     }
 
     // A request that disables writes stores nothing, whatever the policy.
-    @Test(arguments: Policy.allCases) func nothingIsKeptForWhoWantsNothingKept(policy: Policy) async throws {
+    @Test(arguments: Policy.allCases) func aRequestThatDisablesWritesStoresNothing(policy: Policy) async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = policy }
             for (number, steps) in [[], ["1"]].enumerated() {
@@ -301,7 +301,7 @@ import Testing
 
     // A request that joins a download and allows writes has it stored, even if the request that started it does
     // not.
-    @Test func whoJoinsMayHaveItKept() async throws {
+    @Test func aRequestThatJoinsMayHaveTheDownloadStored() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe { $0.dataCachePolicy = .storeOriginalData }
             let (first, second) = (
@@ -320,7 +320,7 @@ import Testing
     }
 
     // The same for a request that arrives after the download: its bytes are still in memory.
-    @Test func whoComesLateMayHaveItKept() async throws {
+    @Test func aRequestAfterTheDownloadMayHaveItStored() async throws {
         let cache = CountingDataCache()
         let flights = LocalSingleFlight(cache: cache)
         let request = ImageRequest(url: URL(string: "http://example.com/a")!)
@@ -356,7 +356,7 @@ import Testing
 
     // Neither a cached image nor an image made from a cached one is encoded again.
     @Test(arguments: [Policy.automatic, .storeEncodedImages, .storeAll])
-    func whatWasKeptIsNotEncodedAgain(policy: Policy) async throws {
+    func aCachedImageIsNotEncodedAgain(policy: Policy) async throws {
         try await run { (origin) async throws in
             let first = PipelineProbe { $0.dataCachePolicy = policy }
             _ = try await first.pipeline.image(for: first.request(origin.url("/a"), ["1"]))
@@ -374,7 +374,7 @@ import Testing
     }
 
     // An image made from a stored original is stored, so that it is made once.
-    @Test func whatIsMadeOfAKeptOriginalIsKept() async throws {
+    @Test func anImageMadeFromAStoredOriginalIsStored() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe(memory: CountingImageCache()) { $0.imageCache = nil }
             let request = probe.request(origin.url("/a"), ["1"])

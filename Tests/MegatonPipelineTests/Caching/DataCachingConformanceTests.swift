@@ -47,7 +47,7 @@ import Testing
         #expect(await !general.containsData(for: "a"))
     }
 
-    @Test func whatIsNotThereDoesNothing() async {
+    @Test func missingKeysDoNothing() async {
         let cache = NukeStyleCache()
         cache.storeData(Data("x".utf8), for: "a")
         await cache.removeData(for: "a")

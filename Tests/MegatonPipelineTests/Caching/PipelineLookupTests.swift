@@ -105,7 +105,7 @@ import Testing
     }
 
     // A request that disables a cache does not look it up.
-    @Test func noCacheIsAskedForWhoWantsNone() async throws {
+    @Test func aDisabledCacheIsNotLookedUp() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
             let request = probe.request(

@@ -61,7 +61,7 @@ import Testing
         #expect(await found() == two.data)
     }
 
-    @Test(arguments: [true, false]) func whatOthersHaveDeletedIsAskedForAgain(isNamed: Bool) async {
+    @Test(arguments: [true, false]) func anEntryDeletedByAnotherProcessIsLookedUpAgain(isNamed: Bool) async {
         shared.entries[key] = one
         #expect(await found() == one.data)
         clock.advance(by: .seconds(1))
@@ -70,7 +70,7 @@ import Testing
         #expect(await found() == nil)
     }
 
-    @Test func whatIsMadeHereReachesBoth() async {
+    @Test func aNewEntryIsInBothCaches() async {
         clock.advance(by: .seconds(1))
         let lead = SingleFlight.Leader(key: key, token: 1)
         #expect(await flights.finish([(lead, one)]) == [key])
@@ -95,7 +95,7 @@ import Testing
     }
 
     /// A leader that had lost its lease finishes late: another leader's entry is already stored.
-    @Test func whatTheSharedCacheRefusesIsNotCopied() async {
+    @Test func anEntryThatTheSharedCacheRefusesIsNotCopied() async {
         shared.entries[key] = two
         shared.refuses = true
         #expect(await flights.finish([(SingleFlight.Leader(key: key, token: 1), one)]) == [])
@@ -106,14 +106,14 @@ import Testing
     }
 
     /// Without the shared cache every caller leads, and stores its own copies.
-    @Test func whatIsLedWithoutALockIsCopied() async {
+    @Test func anEntryOfALeaderWithoutALockIsCopied() async {
         shared.refuses = true
         await flights.finish([(SingleFlight.Leader(key: key, token: nil), one)])
         #expect(await found() == one.data)
     }
 
     /// The entry is read before the deletion, and arrives after it.
-    @Test(arguments: [true, false]) func whatIsOnItsWayIsNotCopied(byOthers: Bool) async {
+    @Test(arguments: [true, false]) func anEntryInTransitIsNotCopied(byOthers: Bool) async {
         shared.entries[key] = one
         shared.duringLook = { [shared, flights, key, clock] in
             shared.duringLook = nil
@@ -131,7 +131,7 @@ import Testing
     }
 
     /// A waiter asks the shared cache, because it wants the result of the flight.
-    @Test func whoHasWaitedAsksTheSharedCache() async {
+    @Test func aWaiterAsksTheSharedCache() async {
         shared.entries[key] = one
         #expect(await found() == one.data)
         shared.entries[key] = two
@@ -170,7 +170,7 @@ import Testing
     }
 
     /// Entries that a pipeline without a shared cache left on the disk are not copies of a shared cache's entries.
-    @Test func whatIsNoCopyIsNotUsed() async {
+    @Test func anEntryThatIsNoCopyIsNotUsed() async {
         await LocalSingleFlight(cache: local).store(one, for: key)
         #expect(await found() == nil)
         await local.storeData(Data("L1".utf8), for: key.description)
@@ -194,7 +194,7 @@ import Testing
 
     // Fault: observers of pipelines and of changed configurations stayed registered as long as the shared coordinator
     // lived.
-    @Test func whoIsGoneIsToldNothing() {
+    @Test func anObserverThatIsGoneIsNotNotified() {
         let shared = SharedFlights()
         var pipeline: ImagePipeline? = ImagePipeline {
             $0.dataCache = MemoryDataCache()

@@ -33,7 +33,7 @@ import Testing
             + Data([0, 0, 0, 0]) + Data(brands.dropFirst().joined().utf8)
     }
 
-    @Test func tellsAVIFFromHEICByItsBrands() {
+    @Test func distinguishesAVIFFromHEICByItsBrands() {
         #expect(AssetType(box(["avif", "mif1"])) == .avif)
         #expect(AssetType(box(["mif1", "miaf", "avif"])) == .avif)
         #expect(AssetType(box(["heic", "mif1"])) == .heic)

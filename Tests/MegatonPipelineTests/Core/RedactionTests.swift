@@ -128,7 +128,7 @@ import Testing
         "missing", "broken", "part", "gone", "304", "empty", "loop", "user", "ftp", "refused", "cut", "large",
         "header", "page",
     ])
-    func noFailureOfAnOriginTellsASecret(_ kind: String) async throws {
+    func noFailureOfAnOriginRevealsASecret(_ kind: String) async throws {
         let log = LogRecorder()
         let pipeline = TestPipeline.make(DataLoader.local { $0.maximumBodySize = 1000 }) {
             $0.logger = Logger(label: "test") { _ in log }
@@ -155,7 +155,7 @@ import Testing
         "file:///nowhere/p?X-Amz-Signature=secret", "s3://user:secret@host/p?X-Amz-Signature=secret",
         "http://127.0.0.1/p?X-Amz-Signature=secret", "http://[fe80::1%25en0]/p?X-Amz-Signature=secret",
     ])
-    func noRefusalTellsASecret(_ text: String) async throws {
+    func noRefusalRevealsASecret(_ text: String) async throws {
         let log = LogRecorder()
         let url = try #require(URL(string: text))
         let sources = try [SourceRule("host"), SourceRule("127.0.0.1:*")]
@@ -169,7 +169,7 @@ import Testing
         try expectNoSecret(await TestPipeline.failure { try await pipeline.data(for: kept) }, log, text)
     }
 
-    @Test func nothingThatOthersThrowTellsASecret() async throws {
+    @Test func noErrorOfCustomCodeRevealsASecret() async throws {
         let text = "https://user:secret@host/p?\(Self.query)"
         let foreign = Foreign(description: "cannot load <\(text)>, said \(text)")
         let log = LogRecorder()
@@ -192,7 +192,7 @@ import Testing
         try expectNoSecret(await TestPipeline.failure { try await pipeline.image(for: processed) }, log, "processor")
     }
 
-    @Test func noCancellationTellsASecret() async throws {
+    @Test func noCancellationRevealsASecret() async throws {
         let log = LogRecorder()
         let loader = ScriptedLoader([.init(isEndless: true)])
         let delegate = TestDelegate()

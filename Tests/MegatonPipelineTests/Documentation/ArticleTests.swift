@@ -42,7 +42,7 @@ import Testing
         #expect(directory.files == ["card.webp", "cat.png", "page.jpg"])
     }
 
-    @Test func aTaskTellsWhatHappens() async throws {
+    @Test func aTaskReportsItsEvents() async throws {
         let (directory, url) = try site()
         let pipeline = ImagePipeline { $0.fileAccess = FileAccess(roots: [directory.path]) }
         var size: PixelSize?
@@ -90,7 +90,7 @@ import Testing
         await disk.flush()
     }
 
-    @Test func limitsOfOnesOwn() async throws {
+    @Test func customLimits() async throws {
         let (directory, url) = try site()
         var limits = RenderLimits()
         limits.pixels = 300_000
@@ -150,7 +150,7 @@ import Testing
         #expect(task.priority == .veryHigh && task.status.result != nil)
     }
 
-    @Test func picturesOfOnesOwnInMemory() throws {
+    @Test func customImagesInMemory() throws {
         let image = try #require(PlatformImage(width: 1, height: 1, bands: 3, pixels: Data([1, 2, 3])))
         let request: ImageRequest = "https://example.org/a.png"
         let pipeline = ImagePipeline { $0.imageCache = FewImages() }

@@ -74,7 +74,7 @@ import Testing
         #expect(Self.articles.count >= 3 && Self.snippets.count >= 5)
     }
 
-    @Test func blocksAndExceptionsAreTold() {
+    @Test func blocksAndExceptionsAreRecognized() {
         let text = "a\n```swift\n  let a = 1\n```\n<!-- not compiled: b -->\n```swift\nb\n```\n```\nc\n```\n```swift\nd"
         let found = Self.snippets(of: text, "x.md")
         #expect(found.map(\.code) == [["let a = 1"], ["d"]] && found.map(\.line) == [2, 12])

@@ -34,7 +34,7 @@ import Testing
         #expect(image.size == PixelSize(width: 2, height: 1) && image.pixels() == Data(repeating: 20, count: 2))
     }
 
-    @Test func aDecoderOfOnesOwn() async throws {
+    @Test func aCustomDecoder() async throws {
         let registry = ImageDecoderRegistry()
         registry.register { $0.data.starts(with: Data("P6\n".utf8)) ? PPMDecoder() : nil }
         let pipeline = ImagePipeline {

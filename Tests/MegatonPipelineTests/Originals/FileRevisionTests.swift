@@ -48,7 +48,7 @@ import Testing
 
     /// From memory, from a data cache, and from a data cache that several pipelines share.
     @Test(arguments: ["memory", "data cache", "shared"], [[], ["1", "2"]])
-    func aChangedFileIsANewPicture(_ place: String, _ steps: [String]) async throws {
+    func aChangedFileIsANewImage(_ place: String, _ steps: [String]) async throws {
         let site = try Site(old)
         let cache = CountingDataCache()
         func probe() -> PipelineProbe {
@@ -120,7 +120,7 @@ import Testing
         #expect(probe.pipeline.cache[request] == nil && probe.cache.entries.isEmpty)
     }
 
-    @Test func whatChangesWhileItIsReadIsAnError() throws {
+    @Test func aFileThatChangesWhileItIsReadIsAnError() throws {
         let site = try Site(old)
         let access = FileAccess(roots: [site.directory.path])
         let file = try access.file(at: site.url.path(percentEncoded: false))

@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(arguments: [Duration.zero, .seconds(3600)])
-    func nobodyWaitsForOthersForEver(_ budget: Duration) async throws {
+    func noCallerWaitsForOthersForever(_ budget: Duration) async throws {
         let loader = ScriptedLoader([.init(chunks: [TestPipeline.png])])
         let pipeline = TestPipeline.make(loader) {
             $0.flights = BusyElsewhere()

@@ -52,7 +52,7 @@ import Testing
     // MARK: - Originals
 
     @Test(arguments: ["no-cache", "max-age=0", "max-age=x", "min-fresh=7200"])
-    func whatARequestRefusesIsAskedAboutAndStaysForOthers(_ control: String) async throws {
+    func anEntryThatARequestRefusesIsRevalidatedAndStaysForOthers(_ control: String) async throws {
         try await run { (site) async throws in
             let pipeline = PipelineProbe().pipeline
             for directives in [nil, control, nil] {
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(arguments: ["max-age=3600", "min-fresh=60", "only-if-cached", "max-stale", "no-store"])
-    func whatARequestTakesIsAHit(_ control: String) async throws {
+    func anEntryThatARequestAcceptsIsAHit(_ control: String) async throws {
         try await run { (site) async throws in
             let pipeline = PipelineProbe().pipeline
             for directives in [nil, control] {
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test func whoMayNotAskIsNotHeldUpByADownload() async throws {
+    @Test func aRequestForCachedDataDoesNotWaitForADownload() async throws {
         try await run { (site) async throws in
             let pipeline = PipelineProbe().pipeline
             site.server.hold()
@@ -153,7 +153,7 @@ import Testing
             (nil, .useProtocolCachePolicy, true),
         ] as [(String?, URLRequest.CachePolicy, Bool)]
     )
-    func somebodyMayTakeWhatIsStale(_ control: String?, _ policy: URLRequest.CachePolicy, _ asks: Bool) async throws {
+    func aRequestMayAcceptAStaleEntry(_ control: String?, _ policy: URLRequest.CachePolicy, _ asks: Bool) async throws {
         try await run("max-age=0") { (site) async throws in
             let probe = PipelineProbe()
             _ = try await probe.pipeline.data(for: site.request())
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    @Test func whatMustNotBeStaleIsNot() async throws {
+    @Test func anEntryThatMustNotBeStaleIsNotServed() async throws {
         try await run("max-age=0, must-revalidate") { (site) async throws in
             let pipeline = PipelineProbe().pipeline
             for control in [nil, "max-stale"] { _ = try await pipeline.data(for: site.request(control)) }
@@ -174,7 +174,7 @@ import Testing
     }
 
     /// `no-store`: nothing is stored, and entries for other requests stay.
-    @Test func whoMustNotBeKeptCostsNobodyAnything() async throws {
+    @Test func aRequestThatForbidsStoringLeavesOtherEntries() async throws {
         try await run("max-age=0") { (site) async throws in
             let probe = PipelineProbe()
             let request = site.request("no-store")
@@ -191,7 +191,7 @@ import Testing
         }
     }
 
-    @Test func whatWasRefusedIsNoAnswerToAFailure() async throws {
+    @Test func aRefusedEntryIsNoAnswerToAFailure() async throws {
         try await run("max-age=3600, stale-if-error=3600") { (site) async throws in
             let pipeline = PipelineProbe().pipeline
             _ = try await pipeline.renditions([small], for: site.request())
@@ -234,7 +234,7 @@ import Testing
     }
 
     /// An image in memory has an age, unless the program stored it.
-    @Test func whatIsInMemoryHasAnAge() async throws {
+    @Test func anImageInMemoryHasAnAge() async throws {
         try await run { (site) async throws in
             let probe = PipelineProbe()
             probe.pipeline.cache[site.request()] = try TestPipeline.container()

@@ -150,7 +150,7 @@ import Testing
     }
 
     /// Canceled before the origin has responded.
-    @Test func whatIsKeptSurvivesACancellationBeforeTheAnswer() async throws {
+    @Test func aStoredPartSurvivesACancellationBeforeTheResponse() async throws {
         try await OriginServer.run(responding: site(100_000)) { (origin) async throws in
             let url = origin.url("/a")
             #expect(await code(worker(), url) == .incompleteBody)
@@ -168,7 +168,7 @@ import Testing
     }
 
     /// A killed process cannot store anything at its end: the part is stored at intervals during the download.
-    @Test func whatHasComeIsKeptWhileMoreIsAwaited() async throws {
+    @Test func receivedBytesAreStoredWhileMoreAreAwaited() async throws {
         try await OriginServer.run(responding: site(stalls: true, 200_000)) { (origin) async throws in
             let task = worker { $0.resumableDataInterval = .zero }.imageTask(with: origin.url("/a"))
             let partial = try await self.partial()
@@ -190,7 +190,7 @@ import Testing
     // MARK: - Starting over
 
     /// The image has changed meanwhile, and is sent as a whole.
-    @Test func aChangedPictureIsLoadedAsAWhole() async throws {
+    @Test func aChangedImageIsLoadedAsAWhole() async throws {
         let site = [self.site(100_000), self.site(tag: "\"2\"", 1_000_000)]
         try await OriginServer.run(
             responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
@@ -202,7 +202,7 @@ import Testing
     }
 
     /// The changed image may have another length.
-    @Test func aChangedPictureMayHaveAnotherLength() async throws {
+    @Test func aChangedImageMayHaveAnotherLength() async throws {
         let other = Self.body.prefix(150_000)
         let headers = [("Accept-Ranges", "bytes"), ("ETag", "\"2\"")]
         let (first, answers) = (site(100_000), TestLog<Int>())
@@ -220,7 +220,7 @@ import Testing
     }
 
     /// The image has changed, and is cut off after the same number of bytes: the new part replaces the old one.
-    @Test func aChangedPictureIsKeptInPlaceOfAsMuchOfTheOldOne() async throws {
+    @Test func aPartOfAChangedImageReplacesTheOldPart() async throws {
         let site = [self.site(100_000), self.site(tag: "\"2\"", 100_000)]
         try await OriginServer.run(
             responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
@@ -233,7 +233,7 @@ import Testing
     }
 
     /// The same during a download, with fewer bytes than the old part has.
-    @Test func aChangedPictureIsKeptWhileMoreIsAwaited() async throws {
+    @Test func aPartOfAChangedImageIsStoredWhileMoreIsAwaited() async throws {
         let site = [self.site(200_000), self.site(tag: "\"2\"", stalls: true, 100_000)]
         try await OriginServer.run(
             responding: { [ranges] in site[min(1, ranges.values.count)]($0) }
@@ -273,7 +273,7 @@ import Testing
     }
 
     /// Without a strong validator, or without support for ranges, nothing is stored.
-    @Test(arguments: ["W/\"1\"", "none"]) func whatCannotBeResumedIsBegunAnew(_ what: String) async throws {
+    @Test(arguments: ["W/\"1\"", "none"]) func aDownloadThatCannotBeResumedStartsAnew(_ what: String) async throws {
         let isWeak = what != "none"
         let more = isWeak ? [("Accept-Ranges", "bytes")] : [("Accept-Ranges", what)]
         let site = self.site(tag: isWeak ? what : "\"1\"", more: more, 100_000)
@@ -315,7 +315,7 @@ import Testing
     }
 
     /// Without the hint, each fetch would cost a round trip for a lookup in vain.
-    @Test(arguments: [nil, true, false] as [Bool?]) func whoGivesTheLeadMayKnowThatNothingIsLeft(_ hint: Bool?)
+    @Test(arguments: [nil, true, false] as [Bool?]) func aCoordinatorMayKnowThatNoPartIsStored(_ hint: Bool?)
         async throws
     {
         try await OriginServer.run(responding: site(100_000)) { (origin) async throws in

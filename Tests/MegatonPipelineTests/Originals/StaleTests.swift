@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func whatHasNotChangedIsNotFetchedAgain() async throws {
+    @Test func anUnchangedEntryIsNotFetchedAgain() async throws {
         try await OriginServer.run(responding: site("no-cache")) { (origin) async throws in
             let pipeline = try pipeline()
             let request = ImageRequest(url: origin.url("/a"))
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func whatIsStaleIsServedAndRefreshedOnce() async throws {
+    @Test func aStaleEntryIsServedAndRevalidatedOnce() async throws {
         try await OriginServer.run(responding: site("max-age=0, stale-while-revalidate=60")) { (origin) async throws in
             let (refreshes, continuation) = AsyncStream.makeStream(of: PipelineMetrics.Counts.self)
             let pipeline = try pipeline { $0.didRefresh = { _, cost in continuation.yield(cost) } }

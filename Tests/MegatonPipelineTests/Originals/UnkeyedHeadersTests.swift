@@ -77,7 +77,7 @@ import Testing
         // The scope stands for the credentials, but not for the language.
         Case(control: "public, max-age=60", vary: "Accept-Language", scope: "alice", isKept: false),
     ])
-    func whatATokenHasOpened(_ rule: Case) async throws {
+    func responsesToATokenOfTheDelegate(_ rule: Case) async throws {
         try await OriginServer.run(responding: site(rule)) { (origin) async throws in
             var request = ImageRequest(url: origin.url("/a"))
             request.credentialScope = rule.scope
@@ -93,7 +93,7 @@ import Testing
         Case(control: "public, max-age=60", isKept: true),
         Case(control: "max-age=60", scope: "alice", isKept: true),
     ])
-    func whatATokenOfTheRequestHasOpened(_ rule: Case) async throws {
+    func responsesToATokenOfTheRequest(_ rule: Case) async throws {
         try await OriginServer.run(responding: site(rule)) { (origin) async throws in
             var request = ImageRequest(url: origin.url("/a"))
             request.headers = ["Authorization": "Bearer 1"]

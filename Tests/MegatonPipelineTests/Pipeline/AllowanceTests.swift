@@ -28,7 +28,7 @@ import Testing
         return wide
     }
 
-    @Test func whoAllowsMoreIsNotAnswered() throws {
+    @Test func aRequestThatAllowsMoreIsNotAnswered() throws {
         let usual = configuration { _, _ in }
         let wider: [(Error.Code, ImagePipeline.Configuration)] = [
             (.unsupportedFormat, configuration { $1.types.insert(.tiff) }),

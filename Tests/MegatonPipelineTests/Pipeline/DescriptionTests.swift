@@ -34,7 +34,7 @@ import Testing
         #expect(described == expected)
     }
 
-    @Test func aTaskTellsItsState() async throws {
+    @Test func aTaskDescribesItsState() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
         let task = pipeline.imageTask(with: TestPipeline.url)

@@ -28,7 +28,7 @@ import Testing
     }
 
     /// A page in place of an image is identified by its type.
-    @Test func whatIsNoPictureHasTheTypeThatTheOriginGave() async throws {
+    @Test func aPageInPlaceOfAnImageHasTheTypeThatTheOriginGave() async throws {
         let type = "text/html; charset=utf-8"
         try await OriginServer.run(responding: { _ in
             .init(headers: [("Content-Type", type)], body: Data("<html></html>".utf8))
@@ -47,7 +47,7 @@ import Testing
     }
 
     /// Neither a custom loader nor the limit on bytes knows of the pipeline, which adds the context.
-    @Test(arguments: [1000, 4]) func whatBreaksOffHasWhatHadCome(_ limit: Int) async throws {
+    @Test(arguments: [1000, 4]) func anInterruptedLoadHasTheBytesReceived(_ limit: Int) async throws {
         struct Torn: Error {}
         let answer = ScriptedLoader.Answer(
             chunks: [Data("<html></html>".utf8)],
@@ -83,7 +83,7 @@ import Testing
     }
 
     /// Damage, and the pixel limit; the first bytes identify the type of the image.
-    @Test(arguments: [true, false]) func aPictureThatIsNoGoodHasItsType(isWhole: Bool) async throws {
+    @Test(arguments: [true, false]) func aBadImageHasItsType(isWhole: Bool) async throws {
         let picture = isWhole ? TestPipeline.png : TestPipeline.png.prefix(40)
         let answer = ScriptedLoader.Answer(chunks: [picture], headers: ["Content-Type": "image/png"])
         let pipeline = TestPipeline.make(ScriptedLoader([answer])) { $0.renderLimits.pixels = 100 }
@@ -101,7 +101,7 @@ import Testing
     }
 
     /// A cached entry keeps the content type that the origin sent.
-    @Test func whatACacheHadHasItsTypeToo() async throws {
+    @Test func aCachedEntryHasItsTypeToo() async throws {
         let cache = MemoryDataCache()
         let answer = ScriptedLoader.Answer(
             chunks: [TestPipeline.png],
@@ -143,7 +143,7 @@ import Testing
     }
 
     /// A truncated body counts as a failure of the host, although its status was 200.
-    @Test func whatBreaksOffIsTheHostsFailure() {
+    @Test func aTruncatedBodyIsAFailureOfTheHost() {
         var error = ImagePipeline.Error(.incompleteBody, "…", status: 200)
         #expect(OriginOutcome(error) == .failed)
         error.code = .dataTooLarge

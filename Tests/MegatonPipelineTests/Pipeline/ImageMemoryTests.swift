@@ -52,7 +52,7 @@ import Testing
         #expect(budget.counts.bytesInUse == 0)
     }
 
-    @Test func anImageThatIsTooDearIsRefused() async {
+    @Test func anImageThatCostsTooMuchIsRefused() async {
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) {
             $0.memoryBudget = MemoryBudget(bytes: cost.bytes - 1)
         }
@@ -61,7 +61,7 @@ import Testing
         #expect(error?.url == TestPipeline.url.absoluteString)
     }
 
-    @Test func whatACacheHasWaitsToo() async throws {
+    @Test func aCachedImageWaitsForMemoryToo() async throws {
         let probe = PipelineProbe {
             $0.makeImageDecoder = nil
             $0.memoryBudget = budget
@@ -77,7 +77,7 @@ import Testing
     }
 
     // Fault: when a caller canceled while a cached image was decoded, the entry was removed.
-    @Test(arguments: [[], ["step"]]) func whatIsKeptStaysWhereNobodyWaits(_ steps: [String]) async throws {
+    @Test(arguments: [[], ["step"]]) func aCachedEntryStaysIfNoRequestWaits(_ steps: [String]) async throws {
         let probe = PipelineProbe {
             $0.makeImageDecoder = nil
             $0.memoryBudget = budget

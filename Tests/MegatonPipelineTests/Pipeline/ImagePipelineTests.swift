@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    @Test func tellsWhatIsWrongWithASource() async throws {
+    @Test func reportsTheErrorOfASource() async throws {
         let image = TestImage.quarters(width: 64, height: 64)
         try await OriginServer.run(answer: { path in
             switch path {
@@ -236,7 +236,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [false, true]) func whatDripsTimesOut(isHeader: Bool) async throws {
+    @Test(arguments: [false, true]) func aDrippingBodyTimesOut(isHeader: Bool) async throws {
         let piece = Data((isHeader ? "X-Drip: 1\r\n" : "x").utf8)
         let drip = OriginStream(piece: piece, interval: .milliseconds(20), isHeader: isHeader)
         try await OriginServer.run(answer: { _ in .init(stream: drip) }) { (origin) async throws in

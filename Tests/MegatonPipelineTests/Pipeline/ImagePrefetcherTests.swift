@@ -34,7 +34,7 @@ import Testing
     }
 
     // Nuke's basicScenario: a prefetched image is in memory for later requests.
-    @Test func whatIsPrefetchedIsInMemory() async throws {
+    @Test func aPrefetchedImageIsInMemory() async throws {
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
         let prefetcher = prefetcher(pipeline)
@@ -66,7 +66,7 @@ import Testing
     }
 
     // Images in memory are skipped, and reported as complete.
-    @Test func whatIsInMemoryIsSkipped() async throws {
+    @Test func imagesInMemoryAreSkipped() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
         pipeline.cache[TestPipeline.url("a")] = try TestPipeline.container()
@@ -110,7 +110,7 @@ import Testing
     }
 
     // A stop before the start of the work means no work at all.
-    @Test func whatIsStoppedBeforeItBeginsDoesNoWork() async {
+    @Test func aPrefetchStoppedBeforeItBeginsDoesNoWork() async {
         let delegate = TestDelegate()
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader, delegate: delegate)
@@ -238,7 +238,7 @@ import Testing
 
     // An invalidated pipeline ends its prefetches.
     @Test(arguments: [ImagePrefetcher.Destination.memoryCache, .diskCache])
-    func aPipelineThatHasEndedIsTold(_ destination: ImagePrefetcher.Destination) async {
+    func anInvalidatedPipelineEndsItsPrefetches(_ destination: ImagePrefetcher.Destination) async {
         let pipeline = TestPipeline.make(HeldLoader())
         pipeline.invalidate()
         let prefetcher = prefetcher(pipeline, destination)

@@ -196,7 +196,7 @@ import Testing
     }
 
     // An image from a closure is processed, and is not stored as an original.
-    @Test func aPictureOfAClosureIsProcessed() async throws {
+    @Test func anImageOfAClosureIsProcessed() async throws {
         let cache = MemoryDataCache()
         let pipeline = TestPipeline.make(HeldLoader()) { $0.dataCache = cache }
         let request = ImageRequest(

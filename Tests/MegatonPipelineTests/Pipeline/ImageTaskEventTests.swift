@@ -35,7 +35,7 @@ import Testing
     }
 
     // As in Nuke 14 (#916), a late subscriber receives the latest progress and the result.
-    @Test func whoComesLateIsToldWhatIsKnown() async throws {
+    @Test func aLateSubscriberGetsTheLatestEvents() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
         let task = pipeline.imageTask(with: url)
@@ -51,7 +51,7 @@ import Testing
     }
 
     // Also if the task has failed.
-    @Test func whoComesLateIsToldAFailure() async {
+    @Test func aLateSubscriberGetsTheFailure() async {
         let pipeline = TestPipeline.make(HeldLoader())
         let task = pipeline.imageTask(with: url)
         task.cancel()
@@ -86,7 +86,7 @@ import Testing
     }
 
     // An event that an observer causes while it handles another is delivered after that one.
-    @Test func whatAnObserverCausesFollows() async {
+    @Test func anEventCausedByAnObserverFollows() async {
         let log = TestLog<String>()
         let task = ImageTask(id: 1, request: ImageRequest(url: url)) { task, event in
             if case .progress = event { task.cancel() }
@@ -99,7 +99,7 @@ import Testing
     }
 
     // With events from many threads the end is still delivered last, and once.
-    @Test func theEndIsTheLastThatIsTold() async {
+    @Test func theEndIsDeliveredLast() async {
         for _ in 0..<50 {
             let log = TestLog<String>()
             let task = ImageTask(id: 1, request: ImageRequest(url: url)) { _, event in log.append(event.text) }
@@ -140,7 +140,7 @@ import Testing
     }
 
     // A fetch has the highest priority of all requests that share it.
-    @Test func workTakesTheHighestPriorityOfThoseWhoWant() async throws {
+    @Test func workHasTheHighestPriorityOfItsRequests() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader) { $0.fetchConcurrency = 1 }
         _ = pipeline.imageTask(with: TestPipeline.url("first"))
@@ -159,7 +159,7 @@ import Testing
     // MARK: - Metrics
 
     // #960 of Nuke 14: metrics of a task.
-    @Test func metricsTellWhatATaskHasCost() async throws {
+    @Test func metricsHaveTheCostOfATask() async throws {
         let loader = HeldLoader(isHeld: false)
         let pipeline = TestPipeline.make(loader) { $0.imageCache = ImageCache() }
         let request = ImageRequest(url: url, processors: [TestProcessor(identifier: "same")])
@@ -179,7 +179,7 @@ import Testing
         #expect(hit.metrics.originFetches == 0)
     }
 
-    @Test func metricsTellWhoseWorkItWas() async throws {
+    @Test func metricsShowWhichTaskDidTheWork() async throws {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
         let (one, other) = (pipeline.imageTask(with: url), pipeline.imageTask(with: url))

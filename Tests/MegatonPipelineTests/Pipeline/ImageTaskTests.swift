@@ -93,7 +93,7 @@ import Testing
     }
 
     // Canceling a Swift task that waits cancels the image task, also for other waiters.
-    @Test func cancellingOneWhoWaitsCancelsTheTask() async {
+    @Test func cancellingOneWaiterCancelsTheTask() async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
         let task = pipeline.imageTask(with: url)

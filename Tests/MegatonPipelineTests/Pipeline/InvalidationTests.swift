@@ -15,7 +15,7 @@ import Testing
         "prefetch": { try await $0.prefetch($1) },
     ]
 
-    @Test(arguments: ["data", "renditions", "prefetch"]) func whatIsUnderWayIsCancelled(_ name: String) async throws {
+    @Test(arguments: ["data", "renditions", "prefetch"]) func runningCallsAreCancelled(_ name: String) async throws {
         let call = try #require(Self.calls[name])
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test(arguments: [ImagePrefetcher.Destination.memoryCache, .diskCache])
-    func whatIsPrefetchedIsCancelled(_ destination: ImagePrefetcher.Destination) async {
+    func prefetchesAreCancelled(_ destination: ImagePrefetcher.Destination) async {
         let loader = HeldLoader()
         let pipeline = TestPipeline.make(loader)
         let outcomes = TestLog<ImagePipeline.Error.Code?>()

@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func whatItForbidsIsNotKept() async throws {
+    @Test func aDelegateMayForbidStoring() async throws {
         try await run(Plain()) { origin, probe in
             for _ in 0..<2 { _ = try await probe.pipeline.data(for: origin.url("/a")) }
             #expect(probe.cache.entries.isEmpty && origin.total == 2)
@@ -61,7 +61,7 @@ import Testing
         }
     }
 
-    @Test func whoSaysNothingForbidsNothing() async throws {
+    @Test func aDelegateWithoutAnAnswerForbidsNothing() async throws {
         try await run(Silent()) { origin, probe in
             for _ in 0..<2 { _ = try await probe.pipeline.data(for: origin.url("/a")) }
             #expect(origin.total == 1)

@@ -85,7 +85,7 @@ import Testing
     }
 
     // A response fetched with one request's credentials is not delivered to another request.
-    @Test func twoWhoTellWhoTheyAreGetEachTheirOwn() async throws {
+    @Test func requestsWithDifferentCredentialsGetTheirOwnResponses() async throws {
         let (mine, yours) = (image, TestImage.quarters(width: 32, height: 32))
         try await OriginServer.run(responding: { request in
             .image(request.headers["authorization"] == "mine" ? mine : yours)
@@ -105,7 +105,7 @@ import Testing
     }
 
     // Two presigned URLs of one image share one download.
-    @Test func whatHasOneNameIsOneDownload() async throws {
+    @Test func requestsWithOneImageIDShareADownload() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
             let requests = (1...2).map { number in
@@ -282,7 +282,7 @@ import Testing
     }
 
     // A reload does not get what another request finds in a cache.
-    @Test func whoReloadsIsNotContentWithTheCache() async throws {
+    @Test func aReloadDoesNotGetACachedImage() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
             let (plain, reload) = (
@@ -340,7 +340,7 @@ import Testing
     }
 
     // A slow cache lookup of one request does not delay others.
-    @Test func aSlowLookupHoldsUpNobodyElse() async throws {
+    @Test func aSlowLookupDelaysNoOtherRequest() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
             let slow = probe.request(origin.url("/slow"))
@@ -355,7 +355,7 @@ import Testing
     }
 
     // Neither another pipeline's work nor another image of the same pipeline delays an image.
-    @Test func picturesAreWorkedOnSideBySide() async throws {
+    @Test func imagesAreProcessedConcurrently() async throws {
         try await run { (origin) async throws in
             let meeting = Meeting(2)
             let probes = (0..<2).map { _ in PipelineProbe { $0.renderConcurrency = 1 } }

@@ -38,7 +38,7 @@ import Testing
     }
 
     // Nuke's willLoadDataThrowingCancelsWithDataLoadingFailed. The slot is released.
-    @Test func whatItThrowsIsDataLoadingFailed() async throws {
+    @Test func anErrorOfWillLoadDataIsDataLoadingFailed() async throws {
         let loader = HeldLoader(isHeld: false)
         let delegate = TestDelegate {
             $0.willLoad = { urlRequest, _ in
@@ -160,7 +160,7 @@ import Testing
     }
 
     // All events of all tasks, each starting with `created`.
-    @Test func itIsToldOfEachTask() async throws {
+    @Test func itIsNotifiedOfEachTask() async throws {
         let delegate = TestDelegate()
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false), delegate: delegate)
         for name in ["a", "b"] { _ = try await pipeline.image(for: TestPipeline.url(name)) }

@@ -57,7 +57,7 @@ import Testing
     }
 
     // Decodes of one pipeline run in parallel; Nuke runs them one after the other.
-    @Test func picturesAreDecodedSideBySide() async throws {
+    @Test func imagesAreDecodedConcurrently() async throws {
         let meeting = Meeting(2)
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) {
             $0.renderConcurrency = 2
@@ -67,7 +67,7 @@ import Testing
     }
 
     /// A skipped cache write is counted in the metrics of its task, and a series of them is logged once, at its start.
-    @Test func whatIsNotKeptIsCountedAndLoggedOnce() async throws {
+    @Test func skippedCacheWritesAreCountedAndLoggedOnce() async throws {
         try await run { (origin) async throws in
             let (meeting, log) = (Meeting(2), LogRecorder())
             let probe = PipelineProbe {

@@ -12,7 +12,7 @@ import Testing
     }
 
     // A high-priority request that joins a low-priority download raises its priority.
-    @Test func whoJoinsHurriesTheDownload() async throws {
+    @Test func joiningRaisesThePriorityOfTheDownload() async throws {
         let paths = try await FetchOrder.paths { probe, origin in
             let queue = probe.pipeline.originals.fetches
             let low = task(probe, origin.url("/a"), .low)

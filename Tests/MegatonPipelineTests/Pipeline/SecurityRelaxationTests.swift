@@ -38,7 +38,7 @@ import Testing
         #expect(stricter == [])
     }
 
-    @Test func whatIsWeakerIsSaidOnce() async throws {
+    @Test func securityRelaxationsAreLoggedOnce() async throws {
         let cases: [(String, (inout ImagePipeline.Configuration) -> Void)] = [
             ("loopback, private", { $0.dataLoader = loader { $0.addressPolicy.allowsPrivate = true } }),
             ("ports are fetched too: 8080", { $0.dataLoader = loader { $0.addressPolicy.ports.insert(8080) } }),

@@ -44,7 +44,7 @@ import Testing
 
     // MARK: - Timings
 
-    @Test func whatTheOriginTookIsTold() async throws {
+    @Test func theTimeOfTheOriginIsReported() async throws {
         try await withOrigin { (server) async throws in
             let pipeline = pipeline { $0.imageCache = ImageCache() }
             let task = pipeline.imageTask(with: server.url("/a"))
@@ -62,7 +62,7 @@ import Testing
         }
     }
 
-    @Test func aRevalidationAndAFailureAreToldToo() async throws {
+    @Test func aRevalidationAndAFailureAreReportedToo() async throws {
         try await withOrigin { (server) async throws in
             let pipeline = pipeline { $0.dataCache = MemoryDataCache() }
             try await pipeline.prefetch(ImageRequest(url: server.url("/a")))
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func whoSharesALoadIsNotToldItsCost() async throws {
+    @Test func aTaskThatSharesALoadHasNoneOfItsCost() async throws {
         try await withOrigin { (server) async throws in
             server.hold()
             let pipeline = pipeline()
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test func renditionsTellTheSame() async throws {
+    @Test func renditionsReportTheSame() async throws {
         try await withOrigin { (server) async throws in
             let (metrics, request) = (PipelineMetrics(), ImageRequest(url: server.url("/a")))
             let pipeline = pipeline()

@@ -64,7 +64,7 @@ import Testing
     }
 
     /// The delegate saw it when it arrived, and may have replaced it, so a 304 does not ask again.
-    @Test func whatIsConfirmedIsNotAskedAboutAgain() async throws {
+    @Test func aConfirmedEntryIsNotPassedToTheDelegateAgain() async throws {
         let site: @Sendable (OriginServer.Request) -> OriginServer.Answer = { [image] request in
             let fields = [("ETag", "\"1\""), ("Cache-Control", "max-age=0"), ("Content-Type", "image/png")]
             let isKnown = request.headers["if-none-match"] == "\"1\""
@@ -78,7 +78,7 @@ import Testing
     }
 
     // Fault: a delegate that never returned blocked the flight, and all requests that shared it.
-    @Test func aDelegateThatNeverAnswersHoldsNobody() async throws {
+    @Test func aDelegateThatNeverReturnsBlocksNoRequest() async throws {
         final class Silent: ImagePipeline.Delegate {
             let gate = OneShot<Void>()
 
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test(arguments: [true, false]) func whatWasEncoded(_ isKept: Bool) async throws {
+    @Test(arguments: [true, false]) func encodedImages(_ isKept: Bool) async throws {
         try await OriginServer.run(answer: { [image] _ in .image(image) }) { (origin) async throws in
             let worker = worker { data, isEncoded in isEncoded && !isKept ? nil : data }
             let request = worker.request(origin.url("/a"), ["1"])

@@ -18,7 +18,7 @@ import Testing
 
     // MARK: - Options
 
-    @Test func nothingIsReadForWhoReloads() async throws {
+    @Test func aReloadReadsNoCache() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
             let url = origin.url("/a")
@@ -32,7 +32,7 @@ import Testing
         }
     }
 
-    @Test func nothingIsKeptForWhoWantsNothingKept() async throws {
+    @Test func aRequestThatDisablesWritesStoresNothing() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
             let url = origin.url("/a")
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func whoMayNotLoadHasWhatIsKept() async throws {
+    @Test func aRequestForCachedDataGetsCachedRenditions() async throws {
         try await run { (origin) async throws in
             let probe = PipelineProbe()
             let url = origin.url("/a")
@@ -106,7 +106,7 @@ import Testing
 
     // MARK: - Priority
 
-    @Test func whoJoinsHurriesTheFetch() async throws {
+    @Test func joiningRaisesThePriorityOfTheFetch() async throws {
         let paths = try await FetchOrder.paths { probe, origin in
             let queue = probe.pipeline.originals.fetches
             func start(_ path: String, _ priority: ImageRequest.Priority) -> Task<Void, any Error> {

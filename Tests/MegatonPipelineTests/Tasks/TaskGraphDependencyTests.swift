@@ -40,7 +40,7 @@ import Testing
     }
 
     /// A node that ends before its dependency unsubscribes from it.
-    @Test func whoNeedsADependencyNoMoreLeavesIt() {
+    @Test func aNodeThatEndsLeavesItsDependency() {
         let (upper, lower) = (TaskTestWork(), TaskTestWork())
         let fetches = WorkPool<String, Int>()
         pool.subscribe(to: "a", job: upper.job(on: fetches, "a", lower.job)) { _, _ in }
@@ -161,7 +161,7 @@ import Testing
         #expect(log.lines == ["1: 1/2", "1: -20…", "1: 42"])
     }
 
-    @Test func aTaskThatNobodyWaitsForLeavesItsDependency() async throws {
+    @Test func aNodeWithoutSubscribersLeavesItsDependency() async throws {
         let lower = TaskTestWork()
         let fetches = WorkPool<String, Int>()
         let (subscribed, ended) = (OneShot<Void>(), OneShot<Failure.Code?>())
@@ -248,7 +248,7 @@ import Testing
     }
 
     /// A node that has ended starts no dependency: one that is being started is canceled from its first moment on.
-    @Test func whatIsNeededEndsWithWhoNeedsItFromItsBeginning() async throws {
+    @Test func aDependencyStartedByAnEndedNodeIsCancelledFromItsBeginning() async throws {
         let (parent, others) = (TaskTestWork(), WorkPool<String, Int>())
         let subscription = try #require(pool.subscribe(to: "a", job: parent.job) { _, _ in })
         let wasOpen = TaskTestBox(true)

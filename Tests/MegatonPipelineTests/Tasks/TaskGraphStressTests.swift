@@ -45,7 +45,7 @@ import Testing
     }
 
     /// Of the events that wait for a slow observer, only the latest of each kind is kept.
-    @Test func aSlowObserverIsToldTheLatest() {
+    @Test func aSlowObserverGetsTheLatestEvents() {
         let pool = WorkPool<String, Int>()
         let (work, log) = (TaskTestWork(), TaskTestLog())
         let observer = log.observer("1")
@@ -62,7 +62,7 @@ import Testing
         #expect(log.lines == ["1: 1/0", "1: 1000/0", "1: 1000…", "1: 7"])
     }
 
-    @Test func theEndTakesThePlaceOfAPartialValueThatNobodyWasTold() {
+    @Test func theEndReplacesAPartialValueThatWasNotDelivered() {
         let pool = WorkPool<String, Int>()
         let (work, log) = (TaskTestWork(), TaskTestLog())
         let observer = log.observer("1")

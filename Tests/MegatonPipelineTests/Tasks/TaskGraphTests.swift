@@ -41,7 +41,7 @@ import Testing
     }
 
     // Nor does a subscriber get the event that is being delivered while it subscribes.
-    @Test func whoSubscribesWhileAnEventIsToldHasTheNext() {
+    @Test func aSubscriptionDuringAnEventGetsTheNext() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         pool.subscribe(to: "a", job: work.job) { [pool] event, _ in
             guard case .progress(1, _) = event else { return }
@@ -87,7 +87,7 @@ import Testing
     }
 
     /// A subscription made while the end is being delivered starts new work.
-    @Test func theKeyIsFreeWhenTheEndIsTold() {
+    @Test func theKeyIsFreeWhenTheEndIsDelivered() {
         let (work, log) = (TaskTestWork(), TaskTestLog())
         pool.subscribe(to: "a", job: work.job) { [pool] event, _ in
             if event.result != nil { pool.subscribe(to: "a", job: work.job, observer: log.observer("new")) }
@@ -110,7 +110,7 @@ import Testing
         #expect(log.lines == ["1: 0", "2: 1"])
     }
 
-    @Test func theFirstWhoStillWaitsPays() {
+    @Test func theFirstSubscriberLeftIsCharged() {
         let (work, shares) = (TaskTestWork(), TaskTestBox<[String]>([]))
         func subscribe(_ name: String) -> WorkSubscription? {
             pool.subscribe(to: "a", job: work.job) { event, wasCoalesced in
@@ -169,7 +169,7 @@ import Testing
         #expect(log.lines == [])
     }
 
-    @Test func aTaskThatNobodyWaitsForIsCancelled() async {
+    @Test func aNodeWithoutSubscribersIsCancelled() async {
         let (begun, cancelled) = (OneShot<Void>(), OneShot<Void>())
         let subscription = pool.subscribe(
             to: "a",

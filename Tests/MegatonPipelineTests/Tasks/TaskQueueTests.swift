@@ -112,7 +112,7 @@ import Testing
         #expect(state.begin(second) != nil)
     }
 
-    @Test func whatIsCancelledEitherRunsOrIsDropped() async {
+    @Test func aCancelledOperationEitherRunsOrIsDropped() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 2)
         for _ in 0..<200 {
             let ends = TaskTestBox((ran: 0, dropped: 0))
@@ -151,7 +151,7 @@ import Testing
         try? await queue.perform {}
     }
 
-    @Test func whoeverWaitsForACancelledOperationIsTold() async {
+    @Test func waitersForACancelledOperationAreNotified() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
         queue.isSuspended = true
         let enqueued = OneShot<Void>()

@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func saysAtOnceThatNobodyIsThere() async throws {
+    @Test func reportsAtOnceThatNoServerListens() async throws {
         let client = client(RedisConfiguration(address: .unix(path: "/nowhere/redis.sock")))
         defer { client.close() }
         await #expect { try await client.connect() } throws: { error in
@@ -169,7 +169,7 @@ import Testing
     }
 
     /// Timeouts are an hour: the commands can only end within this test because the client fails fast.
-    @Test func whoHurriesNobodyWaitsForAndItComesBackWithItsServer() async throws {
+    @Test func aFailFastClientDoesNotWaitAndComesBackWithItsServer() async throws {
         try await RedisServerProcess.run { (server) async throws in
             let client = client(server.configuration)
             defer { client.close() }
@@ -196,7 +196,7 @@ import Testing
     }
 
     /// The handshake would take an hour.
-    @Test func whoHurriesWaitsForOneThatHangsOnlyOnce() async throws {
+    @Test func aFailFastClientWaitsForAHangingServerOnlyOnce() async throws {
         try await RedisServerProcess.run { (server) async throws in
             var configuration = server.configuration
             configuration.connectTimeout = .seconds(3600)
@@ -242,7 +242,7 @@ import Testing
         _ = await second.ending()
     }
 
-    @Test func neverUsesAConnectionAgainWhoseAnswerIsOverdue() async throws {
+    @Test func neverReusesAConnectionWithAnOverdueReply() async throws {
         try await RedisServerProcess.run { server in
             let client = server.client()
             defer { client.close() }

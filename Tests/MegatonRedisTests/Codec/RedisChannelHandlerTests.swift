@@ -18,7 +18,7 @@ import Testing
 
     /// Under load the commands of many tasks arrive in one turn of the event loop, and a system call for each would
     /// cost more than the rest of their handling.
-    @Test func whatIsSentInOneTurnGoesTogether() throws {
+    @Test func commandsOfOneTurnAreSentTogether() throws {
         let (counter, handler) = (FlushCounter(), RedisChannelHandler())
         let channel = EmbeddedChannel(handlers: [counter, handler])
         try channel.connect(to: SocketAddress(unixDomainSocketPath: "/redis")).wait()

@@ -20,7 +20,7 @@ import Testing
     }
 
     // A Redis that is busy with a script for less than a command's timeout costs its clients time only.
-    @Test func whoeverComesWhileItIsBusyIsServedSoonAfter() async throws {
+    @Test func clientsThatConnectWhileItIsBusyAreServedSoonAfter() async throws {
         try await RedisServerProcess.run(.init(settings: ["busy-reply-threshold 100"])) { (server) async throws in
             let (blocked, killer) = (server.client("blocked"), server.client("killer"))
             defer {

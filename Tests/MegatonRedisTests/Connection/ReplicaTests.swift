@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func letsAUserThroughWhoMayNotAsk() async throws {
+    @Test func acceptsAUserWithoutPermissionForROLE() async throws {
         try await withReplica { replica, admin, _ in
             try await admin.send(["ACL", "SETUSER", "ann", "on", ">pw", "~*", "&*", "+@all", "-role"])
             var configuration = replica.configuration
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func endsTheConnectionWhoseBlockingCommandAFailoverEnded() async throws {
+    @Test func closesTheConnectionOfABlockingCommandEndedByAFailover() async throws {
         let port = try FreePort.find()
         try await RedisServerProcess.run(.init(port: port)) { _ in
             try await RedisServerProcess.run { server in

@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func saysWhoWasAskedForAnUnknownName() async throws {
+    @Test func namesTheSentinelsAskedForAnUnknownName() async throws {
         try await withMaster { _, sentinel in
             let client = client(try RedisConfiguration(url: "redis-sentinel://127.0.0.1:\(sentinel.port)/nowhere"))
             defer { client.close() }
@@ -83,7 +83,7 @@ import Testing
         }
     }
 
-    @Test func saysWhoWasAskedWhereNobodyAnswers() async throws {
+    @Test func namesTheSentinelsThatDidNotAnswer() async throws {
         let ports = [try FreePort.find(), try FreePort.find()]
         let resolver = resolver(ports)
         await #expect {

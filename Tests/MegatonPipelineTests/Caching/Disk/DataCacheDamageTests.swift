@@ -104,7 +104,7 @@ import Testing
 
     /// The state that `kill -9` leaves in the middle of writes: some entries, a temporary file, nothing of the staged
     /// data. (Only a power cut can leave a file that was renamed before its bytes were on the disk.)
-    @Test func whatAKilledWriterLeavesIsHarmless() async throws {
+    @Test func theStateLeftByAKilledWriterIsHarmless() async throws {
         let killed = try fixture.cache()
         for key in 0..<10 { await killed.storeData(.filled(key), for: "\(key)") }
         await killed.flush()

@@ -69,7 +69,7 @@ import Testing
     }
 
     @Test(arguments: [(1, 0), (CacheWriterEntry.keyCount / 2, 0), (CacheWriterEntry.keyCount, 1)])
-    func whatAKilledProcessLeavesIsWholeOrAbsent(entries: Int, replaced: Int) async throws {
+    func entriesOfAKilledProcessAreWholeOrAbsent(entries: Int, replaced: Int) async throws {
         try await killWriter(entries: entries, replaced: replaced)
         let files = directory.files
         let whole = files.filter { !isTemporary($0) }
@@ -102,7 +102,7 @@ import Testing
     }
 
     /// The order of use survives the process, and reading an entry counts as a use.
-    @Test func whatAKilledProcessUsedLastGoesLast() async throws {
+    @Test func theOrderOfUseSurvivesAKilledProcess() async throws {
         try await killWriter(entries: CacheWriterEntry.keyCount, replaced: 0)
         let folder = DataCacheFolder(path: path)
         // Not read through a cache, which would record each use.

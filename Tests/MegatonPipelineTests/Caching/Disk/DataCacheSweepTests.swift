@@ -67,7 +67,7 @@ import Testing
     }
 
     /// A sweep also runs as soon as the limit is exceeded, not only at its interval.
-    @Test func whatIsWrittenBeyondTheLimitMakesRoomAtOnce() async throws {
+    @Test func aWriteBeyondTheLimitMakesRoomAtOnce() async throws {
         let limit = 10 * weight
         let cache = try fixture.cache { $0.sizeLimit = limit }
         await cache.sweep()
@@ -95,7 +95,7 @@ import Testing
         #expect(await kept(0..<10, in: cache) == [7, 8, 9])
     }
 
-    @Test func whatWasReadLastStays() async throws {
+    @Test func theEntriesReadLastStay() async throws {
         let limit = 10 * weight
         let cache = try fixture.cache { $0.sizeLimit = limit }
         await cache.sweep()
@@ -119,7 +119,7 @@ import Testing
         #expect(await kept(0..<10, in: second) == [0, 3, 6, 7, 8, 9])
     }
 
-    @Test func aFileIsToldOfItsUseAtMostOnceAMinute() async throws {
+    @Test func aFilesAccessTimeIsUpdatedAtMostOnceAMinute() async throws {
         let cache = try fixture.cache()
         await store(0..<1, in: cache)
         let path = try #require(cache.url(for: "0")?.path(percentEncoded: false))
@@ -139,7 +139,7 @@ import Testing
         #expect(try noted() == read)
     }
 
-    @Test func whatAnotherProcessUsesIsSpared() async throws {
+    @Test func entriesUsedByAnotherProcessAreSpared() async throws {
         let limit = 10 * weight
         let cache = try fixture.cache { $0.sizeLimit = limit }
         let other = try fixture.cache { $0.isSweepEnabled = false }
@@ -188,7 +188,7 @@ import Testing
         #expect(await cache.cachedData(for: "0") == .filled(0, count: size))
     }
 
-    @Test func whatIsNotOfTheCacheIsLeftAlone() async throws {
+    @Test func filesThatAreNotOfTheCacheAreLeftAlone() async throws {
         let cache = try fixture.cache { $0.sizeLimit = 1 }
         await store(0..<1, in: cache)
         for name in ["README", "ab/README", "ab/\(String(repeating: "g", count: 64))", "zz/file"] {

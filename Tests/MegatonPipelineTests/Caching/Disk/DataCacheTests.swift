@@ -24,7 +24,7 @@ import Testing
     }
 
     /// A write in the staging area is visible to reads.
-    @Test(arguments: [false, true]) func whatIsStoredIsThere(isFlushed: Bool) async throws {
+    @Test(arguments: [false, true]) func aStoredEntryIsFound(isFlushed: Bool) async throws {
         try await run(isFlushed) { cache, settle in
             #expect(await cache.cachedData(for: "a") == nil)
             #expect(await !cache.containsData(for: "a"))
@@ -40,7 +40,7 @@ import Testing
     }
 
     /// The latest write of a key counts.
-    @Test(arguments: [false, true]) func whatIsReplacedIsTheNewOne(isFlushed: Bool) async throws {
+    @Test(arguments: [false, true]) func aReplacedEntryIsTheNewOne(isFlushed: Bool) async throws {
         try await run(isFlushed) { cache, settle in
             for data in [abc, other, Data(), abc, other] {
                 await cache.storeData(data, for: "a")
@@ -54,7 +54,7 @@ import Testing
     }
 
     /// A removed entry is neither in the staging area nor on the disk.
-    @Test(arguments: [false, true]) func whatIsRemovedIsGone(isFlushed: Bool) async throws {
+    @Test(arguments: [false, true]) func aRemovedEntryIsGone(isFlushed: Bool) async throws {
         try await run(isFlushed) { cache, settle in
             await cache.storeData(abc, for: "a")
             await cache.storeData(abc, for: "b")
@@ -150,7 +150,7 @@ import Testing
         #expect(await cache.totalAllocatedSize == 0)
     }
 
-    @Test func whatIsLargerThanTheCacheIsNotKept() async throws {
+    @Test func anEntryLargerThanTheCacheIsNotStored() async throws {
         let cache = try fixture.cache { $0.sizeLimit = 10_000 }
         await cache.storeData(abc, for: "a")
         await cache.storeData(Data(count: 10_001), for: "a")
@@ -176,7 +176,7 @@ import Testing
 
     // MARK: - The staging area
 
-    @Test func whoStoresWaitsWhileTheStagingAreaIsFull() async throws {
+    @Test func aWriteWaitsWhileTheStagingAreaIsFull() async throws {
         let cache = try fixture.cache { $0.stagingLimit = 2000 }
         await fixture.clock.waitForSleepers(1)
         fixture.hold()
@@ -197,7 +197,7 @@ import Testing
         #expect(cache.errorCounts.isEmpty)
     }
 
-    @Test func whoWaitsTooLongOrIsCancelledDropsItsEntry() async throws {
+    @Test func aWriteThatWaitsTooLongOrIsCancelledDropsItsEntry() async throws {
         let cache = try fixture.cache { $0.stagingLimit = 2000 }
         await fixture.clock.waitForSleepers(1)
         fixture.hold()
@@ -239,7 +239,7 @@ import Testing
         #expect(fixture.files.count == 2)
     }
 
-    @Test func whatIsStagedIsWrittenAlsoWhenNobodyHoldsTheCacheAnyMore() async throws {
+    @Test func stagedDataIsWrittenAfterTheLastReferenceToTheCacheIsGone() async throws {
         var cache: DataCache? = try fixture.cache()
         fixture.hold()
         for key in 0..<20 { await cache?.storeData(.filled(key), for: "\(key)") }

@@ -17,7 +17,7 @@ import Testing
 
     init() { cache = LayeredDataCache([upper, middle, lower]) }
 
-    @Test func whatALowerLayerHasIsPutIntoThoseAbove() async {
+    @Test func entriesOfALowerLayerArePromoted() async {
         lower.entries["a"] = one
         let first = await cache.lookUp(["a"])[0]
         #expect(first?.data == one && first?.layer == 2)
@@ -58,7 +58,7 @@ import Testing
 
     /// An entry found in a lower layer is outdated if it is replaced or removed, or all are removed, before its
     /// promotion.
-    @Test(arguments: ["store", "remove", "remove all"]) func whatIsOldIsNotPromoted(change: String) async {
+    @Test(arguments: ["store", "remove", "remove all"]) func anOutdatedEntryIsNotPromoted(change: String) async {
         lower.entries["a"] = one
         let found = lower.holdAnswers()
         async let late = cache.cachedData(for: "a")

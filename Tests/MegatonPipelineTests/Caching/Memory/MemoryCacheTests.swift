@@ -13,7 +13,7 @@ import Testing
     }
 
     /// Strictly less than the limit for one entry.
-    @Test func anEntryThatIsTooDearIsNotKept() {
+    @Test func anEntryThatCostsTooMuchIsNotStored() {
         let cache = cache(costLimit: 100)
         #expect(cache.set("a", for: 1, cost: 9))
         #expect(!cache.set("b", for: 2, cost: 10))
@@ -23,7 +23,7 @@ import Testing
         #expect(cache.value(for: 1) == nil && cache.value(for: 2) == "b", "it needed all of the room")
     }
 
-    @Test func whatIsOverwrittenByWhatIsTooDearIsGone() {
+    @Test func anEntryOverwrittenByOneThatCostsTooMuchIsGone() {
         let cache = cache(costLimit: 100)
         cache.set("old", for: 1, cost: 1)
         cache.set("new", for: 1, cost: 50)
@@ -31,7 +31,7 @@ import Testing
     }
 
     /// Recently used entries get a second chance.
-    @Test func whatWasReadGetsASecondChance() {
+    @Test func anEntryThatWasReadGetsASecondChance() {
         let cache = cache(countLimit: 3)
         for key in 1...3 { cache.set("\(key)", for: key) }
         _ = cache.value(for: 1)
@@ -81,7 +81,7 @@ import Testing
         #expect(cache.value(for: 2) == nil && cache.value(for: 1) == "for ever")
     }
 
-    @Test func whatHasExpiredGetsNoSecondChance() {
+    @Test func anExpiredEntryGetsNoSecondChance() {
         let cache = cache(countLimit: 2)
         cache.set("1", for: 1, ttl: .seconds(1))
         _ = cache.value(for: 1)

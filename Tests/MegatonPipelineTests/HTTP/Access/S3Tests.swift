@@ -109,7 +109,7 @@ import Testing
     }
 
     /// One server for all: it takes seconds to start.
-    @Test func whatIsPutCanBeRead() async throws {
+    @Test func aStoredObjectCanBeRead() async throws {
         let moto = try await MotoServer.start()
         do {
             try await roundTrips(moto)

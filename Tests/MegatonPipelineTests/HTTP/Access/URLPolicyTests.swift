@@ -74,7 +74,7 @@ import Testing
         "", "*", "*.", "a*b.example", "*.*.example", "example.com/../a", "example.com/%2e%2e", "user@example.com",
         "gopher://example.com", "example.com?x", "example.com#x", "example.com:port", "*:*", "http://", "a b.example",
     ])
-    func whatIsNoRuleIsRefused(_ text: String) {
+    func anInvalidRuleIsRefused(_ text: String) {
         #expect { try SourceRule(text) } throws: { ($0 as? ImagePipeline.Error)?.code == .invalidURL }
     }
 

@@ -34,7 +34,7 @@ import Testing
             ("private=\"a", .everything), ("private=\"(\"", .everything),
         ] as [(String, CacheControl.Scope)]
     )
-    func tellsWhatADirectiveIsAbout(_ value: String, _ scope: CacheControl.Scope) {
+    func readsTheFieldsOfADirective(_ value: String, _ scope: CacheControl.Scope) {
         #expect(CacheControl(value).scope("private") == scope)
     }
 
@@ -178,7 +178,7 @@ import Testing
     }
 
     /// RFC 8246: an immutable entry is not revalidated on reload, except for `no-cache` or once it is stale.
-    @Test func whatIsImmutableIsNotAskedAbout() {
+    @Test func anImmutableEntryIsNotRevalidated() {
         let immutable = "max-age=170, immutable"
         #expect(request("max-age=0").verdict(on: entry(immutable), at: now) == .use)
         #expect(request("no-cache").verdict(on: entry(immutable), at: now) == .revalidate)

@@ -30,7 +30,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
             (["vary": "accept"], HTTPFreshness.defaultLifetime),
         ] as [([String: String], Double?)]
     )
-    func tellsHowLongAnAnswerIsFresh(_ headers: [String: String], _ lifetime: Double?) {
+    func computesTheLifetimeOfAResponse(_ headers: [String: String], _ lifetime: Double?) {
         #expect(HTTPFreshness(headers: headers).lifetime == lifetime)
     }
 
@@ -54,7 +54,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
             ("private, max-age=60, stale-if-error=90", etag, nil, nil, nil),
         ] as [(String, [String: String], Double?, Double?, Double?)]
     )
-    func tellsHowAStaleAnswerMayBeUsed(
+    func computesTheUsesOfAStaleResponse(
         _ control: String,
         _ others: [String: String],
         _ lifetime: Double?,
@@ -95,7 +95,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         "Wed Oct 21 07:28:00 15", "Wed, 21 Oct 2015 07:28:00 GMT, Wed, 21 Oct 2015 07:28:00 GMT",
         "Wed, 21 Oct ２０15 07:28:00 GMT", "Wed, 21 Oct 2015 07:28:-1 GMT",
     ])
-    func whatIsNoDateIsNone(_ text: String) {
+    func anInvalidDateIsNone(_ text: String) {
         #expect(HTTPDate.parse(text, now: Self.now) == nil)
     }
 
@@ -130,7 +130,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
             ("no-cache", nil, nowText, "Wed, 21 Oct 2015 07:11:20 GMT", nil, 0),
         ] as [(String?, String?, String?, String?, String?, Double?)]
     )
-    func tellsHowLongAnAnswerIsFreshByDates(
+    func computesTheLifetimeOfAResponseByDates(
         _ control: String?,
         _ expires: String?,
         _ date: String?,
@@ -155,7 +155,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
     }
 
     @Test(arguments: [201, 204, 206, 300, 301, 304, 404, 410, 500])
-    func onlyWholePicturesAreKept(_ status: Int) {
+    func onlyWholeImagesAreStored(_ status: Int) {
         #expect(HTTPFreshness(headers: ["cache-control": "public, max-age=60"], status: status).lifetime == nil)
         #expect(HTTPFreshness(headers: ["cache-control": "must-understand, no-store"], status: status).lifetime == nil)
         for status in HTTPFreshness.keptStatuses {
@@ -171,7 +171,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
             ("public, no-store", false),
         ]
     )
-    func whatSomebodyMaySeeIsNotKeptForOthers(_ control: String, _ isKept: Bool) {
+    func aResponseToCredentialsIsNotStoredForOtherRequests(_ control: String, _ isKept: Bool) {
         let headers = ["cache-control": control]
         #expect((HTTPFreshness(headers: headers, isAuthorized: true).lifetime != nil) == isKept)
         let metadata = CachedData.Metadata(headers: headers, request: ["authorization": "Bearer x"])
@@ -304,7 +304,7 @@ private let date = ["last-modified": "Wed, 21 Oct 2015 07:28:00 GMT"]
         (403, .accessDenied, false), (400, .httpStatus, false), (408, .httpStatus, true), (425, .httpStatus, true),
         (429, .httpStatus, true), (500, .httpStatus, true), (503, .httpStatus, true), (304, .httpStatus, false),
     ])
-    func tellsWhatAStatusMeans(_ status: Int, _ code: ImagePipeline.Error.Code, _ isRetryable: Bool) {
+    func mapsEachStatusToAnError(_ status: Int, _ code: ImagePipeline.Error.Code, _ isRetryable: Bool) {
         let error = HTTPStatusError.error(status: status, headers: [:], url: "http://h/")
         #expect(error.code == code && error.isRetryable == isRetryable)
     }

@@ -81,7 +81,7 @@ import Testing
     }
 
     /// The caller's header fields are part of the key, except those that only control caching.
-    @Test func whatMayChooseIsPartOfTheKey() {
+    @Test func fieldsThatMayChangeTheResponseArePartOfTheKey() {
         let plain = VaryKey.lines(["Accept": "a", "X-Key": "1"])
         #expect(plain == ["accept:a", "x-key:1"])
         #expect(VaryKey.lines(["x-key": "1", "Cache-Control": "no-cache", "accept": "a", "Pragma": "x"]) == plain)
@@ -96,7 +96,7 @@ import Testing
         ("Authorization", true), ("Cookie", true), ("X-API-Key", true), ("X-Forwarded-For", true), ("X-Real-IP", true),
         ("X-User", true), ("X-Csrf-Token", true), ("Megaton-Credential", true), ("X-Amz-Security-Token", true),
     ])
-    func fieldsThatMayTellWhoAsksKeepEntriesApart(_ name: String, _ isApart: Bool) throws {
+    func fieldsThatMayIdentifyTheClientKeepEntriesApart(_ name: String, _ isApart: Bool) throws {
         var request = ImageRequest(url: TestPipeline.url)
         #expect(CacheKey.sharedOriginal(of: request) == nil)
         request.headers = [name: "1", "Accept": "a"]

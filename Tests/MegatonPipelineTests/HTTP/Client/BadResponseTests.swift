@@ -28,7 +28,7 @@ import Testing
     ]
 
     @Test(arguments: noHTTP)
-    func whatIsNoHTTPIsABadResponse(_ name: String, _ answer: String) async throws {
+    func bytesThatAreNotHTTPAreABadResponse(_ name: String, _ answer: String) async throws {
         try await RawServer.run(answer: { _ in Data(answer.utf8) }) { (server) async throws in
             let probe = await LoadProbe.load(server.url("/a"), with: DataLoader.local())
             let failure = try #require(probe.failure, "\(name)")

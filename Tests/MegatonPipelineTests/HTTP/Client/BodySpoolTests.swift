@@ -167,7 +167,7 @@ import Testing
         #expect(budget.counts.bytesInUse == 0)
     }
 
-    @Test func whoIsCancelledCopiesNothing() async throws {
+    @Test func aCancelledTaskCopiesNothing() async throws {
         let budget = MemoryBudget(bytes: 300_000)
         let gate = CopyGate(budget, threshold: 100_000)
         let all = RenderCost(bytes: 300_000, isDear: false)

@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func aRuleOfOnesOwnTakesThePlaceOfOurs() async throws {
+    @Test func aCustomRuleReplacesTheDefault() async throws {
         struct Unwanted: Error, Equatable {
             let status: Int?
         }
@@ -98,7 +98,7 @@ import Testing
 
     /// libcurl delivers 16 KiB at a time. Data that has arrived together is delivered together, and none is left at the
     /// end.
-    @Test func aLargeBodyIsToldInFewPieces() async throws {
+    @Test func aLargeBodyIsDeliveredInFewPieces() async throws {
         let large = Data((0..<4 << 20).map { UInt8(truncatingIfNeeded: $0 / 997) })
         try await OriginServer.run(answer: { _ in .init(body: large) }) { (origin) async throws in
             let probe = await LoadProbe.load(origin.url("/a"), with: DataLoader.local())
@@ -246,7 +246,7 @@ import Testing
         }
     }
 
-    @Test func aConnectionThatIsNotMadeIsToldApart() async throws {
+    @Test func aConnectTimeoutHasItsOwnCode() async throws {
         // A socket whose accept queue is full does not answer a SYN. This works on any machine; other addresses that
         // drop packets may not exist.
         let (listener, port) = try fullListener()
@@ -257,7 +257,7 @@ import Testing
         #expect(probe.failure?.message.contains("did not connect") == true, "\(String(describing: probe.error))")
     }
 
-    @Test func aSlowBodyIsToldApart() async throws {
+    @Test func aSlowBodyHasItsOwnCode() async throws {
         let drip = OriginStream(piece: Data("x".utf8), interval: .milliseconds(20))
         try await OriginServer.run(answer: { _ in .init(stream: drip) }) { (origin) async throws in
             let loader = DataLoader.local { $0.lowSpeedTime = .seconds(1) }

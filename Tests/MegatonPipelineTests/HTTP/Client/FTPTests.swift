@@ -22,7 +22,7 @@ import Testing
         return TestPipeline.make(DataLoader(loader)) { $0.urlPolicy = loader.urlPolicy }
     }
 
-    @Test func aPictureIsLoaded() async throws {
+    @Test func anImageIsLoaded() async throws {
         let server = try await VsftpdProcess.start(files: ["a/b.png": Self.image])
         let pipeline = self.pipeline()
         // The second request uses the same control connection.
@@ -64,7 +64,7 @@ import Testing
     }
 
     /// The server accepts anonymous logins only.
-    @Test func whoMayNotLogInIsDenied() async throws {
+    @Test func aRefusedLoginIsAccessDenied() async throws {
         let server = try await VsftpdProcess.start(files: ["a.png": Self.image])
         let rule = try SourceRule("ftp://127.0.0.1:\(server.port)/")
         let credential = Credential(sources: [rule], method: .basic(user: "somebody", password: Secret("secret")))

@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test func aCertificateOfNobodysIsRefused() async throws {
+    @Test func anUntrustedCertificateIsRefused() async throws {
         try await withNginx { (nginx) async throws in
             let stranger = loader(nginx) { $0.caFile = nil }
             let probe = await LoadProbe.load(nginx.url("/a.png"), with: stranger)

@@ -43,7 +43,7 @@ import Testing
         await #expect(throws: ImagePipeline.Error.self) { try await limiter.acquire("a") }
     }
 
-    @Test func thoseWhoWaitPassInTheirOrderAtTheRate() async throws {
+    @Test func waitersPassInTheirOrderAtTheRate() async throws {
         let limiter = RateLimiter(rate: 10, burst: 1, clock: clock)
         try await limiter.acquire("a")
         let (passes, continuation) = AsyncStream.makeStream(of: Int.self)
@@ -62,7 +62,7 @@ import Testing
     }
 
     /// A canceled acquire takes no token.
-    @Test(arguments: [0, 1, 2]) func whoIsCancelledTakesNothing(which: Int) async throws {
+    @Test(arguments: [0, 1, 2]) func aCancelledWaiterTakesNoToken(which: Int) async throws {
         let limiter = RateLimiter(rate: 1, burst: 1, clock: clock)
         try await limiter.acquire("a")
         let (passes, continuation) = AsyncStream.makeStream(of: Int.self)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func whoIsCancelledBeforeTakesNothing() async throws {
+    @Test func aTaskCancelledBeforeTakesNoToken() async throws {
         let limiter = RateLimiter(rate: 1, burst: 1, maximumWaiting: 0, clock: clock)
         let gate = TaskQueue(maxConcurrentOperationCount: 1)
         gate.isSuspended = true
@@ -94,7 +94,7 @@ import Testing
         try await limiter.acquire("a")
     }
 
-    @Test func nobodyOvertakesWhoWaits() async throws {
+    @Test func noCallerOvertakesAWaiter() async throws {
         let limiter = RateLimiter(rate: 1, burst: 1, clock: clock)
         try await limiter.acquire("a")
         let order = Mutex<[Int]>([])

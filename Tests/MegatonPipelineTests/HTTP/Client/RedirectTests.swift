@@ -69,7 +69,7 @@ import Testing
         "http://one.example/x", "https://one.example:8443/x", "https://two.example/x", "https://one.example.two/x",
         "https://sub.one.example/x",
     ])
-    func whoAsksIsNotToldToOtherOrigins(_ location: String) throws {
+    func fieldsThatMayIdentifyTheClientAreNotSentToOtherOrigins(_ location: String) throws {
         let next = try #require(try follow(location, headers: Self.fields))
         #expect(
             next.allHTTPHeaderFields == [
@@ -160,7 +160,7 @@ import Testing
         ("file:///etc/passwd", "file:"), ("http://[fe80::1%25lo]/x", "network interface"), ("http:///x", "no host"),
         ("http://127.0.0.1:PORT\\@8.8.8.8/x", "must not carry"), ("http://127.0.0.1:99999/x", "more than one way"),
     ])
-    func hopsToWhereNobodyMayGoAreRefused(_ location: String, _ reason: String) async throws {
+    func redirectsToForbiddenTargetsAreRefused(_ location: String, _ reason: String) async throws {
         let port = Mutex(0)
         try await OriginServer.run(answer: { _ in
             let place = location.replacingOccurrences(of: "PORT", with: "\(port.withLock { $0 })")

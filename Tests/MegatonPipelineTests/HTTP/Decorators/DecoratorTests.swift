@@ -59,7 +59,7 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         ImagePipeline.Error.Code.notFound, .accessDenied, .forbidden, .dataTooLarge, .cancelled, .throttled,
         .dataIsEmpty,
     ])
-    func whatIsFinalIsNotAskedAgain(_ code: ImagePipeline.Error.Code) async throws {
+    func aPermanentFailureIsNotRetried(_ code: ImagePipeline.Error.Code) async throws {
         let (retrying, loader) = retrying([failure(code)])
         let probe = await LoadProbe.load(request(), with: retrying)
         #expect(probe.failure?.code == code && loader.requests.count == 1)
@@ -80,7 +80,7 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         #expect(loader.requests.count == 1)
     }
 
-    @Test func whatWasHandedOverIsNotTakenBack() async throws {
+    @Test func deliveredBytesAreNotTakenBack() async throws {
         let broken = ScriptedLoader.Answer(chunks: [chunks[0]], error: ImagePipeline.Error(.incompleteBody, "cut"))
         let (retrying, loader) = retrying([broken, .init(chunks: chunks)])
         let probe = await LoadProbe.load(request(), with: retrying)
@@ -223,7 +223,7 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         .init(chunks: chunks, status: 206), .init(chunks: [Data(count: 2000)]), .init(),
         .init(chunks: chunks, error: ImagePipeline.Error(.incompleteBody, "cut")),
     ])
-    func whatMayNotBeKeptIsNot(_ answer: ScriptedLoader.Answer) async throws {
+    func aResponseThatMustNotBeStoredIsNot(_ answer: ScriptedLoader.Answer) async throws {
         let (caching, loader) = caching(answer)
         for _ in 0..<2 {
             let probe = await LoadProbe.load(request(), with: caching)
@@ -251,7 +251,7 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         }
     }
 
-    @Test func requestsOfOnesOwnPassTheCacheBy() async throws {
+    @Test func requestsWithCredentialsOrConditionsBypassTheCache() async throws {
         let (caching, loader) = caching(.init(chunks: chunks))
         for (name, value) in [
             ("Authorization", "Bearer x"), ("Cookie", "x"), ("Range", "bytes=1-"), ("If-None-Match", "\"1\""),
@@ -331,7 +331,7 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         folder = URL(fileURLWithPath: directory.path).appendingPathComponent("recordings")
     }
 
-    @Test func whatWasRecordedIsReplayed() async throws {
+    @Test func aRecordedResponseIsReplayed() async throws {
         let url = "http://example.com/a?token=hush"
         let loader = ScriptedLoader([
             .init(chunks: chunks, headers: ["Content-Type": "image/png", "Set-Cookie": "hush"])
@@ -369,7 +369,7 @@ private func failure(_ code: ImagePipeline.Error.Code, retryAfter: Double? = nil
         #expect(probe.failure?.code == .notFound && probe.failure?.message.contains("http://example.com/a") == true)
     }
 
-    @Test func whatIsMissingIsRecorded() async throws {
+    @Test func aMissingResponseIsRecorded() async throws {
         let loader = ScriptedLoader([.init(chunks: chunks)])
         let recorder = RecordingDataLoader(folder: folder, .recordMissing(loader))
         for _ in 0..<3 { #expect(await LoadProbe.load(request(), with: recorder).data == Data("abcd".utf8)) }

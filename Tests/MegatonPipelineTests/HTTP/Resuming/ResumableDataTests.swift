@@ -93,7 +93,7 @@ import Testing
     // MARK: - Storing
 
     /// Complete bodies, and parts that cannot be resumed.
-    @Test func whatCannotBeResumedIsNotKept() throws {
+    @Test func aPartThatCannotBeResumedIsNotStored() throws {
         #expect(kept(0) == nil && kept(100) == nil && kept(101) == nil)
         #expect(kept(1) != nil && kept(99) != nil)
         let url = try #require(URL(string: "https://h/a.jpg"))
@@ -208,13 +208,13 @@ import Testing
             (500, .keep), (503, .keep),
         ] as [(Int, ResumableData.Splice)]
     )
-    func aStatusTellsWhatBecomesOfThePart(_ status: Int, _ splice: ResumableData.Splice) throws {
+    func aStatusDecidesOnTheStoredPart(_ status: Int, _ splice: ResumableData.Splice) throws {
         let partial = try #require(kept())
         #expect(partial.splice(with: response(status, [:])) == splice)
         #expect(partial.splice(after: ImagePipeline.Error(.httpStatus, "", status: status)) == splice)
     }
 
-    @Test func whatWasCutOffBeforeAnyAnswerIsStillGood() throws {
+    @Test func aPartIsStillGoodAfterAFailureWithoutAResponse() throws {
         let partial = try #require(kept())
         #expect(partial.splice(with: nil) == .keep)
         for code in [ImagePipeline.Error.Code.cancelled, .timedOut, .unreachable, .incompleteBody] {

@@ -88,7 +88,7 @@ import Testing
     }
 
     /// The image has changed meanwhile, and the origin responds with the whole.
-    @Test func aChangedPictureIsFetchedAsAWhole() async throws {
+    @Test func aChangedImageIsFetchedAsAWhole() async throws {
         try await OriginServer.run(responding: site(tag: "\"2\"", 0)) { (origin) async throws in
             let url = origin.url("/a")
             let end = await attempt(url, resuming: Self.partial(at: url, count: 10_000))
@@ -202,7 +202,7 @@ import Testing
     }
 
     /// A download that is canceled before the origin responds leaves the stored part.
-    @Test func whatIsKeptSurvivesACancellation() throws {
+    @Test func aStoredPartSurvivesACancellation() throws {
         let url = try #require(URL(string: "https://h/a"))
         let partial = try #require(Self.partial(at: url, count: 10_000))
         var download = ResumableDownload(URLRequest(url: url), resuming: partial, limits: Self.limits)

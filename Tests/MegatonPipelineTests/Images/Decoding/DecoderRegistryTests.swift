@@ -48,7 +48,7 @@ import Testing
         #expect(name(registry) == "second")
     }
 
-    @Test func nobodyMayWantIt() {
+    @Test func thereMayBeNoDecoder() {
         #expect(name(ImageDecoderRegistry(fallback: { _ in nil })) == nil)
     }
 

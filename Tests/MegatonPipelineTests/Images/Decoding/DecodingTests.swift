@@ -21,11 +21,11 @@ import Testing
         (0, 1, 1, 0), (1, 0, 1, 0), (-1, -1, 1, 1), (2, 2, 3, 11), (2, 2, 3, 13), (1, 1, 5, 5), (1, 1, 0, 0),
         (Int.max, 2, 1, 4), (1 << 20, 1 << 20, 1, 8),
     ])
-    func pixelsThatDoNotFitTheirSizeAreNoPicture(_ width: Int, _ height: Int, _ bands: Int, _ count: Int) {
+    func pixelsThatDoNotFitTheirSizeAreNoImage(_ width: Int, _ height: Int, _ bands: Int, _ count: Int) {
         #expect(PlatformImage(width: width, height: height, bands: bands, pixels: Data(count: count)) == nil)
     }
 
-    @Test func aPictureIsReadByManyAtATime() async throws {
+    @Test func anImageIsReadByManyAtATime() async throws {
         let image = try TestPicture.gradient(300, 200)
         let sums = await withTaskGroup(of: Int.self) { group in
             for _ in 0..<8 { group.addTask { image.pixels().reduce(0) { $0 + Int($1) } } }
@@ -44,7 +44,7 @@ import Testing
     }
 
     /// Rows of a file are read from first to last, and a rotated image needs them in another order.
-    @Test(arguments: 1...8) func whatIsTurnedIsDecodedUpright(_ orientation: Int) throws {
+    @Test(arguments: 1...8) func aRotatedImageIsDecodedUpright(_ orientation: Int) throws {
         let data = TestEXIF.jpeg(try TestPicture.jpeg(1600, 1200), orientation: UInt16(orientation))
         let image = try ImageDecoders.Default().decode(data).image
         let size = orientation < 5 ? PixelSize(width: 1600, height: 1200) : PixelSize(width: 1200, height: 1600)

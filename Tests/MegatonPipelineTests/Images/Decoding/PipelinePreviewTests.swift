@@ -87,7 +87,7 @@ import Testing
     }
 
     // A load makes previews as long as at least one task wants them.
-    @Test func whatIsWantedIsClaimedUntilTheTaskEnds() async throws {
+    @Test func previewsAreClaimedUntilTheTaskEnds() async throws {
         let probe = PreviewProbe(scans)
         let wanted = { probe.pipeline.originals.previews.contains(OriginalLoadKey(request)) }
         let (first, second) = (await probe.begin(), await probe.begin())
@@ -103,7 +103,7 @@ import Testing
         #expect(!wanted())
     }
 
-    @Test func allWhoShareADownloadAreShownTheirs() async throws {
+    @Test func allTasksThatShareADownloadGetTheirPreviews() async throws {
         let probe = PreviewProbe(scans)
         var small = request
         small.thumbnail = .init(maxPixelSize: 32)
@@ -197,7 +197,7 @@ import Testing
         #expect(made.values == [false])
     }
 
-    @Test func nothingIsShownAfterThePicture() async throws {
+    @Test func noPreviewFollowsTheImage() async throws {
         let decoder = HeldDecoder()
         let memory = CountingImageCache()
         let probe = PreviewProbe([Data(count: 10), Data(count: 10)], delegate: shows) {
@@ -283,7 +283,7 @@ import Testing
 
     // MARK: - Caches
 
-    @Test func aPreviewIsInMemoryUntilThePictureIs() async throws {
+    @Test func aPreviewIsInMemoryUntilTheImageIs() async throws {
         let memory = CountingImageCache()
         let probe = PreviewProbe(scans) { $0.imageCache = memory }
         var request = request
@@ -339,7 +339,7 @@ import Testing
         }
     }
 
-    @Test func aPreviewDoesNotTakeThePlaceOfAPicture() async throws {
+    @Test func aPreviewDoesNotReplaceAnImage() async throws {
         let probe = PreviewProbe(scans) { $0.imageCache = ImageCache() }
         probe.pipeline.cache[request] = try TestPipeline.container()
         var reload = request

@@ -36,7 +36,7 @@ import Testing
     }
 
     // Fault: a body that ended within the header of a scan could not be decoded, and yet the scan counted as shown.
-    @Test func whatEndsWithinAHeaderIsShownLater() throws {
+    @Test func aScanCutOffInItsHeaderIsShownLater() throws {
         let scans = try TestPicture.scans(of: TestPicture.jpeg(320, 240, progressive: true))
         let decoder = ImageDecoders.Default()
         #expect(decoder.decodePartiallyDownloadedData(scans[0].dropLast()) == nil)

@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func aGIFKeepsItsBytesUntilSomebodyChangesIt() throws {
+    @Test func aGIFKeepsItsBytesUntilItIsChanged() throws {
         let data = try TestPicture.animation(20, 10, frames: 3, as: .gif)
         let decoded = try ImageDecoders.Default().decode(data)
         #expect(try encode(decoded) == data)

@@ -43,7 +43,7 @@ import Testing
         #expect(row[5] < 3)
     }
 
-    @Test func whatIsTransparentDoesNotBleed() throws {
+    @Test func transparentPixelsDoNotBleed() throws {
         let image = try ProcessorFixture.picture(40, 9, bands: 4) { x, _ in
             x < 20 ? [255, 0, 0, 0] : [255, 255, 255, 255]
         }

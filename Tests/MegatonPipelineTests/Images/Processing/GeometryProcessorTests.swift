@@ -25,7 +25,7 @@ import Testing
         #expect(result.pixel(0, 0) == [UInt8(45 * x), UInt8(21 * y), 0])
     }
 
-    @Test func aCropIsNoLargerThanThePicture() throws {
+    @Test func aCropIsNoLargerThanTheImage() throws {
         let image = try ProcessorFixture.map(20, 50)
         let tall = try ProcessorFixture.run(Crop(size: PixelSize(width: 100, height: 10)), image)
         #expect(tall.size == PixelSize(width: 20, height: 10))
@@ -59,7 +59,7 @@ import Testing
     }
 
     @Test(arguments: [Rendition.Gravity.attention, .entropy])
-    func smallAndOddPicturesCanBeCutByWhatIsInThem(_ gravity: Rendition.Gravity) throws {
+    func smallAndOddImagesCanBeCroppedByContent(_ gravity: Rendition.Gravity) throws {
         for bands in 1...4 {
             for (width, height) in [(1, 1), (1, 7), (7, 1), (3, 3), (33, 17)] {
                 let image = try ProcessorFixture.scene(width, height, bands: bands)
@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func aCanvasTakesEveryKindOfPicture() throws {
+    @Test func aCanvasTakesEveryKindOfImage() throws {
         let size = PixelSize(width: 5, height: 5)
         func corner(_ pixel: [UInt8], _ background: Color?) throws -> [UInt8] {
             try ProcessorFixture.run(
@@ -191,7 +191,7 @@ import Testing
         }
     }
 
-    @Test(arguments: 1...4) func everyAngleTakesEveryKindOfPicture(_ bands: Int) throws {
+    @Test(arguments: 1...4) func everyAngleTakesEveryKindOfImage(_ bands: Int) throws {
         for degrees in [1.0, 45, 90, 359.9] {
             for (width, height) in [(1, 1), (1, 30), (31, 17)] {
                 let image = try ProcessorFixture.scene(width, height, bands: bands)
@@ -223,7 +223,7 @@ import Testing
         }
     }
 
-    @Test func whatIsTooLargeIsNotMade() throws {
+    @Test func aResultThatIsTooLargeIsNotMade() throws {
         let line = try ProcessorFixture.plain(8193, 2, [9])
         let processors: [any ImageProcessing] = [
             .flip(.vertical), .gaussianBlur(), .sharpen(), .rotate(degrees: 90), .roundedCorners(radius: 1),

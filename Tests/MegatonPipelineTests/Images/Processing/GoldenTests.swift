@@ -106,7 +106,7 @@ import Testing
         #expect(ImageHash(hash.description) == hash)
     }
 
-    @Test func otherPicturesAreOthers() throws {
+    @Test func otherImagesAreOthers() throws {
         let image = try image()
         let hash = ImageHash(image)
         let others: [any ImageProcessing] = [

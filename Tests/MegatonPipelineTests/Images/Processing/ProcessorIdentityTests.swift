@@ -128,7 +128,7 @@ import Testing
         #expect(counter.count == 2)
     }
 
-    @Test func aFailureSaysWhoAndWhy() throws {
+    @Test func aFailureNamesTheProcessorAndTheReason() throws {
         let image = try ProcessorFixture.map(4, 4)
         do {
             _ = try ProcessorFixture.run(Composition([.circle(), .rotate(degrees: .nan)]), image)

@@ -82,7 +82,7 @@ import Testing
     }
 
     // The output of custom processors is checked too, also within a composition.
-    @Test func whatOthersMakeHasTheLimitsToo() async throws {
+    @Test func customProcessorsHaveTheLimitsToo() async throws {
         let image = try ProcessorFixture.map(20, 10)
         let large = try ProcessorFixture.plain(101, 1, [9])
         let pipeline = pipeline { $0.outputSide = 100 }
@@ -126,14 +126,14 @@ import Testing
         #expect(ended == .cancelled)
     }
 
-    @Test func aProcessorOfOnesOwnIsToldWhenItsTimeIsOver() async throws {
+    @Test func aCustomProcessorIsNotifiedWhenItsTimeIsOver() async throws {
         let image = try ProcessorFixture.map(20, 10)
         let pipeline = pipeline { $0.time = .milliseconds(20) }
         let code = await TestPipeline.code { try await pipeline.image(for: request(image, Endless())) }
         #expect(code == .renderTimedOut)
     }
 
-    @Test func aProcessorIsToldThatNobodyWaits() async throws {
+    @Test func aProcessorIsNotifiedWhenNoRequestWaits() async throws {
         let image = try ProcessorFixture.map(20, 10)
         let pipeline = pipeline { $0.time = .seconds(3600) }
         let endless = Endless()
@@ -146,7 +146,7 @@ import Testing
     }
 
     // The context for calling a processor directly.
-    @Test func aContextOfOnesOwnHasTheDefaults() throws {
+    @Test func aCustomContextHasTheDefaults() throws {
         let request = ImageRequest(url: nil)
         let response = ImageResponse(container: try TestPipeline.container(), request: request)
         let context = ImageProcessingContext(request: request, response: response, isCompleted: true)

@@ -74,7 +74,7 @@ import Testing
         #expect(try size(Resize(width: 100, upscale: true), 33, 7, bands: bands) == PixelSize(width: 100, height: 21))
     }
 
-    @Test func whatNeedNotChangeIsTheSamePicture() throws {
+    @Test func anImageThatNeedNotChangeStaysTheSame() throws {
         let image = try ProcessorFixture.map(64, 48)
         #expect(try ProcessorFixture.run(Resize(width: 64), image) === image)
         #expect(try ProcessorFixture.run(Resize(size: CGSize(width: 64, height: 48), crop: true), image) === image)
@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    @Test func whatWouldBecomeTooLargeIsRefused() throws {
+    @Test func aTooLargeResultIsRefused() throws {
         let image = try ProcessorFixture.map(8, 8)
         for (width, height) in [(8193.0, 8.0), (8000, 8000), (1e300, 1e300), (1e300, 1)] {
             let size = CGSize(width: width, height: height)

@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test func aGreyBorderLeavesGreyPicturesGrey() throws {
+    @Test func aGrayBorderLeavesGrayImagesGray() throws {
         let border = ImageProcessingOptions.Border(color: .white, width: 2)
         let result = try ProcessorFixture.run(
             RoundedCorners(radius: 0, border: border),
@@ -65,7 +65,7 @@ import Testing
         #expect((1...254).contains(result.pixel(3, 2)[3]))
     }
 
-    @Test func whatWasTransparentStaysSo() throws {
+    @Test func transparentPixelsStayTransparent() throws {
         let image = try ProcessorFixture.plain(40, 30, [10, 20, 30, 128])
         let result = try ProcessorFixture.run(RoundedCorners(radius: 10), image)
         #expect(result.pixel(20, 15) == [10, 20, 30, 128])
@@ -87,7 +87,7 @@ import Testing
         #expect(try ProcessorFixture.run(RoundedCorners(radius: 5), dot).pixel(0, 0) == [7, 255])
     }
 
-    @Test func whatIsNoLengthIsRefused() throws {
+    @Test func anInvalidLengthIsRefused() throws {
         let image = try ProcessorFixture.map(8, 8)
         for length in [Double.nan, .infinity, -1] {
             let border = ImageProcessingOptions.Border(color: .black, width: length)

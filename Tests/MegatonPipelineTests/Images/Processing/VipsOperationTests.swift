@@ -22,7 +22,7 @@ import Testing
 
     // MARK: - Forbidden operations
 
-    @Test func noAllowedOperationTakesMoreThanAPictureAndNumbers() throws {
+    @Test func noAllowedOperationTakesMoreThanAnImageAndNumbers() throws {
         try VipsRuntime.start()
         final class Names { var all: Set<String> = [] }
         let names = Names()
@@ -56,7 +56,7 @@ import Testing
         "system", "text", "thumbnail", "jpegload", "pngsave", "csvsave", "rawload", "zoom", "resize", "replicate",
         "Invert", "invert ", "", "VipsInvert", "../invert",
     ])
-    func whatIsNotAllowedIsRefusedByName(_ name: String) throws {
+    func aForbiddenOperationIsRefusedByName(_ name: String) throws {
         let image = try ProcessorFixture.map(4, 4)
         #expect(try ProcessorFixture.failure(operation(name), image) == .processingFailed)
     }
@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func whatLibvipsRefusesIsAnErrorToo() throws {
+    @Test func anOperationThatLibvipsRefusesIsAnError() throws {
         let image = try ProcessorFixture.map(4, 4)
         for operation in [
             operation("extract_band", ["band": 3]), operation("rank", ["width": 9, "height": 9, "index": 1]),
@@ -94,7 +94,7 @@ import Testing
 
     // MARK: - Results
 
-    @Test(arguments: 1...4) func everyOperationGivesAPicture(_ bands: Int) throws {
+    @Test(arguments: 1...4) func everyOperationGivesAnImage(_ bands: Int) throws {
         let image = try ProcessorFixture.scene(33, 33, bands: bands)
         for name in VipsOperation.names.sorted() {
             let result = try ProcessorFixture.run(operation(name, Self.arguments[name] ?? [:]), image)

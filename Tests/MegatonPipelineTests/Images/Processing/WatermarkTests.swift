@@ -38,7 +38,7 @@ import Testing
         #expect(near(onNothing.pixel(0, 0), [255, 0, 0, 128]))
     }
 
-    @Test func tilesCoverThePicture() throws {
+    @Test func tilesCoverTheImage() throws {
         let base = try ProcessorFixture.plain(11, 7, [0, 0, 200])
         let mark = try ProcessorFixture.picture(2, 2, bands: 4) { x, y in x == y ? [255, 0, 0, 255] : [0, 0, 0, 0] }
         let result = try ProcessorFixture.run(Watermark(overlay: mark, tile: true), base)
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test func whatIsTooLargeIsMadeSmaller() throws {
+    @Test func aWatermarkThatIsTooLargeIsScaledDown() throws {
         let base = try ProcessorFixture.plain(10, 20, [0, 0, 200])
         let mark = try ProcessorFixture.plain(100, 100, [255, 0, 0])
         let result = try ProcessorFixture.run(Watermark(overlay: mark, gravity: .south), base)
@@ -76,7 +76,7 @@ import Testing
         #expect(result.pixel(1, 1) == [100])
     }
 
-    @Test func whatCannotBePlacedIsRefused() throws {
+    @Test func aWatermarkThatCannotBePlacedIsRefused() throws {
         let image = try ProcessorFixture.map(4, 4)
         for opacity in [-0.1, 1.1, .nan] {
             let mark = Watermark(overlay: image, opacity: opacity)

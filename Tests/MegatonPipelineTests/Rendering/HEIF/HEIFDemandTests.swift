@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func theMemoryOfAPlainPictureIsAsBefore() throws {
+    @Test func theMemoryOfAPlainImageIsAsBefore() throws {
         let demand = try TestHEIF.demand(TestHEIF.plain(try small()))
         #expect(demand.largest == PixelSize(width: 64, height: 64) && demand.lie == nil)
         #expect((64 * 64 * 9...64 * 64 * 9 + 4096).contains(demand.bytes))
@@ -62,7 +62,7 @@ import Testing
     }
 
     /// A hidden image, such as a gain map or a thumbnail, is copied but not decoded.
-    @Test func hiddenPicturesMayBeAnything() throws {
+    @Test func hiddenImagesMayBeAnything() throws {
         var file = TestHEIF.plain(try small())
         let large = file.add(property: HEIFWriter.ispe(60_000, 60_000))
         file.add(2, "av01", properties: [1, large], blob: 0)
@@ -149,7 +149,7 @@ import Testing
         #expect(TestHEIF.code(try grid(1, 1, Int(UInt32.max), Int(UInt32.max), tiles: 1)) == .corruptImage)
     }
 
-    @Test func canvasesHaveTheLimitsOfPictures() throws {
+    @Test func canvasesHaveTheLimitsOfImages() throws {
         func overlay(_ width: Int, _ height: Int) throws -> HEIFWriter {
             try derived(
                 "iovl",

@@ -100,7 +100,7 @@ import Testing
         #expect(TestHEIF.code(bomb) == .tooCostly)
     }
 
-    @Test func streamsWithoutAPictureAreDamaged() throws {
+    @Test func streamsWithoutAnImageAreDamaged() throws {
         let sequence = TestStream.av1Sequence(64, 64)
         for units in [[], [sequence], [TestStream.av1Still], [sequence.prefix(5)], [sequence, Data([0x32, 0x7F, 1])]] {
             #expect(TestHEIF.code(av1(units, says: Self.small)) == .corruptImage)

@@ -28,7 +28,7 @@ import Testing
         return task
     }
 
-    @Test func whatIsFreeIsTakenAtOnce() throws {
+    @Test func freeMemoryIsAcquiredAtOnce() throws {
         let budget = MemoryBudget(bytes: 100)
         #expect(try budget.takeIfFree(cheap(60)) && budget.takeIfFree(cheap(40)))
         #expect(try !budget.takeIfFree(cheap(1)))
@@ -37,7 +37,7 @@ import Testing
         #expect(budget.counts == .init(bytesInUse: 100, waiting: 0, waited: 0))
     }
 
-    @Test func whatNeverFitsIsTooCostly() async throws {
+    @Test func anAmountThatNeverFitsIsTooCostly() async throws {
         let budget = MemoryBudget(bytes: 100)
         #expect(try budget.takeIfFree(dear(100)))
         #expect { try budget.takeIfFree(cheap(101)) } throws: { ($0 as? ImagePipeline.Error)?.code == .tooCostly }
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func thoseWhoWaitGoInTheirOrder() async throws {
+    @Test func waitersAreServedInTheirOrder() async throws {
         let budget = MemoryBudget(bytes: 100)
         #expect(try budget.takeIfFree(cheap(100)))
         let order = Mutex<[Int]>([])
@@ -65,7 +65,7 @@ import Testing
         #expect(await tasks[2].value == nil)
     }
 
-    @Test func whoIsCancelledLeavesTheLine() async throws {
+    @Test func aCancelledWaiterLeavesTheQueue() async throws {
         let budget = MemoryBudget(bytes: 100)
         #expect(try budget.takeIfFree(cheap(50)))
         let large = await start(budget, cheap(90))
@@ -83,7 +83,7 @@ import Testing
         #expect(budget.counts.bytesInUse == 100)
     }
 
-    @Test func theDearHaveALineOfTheirOwnWithHalfOfIt() async throws {
+    @Test func bufferedImagesHaveAQueueOfTheirOwnWithHalfOfTheMemory() async throws {
         let budget = MemoryBudget(bytes: 100)
         #expect(try budget.takeIfFree(dear(40)))
         let second = await start(budget, dear(20))

@@ -60,7 +60,7 @@ import Testing
         (Rendition(width: 500, height: 300, fit: .cover, gravity: .entropy, enlarge: true), "looking at pixels"),
         (Rendition(width: 500, format: .png, enlarge: true), "made of pixels"),
     ])
-    func whatIsLeftToLibvipsHasAReason(_ rendition: Rendition, _ reason: String) throws {
+    func anImageLeftToLibvipsHasAReason(_ rendition: Rendition, _ reason: String) throws {
         #expect {
             try render([rendition], Self.jpeg.get(), isStrict: true)
         } throws: {
@@ -121,7 +121,7 @@ import Testing
     }
 
     /// Unexpected bytes before the end: damage for the planar engine, a warning for libvips.
-    @Test func whatPlanesDeclineIsToldAndCounted() async throws {
+    @Test func imagesThatPlanesDeclineAreReportedAndCounted() async throws {
         let log = LogRecorder()
         let pipeline = ImagePipeline { $0.logger = Logger(label: "test") { _ in log } }
         let wanted = [
@@ -142,7 +142,7 @@ import Testing
     }
 
     // Fault: a decompressor keeps the tables of the previous image, and uses them for one that has none.
-    @Test func aPictureWithoutTablesIsDeclined() throws {
+    @Test func anImageWithoutTablesIsDeclined() throws {
         let data = try Self.jpeg.get()
         let plan = try plan([Rendition(width: 50)])
         let (engine, deadline) = (PlanarJPEGEngine(), RenderDeadline(.now + .seconds(60)))
@@ -153,14 +153,15 @@ import Testing
     }
 
     /// A header that differs from the image that follows.
-    @Test func anotherPictureThanItsHeaderIsDeclined() throws {
+    @Test func anImageThatDiffersFromItsHeaderIsDeclined() throws {
         let plan = try plan([Rendition(width: 50)])
         let other = try TestPicture.jpeg(100, 160)
         let deadline = RenderDeadline(.now + .seconds(60))
         #expect(try PlanarJPEGEngine().render(plan.passes[0], of: plan, from: other, deadline: deadline) == nil)
     }
 
-    @Test(arguments: [Rendition.Format.jpeg, .webp]) func aRenderEndsWhenNobodyWaits(_ format: Rendition.Format) throws
+    @Test(arguments: [Rendition.Format.jpeg, .webp]) func aRenderEndsWhenNoRequestWaits(_ format: Rendition.Format)
+        throws
     {
         let plan = try plan([Rendition(width: 50, format: format)])
         let deadline = RenderDeadline(.now + .seconds(60))
@@ -180,7 +181,7 @@ import Testing
     }
 
     // Fault: TurboJPEG's compressor keeps the tables of a progressive image, and writes the next image with them.
-    @Test func aProgressivePictureLeavesNothingBehind() throws {
+    @Test func aProgressiveImageLeavesNothingBehind() throws {
         let engine = RoutingEngine(isStrict: true)
         let plain = try plan([Rendition(width: 60)])
         let progressive = try plan([Rendition(width: 60, progressive: true)])

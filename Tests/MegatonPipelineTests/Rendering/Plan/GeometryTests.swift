@@ -38,7 +38,7 @@ import Testing
         (Rendition.Gravity.northWest, 0, 0), (.north, 50, 0), (.northEast, 100, 0), (.west, 0, 0), (.center, 50, 0),
         (.east, 100, 0), (.southWest, 0, 0), (.south, 50, 0), (.southEast, 100, 0),
     ])
-    func gravityOfAWidePicture(_ gravity: Rendition.Gravity, _ left: Int, _ top: Int) {
+    func gravityOfAWideImage(_ gravity: Rendition.Gravity, _ left: Int, _ top: Int) {
         let crop = step(400, 200, Rendition(width: 100, height: 100, fit: .cover, gravity: gravity)).crop
         #expect(crop?.place == .at(left: left, top: top) && crop?.size == PixelSize(width: 100, height: 100))
     }
@@ -46,7 +46,7 @@ import Testing
     @Test(arguments: [
         (Rendition.Gravity.northWest, 0), (.north, 0), (.east, 50), (.center, 50), (.south, 100), (.southEast, 100),
     ])
-    func gravityOfATallPicture(_ gravity: Rendition.Gravity, _ top: Int) {
+    func gravityOfATallImage(_ gravity: Rendition.Gravity, _ top: Int) {
         let crop = step(200, 400, Rendition(width: 100, height: 100, fit: .cover, gravity: gravity)).crop
         #expect(crop?.place == .at(left: 0, top: top))
     }
@@ -93,7 +93,7 @@ import Testing
         #expect(square.width == square.height && square.width * square.height <= 50_000_000 && square.width > 7000)
     }
 
-    @Test func whatFollowsFromTheSourceIsMadeSmallerAtTheLimits() {
+    @Test func sizesThatFollowFromTheSourceAreReducedToTheLimits() {
         // Only the width is given, and the image is tall.
         #expect(step(5000, 10_000, Rendition(width: 5000)).output == PixelSize(width: 4096, height: 8192))
         #expect(step(4096, 8192, Rendition(width: 5000)).output == PixelSize(width: 4096, height: 8192))
@@ -129,7 +129,7 @@ import Testing
     // MARK: - Pixels
 
     /// The gravity shows in the pixels, and not only in the plan.
-    @Test func cutsWhereItWasTold() throws {
+    @Test func cropsByItsGravity() throws {
         let data = TestImage.quarters(width: 80, height: 40)
         func corner(_ gravity: Rendition.Gravity, focus: Rendition.FocalPoint? = nil) throws -> [UInt8] {
             let rendition = Rendition(width: 10, height: 10, fit: .cover, format: .png, gravity: gravity, focus: focus)

@@ -66,7 +66,7 @@ import Testing
     }
 
     /// Covering a square with a thin strip would scale the strip to a giant first.
-    @Test func whatIsMadeOnTheWayHasLimitsToo() async {
+    @Test func intermediateImagesHaveLimitsToo() async {
         let strip = TestImage.png(width: 4, height: 400) { _, _ in (9, 9, 9, 255) }
         let cover = Rendition(width: 80, height: 80, fit: .cover, format: .png, enlarge: true)
         #expect(await render(cover, strip) == nil)
@@ -74,7 +74,7 @@ import Testing
         #expect(await render(larger, strip) == .outputTooLarge, "82x8200")
     }
 
-    @Test func aPictureThatIsTooDearForTheProcessIsRefused() async throws {
+    @Test func anImageThatCostsTooMuchForTheProcessIsRefused() async throws {
         let rendition = Rendition(width: 4)
         let cost = RenderPlan(try VipsEngine().probe(Self.small, type: .png), [rendition]).cost.bytes
         #expect(cost > 0)
@@ -105,7 +105,7 @@ import Testing
         #expect(await render(rendition, avif(10_000, 5000)) == .corruptImage, "it has no pixels")
     }
 
-    @Test func dearerPicturesCostMore() {
+    @Test func theCostGrowsWithTheWork() {
         func cost(
             _ type: AssetType,
             _ rendition: Rendition = Rendition(width: 100),

@@ -18,7 +18,7 @@ import Testing
         #expect(try RenderLoop(rendition).render(source) == response[0].data)
     }
 
-    @Test func theStagesLeadToAPictureOfTheSize() throws {
+    @Test func theStagesLeadToAnImageOfTheSize() throws {
         let stages = try RenderStages(Rendition(width: 64, height: 64))
         let picture = try stages.resize(try stages.decode(source, try stages.header(source)))
         #expect(picture.size == PixelSize(width: 64, height: 43))
@@ -42,7 +42,7 @@ import Testing
         #expect(throws: ImagePipeline.Error.self) { try stages.encode(result, as: .png) }
     }
 
-    @Test func whatIsNoPictureIsRefused() throws {
+    @Test func bytesThatAreNoImageAreRefused() throws {
         let loop = try RenderLoop(Rendition(width: 64))
         #expect(throws: ImagePipeline.Error.self) { try loop.render(Data("no picture".utf8)) }
         #expect(throws: ImagePipeline.Error.self) { try RenderLoop(Rendition(width: 0)) }

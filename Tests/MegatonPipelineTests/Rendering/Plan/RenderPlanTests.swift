@@ -51,7 +51,7 @@ import Testing
         #expect(step(4000, 3000, Rendition(height: 300)).output == PixelSize(width: 400, height: 300))
     }
 
-    @Test(arguments: 5...8) func swapsSidesForATurnedPicture(_ orientation: Int) {
+    @Test(arguments: 5...8) func swapsSidesForARotatedImage(_ orientation: Int) {
         let size = step(4000, 3000, Rendition(width: 256, height: 256), orientation: orientation).output
         #expect(size == PixelSize(width: 192, height: 256))
     }

@@ -46,7 +46,7 @@ struct EngineComparisonTests {
         #expect(turned == Set(1...8))
     }
 
-    @Test func theyMakeTheSamePictures() throws {
+    @Test func theyMakeTheSameImages() throws {
         var count = 0
         for name in Self.names {
             let data = try Corpus.data(name)
@@ -76,7 +76,7 @@ struct EngineComparisonTests {
     /// Enlarged smooth waves of colors: each pixel shows the color at its center. Not compared with libvips, which
     /// enlarges with another kernel and half a pixel off (seen in 8.14.1; its issue 4841).
     @Test(arguments: [TestSampling.s444, .s422, .s420], [1, 4, 6])
-    func whatIsEnlargedStaysInItsPlace(_ sampling: TestSampling, _ orientation: Int) throws {
+    func enlargedPixelsStayInTheirPlace(_ sampling: TestSampling, _ orientation: Int) throws {
         let wanted = [
             Rendition(name: "inside", width: 150, height: 171, quality: 90, enlarge: true),
             Rendition(name: "outside", width: 150, height: 171, fit: .outside, quality: 85, enlarge: true),

@@ -54,7 +54,7 @@ struct GIFCanvasTests {
         return try DamageTests.render(gif, rendition, .auto).data
     }
 
-    @Test(arguments: [true, false]) func whatTheFirstFrameLeavesIsTransparent(_ hasControls: Bool) throws {
+    @Test(arguments: [true, false]) func pixelsOutsideTheFirstFrameAreTransparent(_ hasControls: Bool) throws {
         let gif = Self.gif([(2, 2, 4, 4, 1)], hasControls: hasControls)
         for format in [Rendition.Format.png, .webp, .gif] {
             let pixels = try PixelReader(Self.render(gif, format))

@@ -51,7 +51,7 @@ import Testing
     }
 
     /// Restart markers, 0xFF bytes in the data and bytes after the end do not count as segments.
-    @Test func whatIsNoSegmentIsNotCounted() throws {
+    @Test func onlySegmentsAreCounted() throws {
         let begin = Data([0xFF, 0xD8, 0xFF, 0xDA, 0, 2])
         let data = Data((0...HeaderBounds.parts).flatMap { _ in [0xFF, 0, 0xFF, 0xD3, 0xFF, 0xFF, 0, 9] as [UInt8] })
         let segments = Data((0...HeaderBounds.parts).flatMap { _ in [0xFF, 0xE1, 0, 2] as [UInt8] })

@@ -11,14 +11,14 @@ import Testing
         value <= 0.04045 ? value / 12.92 : pow((value + 0.055) / 1.055, 2.4)
     }
 
-    @Test func sRGBIsToldByItsNumbers() throws {
+    @Test func sRGBIsRecognizedByItsNumbers() throws {
         for curve in [TestProfile.srgbCurve, TestProfile.table(1024, Self.srgb), TestProfile.table(4096, Self.srgb)] {
             let profile = try #require(ICCProfile(TestProfile.profile(curve: curve)))
             #expect(profile.isRGB && profile.isSRGB)
         }
     }
 
-    @Test func whatOnlyLooksLikeItIsNot() throws {
+    @Test func aProfileThatOnlyResemblesSRGBIsNot() throws {
         let grey = [[0.4361, 0.2225, 0.0139], [0.3851, 0.7169, 0.0971], [0.1431, 0.0606, 0.7120]]
         let others: [(String, [UInt8])] = [
             ("Display P3", TestProfile.p3), ("other primaries", TestProfile.profile(primaries: grey)),

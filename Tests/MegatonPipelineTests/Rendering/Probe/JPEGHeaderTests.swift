@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(.enabled(if: Corpus.isThere, "the corpus is not there; set MEGATON_CORPUS"))
-    func itTellsWhatLibvipsTells() throws {
+    func itReturnsWhatLibvipsReturns() throws {
         let all = FileManager.default.enumerator(atPath: Corpus.path(""))?.compactMap { $0 as? String } ?? []
         var count = 0
         for name in all.sorted() {
@@ -65,7 +65,7 @@ import Testing
     }
 
     /// Unusual headers are left to libvips.
-    @Test func whatIsUnusualIsLeftAlone() throws {
+    @Test func unusualHeadersAreLeftToLibvips() throws {
         let jpeg = try Self.jpeg.get()
         let exif = TestJPEG.exif(orientation: 6)
         let icc = Data(TestProfile.srgb)
@@ -100,7 +100,7 @@ import Testing
         for (what, data) in unusual { #expect(JPEGHeader(data) == nil, "\(what)") }
     }
 
-    @Test func whatIsCutOffIsLeftAlone() throws {
+    @Test func truncatedHeadersAreLeftToLibvips() throws {
         let jpeg = try Self.jpeg.get()
         let scan = try #require(jpeg.indices.first { jpeg[$0] == 0xFF && jpeg[$0 + 1] == 0xDA })
         for length in 0..<scan { #expect(JPEGHeader(jpeg.prefix(length)) == nil, "\(length)") }

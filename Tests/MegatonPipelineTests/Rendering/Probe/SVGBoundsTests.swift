@@ -22,7 +22,7 @@ struct SVGBoundsTests {
         "<style><![CDATA[ .b > .c { fill: blue } ]]></style><g filter='none'/>",
         "<defs><marker id='m'><path d='M0 0'/></marker></defs><path marker-end='url(#m)' d='M0 0L9 9'/>",
     ])
-    func whatPeopleDrawIsDrawn(_ body: String) {
+    func ordinaryDrawingsAreRendered(_ body: String) {
         #expect(Self.complaint(body) == nil)
         #expect(Self.complaint(body, start: "<?xml version='1.0' encoding='UTF-8'?><!DOCTYPE svg>") == nil)
     }
@@ -56,7 +56,7 @@ struct SVGBoundsTests {
                 + String(repeating: "1 ", count: 5000) + "'/>", "markers"
         ),
     ])
-    func whatHasNoBoundIsNotDrawn(_ body: String, _ reason: String) {
+    func unboundedContentIsRefused(_ body: String, _ reason: String) {
         let complaint = Self.complaint(body)
         #expect(complaint?.contains(reason) == true, "\(complaint ?? "nothing")")
     }
@@ -96,7 +96,7 @@ struct SVGBoundsTests {
         "<!DOCTYPE svg [<!ENTITY a 'aaaa'><!ENTITY b '&a;&a;&a;'>]>", "<!DOCTYPE svg PUBLIC \">\" [ <!ENTITY a 'b'> ]>",
         "<?xml version='1.0' encoding='UTF-7'?>", "<?xml-stylesheet href='a.css'?>",
     ])
-    func whatChangesTheMarkupIsRefused(_ start: String) {
+    func entitiesAndStylesheetsAreRefused(_ start: String) {
         #expect(Self.complaint("", start: start) != nil)
     }
 

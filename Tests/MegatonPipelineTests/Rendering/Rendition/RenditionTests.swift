@@ -160,7 +160,7 @@ import Testing
         #expect(Set(keys).count == keys.count)
     }
 
-    @Test func whoMaySeeAnImageIsPartOfItsKey() {
+    @Test func scopeAndHeaderFieldsArePartOfTheKey() {
         let url = URL(string: "https://example.org/a.jpg")!
         let plain = ImageRequest(url: url)
         #expect(CacheKey.original(of: plain) == .original(of: ImageRequest(url: url)))

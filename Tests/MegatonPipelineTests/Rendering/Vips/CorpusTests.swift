@@ -94,7 +94,7 @@ struct CorpusTests {
         #expect(failures > 30, "the corpus is a bad one")
     }
 
-    @Test func truncatedPicturesAreRefused() throws {
+    @Test func truncatedImagesAreRefused() throws {
         for name in ["bad/libvips/truncated.jpg", "bad/sharp/truncated.jpg", "bad/sharp/truncated.png"] {
             #expect { try render(name, [Self.png]) } throws: { ($0 as? ImagePipeline.Error)?.code == .corruptImage }
         }

@@ -90,7 +90,7 @@ struct DamageTests {
         #expect(try Self.render(data, Rendition(width: 128), engine).notes.isEmpty)
     }
 
-    @Test(arguments: RenderEngineChoice.allCases) func aHarmlessOddityIsARemark(_ engine: RenderEngineChoice) throws {
+    @Test(arguments: RenderEngineChoice.allCases) func aHarmlessOddityIsAWarning(_ engine: RenderEngineChoice) throws {
         let data = try Self.jpegs[0].data.get()
         let garbage = Data(repeating: 0x12, count: 40)
         let isVips = engine == .vips
@@ -107,7 +107,7 @@ struct DamageTests {
     }
 
     /// An undefined marker after the last row: all pixels are there.
-    @Test(arguments: [RenderEngineChoice.auto, .vips]) func whatFollowsTheLastRowShowsNothing(
+    @Test(arguments: [RenderEngineChoice.auto, .vips]) func dataAfterTheLastRowIsAWarning(
         _ engine: RenderEngineChoice
     ) throws {
         let data = try Self.jpegs[0].data.get()

@@ -162,7 +162,7 @@ import Testing
         #expect(try await render([Rendition(width: 2, format: .gif)], data, limits: limits).count == 1)
     }
 
-    @Test func aStillPictureHasNoFramesToKeep() async throws {
+    @Test func aStillImageHasNoFramesToKeep() async throws {
         let data = TestImage.quarters(width: 20, height: 10)
         let image = try await render([Rendition(width: 10, format: .gif, animated: true)], data)[0]
         #expect(image.size == PixelSize(width: 10, height: 5) && AssetType(image.data) == .gif)

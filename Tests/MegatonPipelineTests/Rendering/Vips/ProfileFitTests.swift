@@ -63,7 +63,7 @@ struct ProfileFitTests {
         #expect(try ImageDecoders.Default().decode(data).image.size == PixelSize(width: 80, height: 60))
     }
 
-    @Test(arguments: [RenderEngineChoice.auto, .vips]) func whatFitsStays(_ engine: RenderEngineChoice) throws {
+    @Test(arguments: [RenderEngineChoice.auto, .vips]) func aMatchingProfileStays(_ engine: RenderEngineChoice) throws {
         let wide = Self.with(Self.sized(TestProfile.p3), try TestPicture.jpeg(80, 60))
         let image = try DamageTests.render(wide, Rendition(width: 40, profile: .keep), engine)
         #expect(try image.notes.isEmpty && VipsEngine().probe(image.data, type: .jpeg).hasRGBProfile)
