@@ -12,7 +12,7 @@ struct ClusterBenchmark: Sendable {
     let workers: Int
     /// Maximum number of concurrent jobs per worker.
     let concurrency: Int
-    /// Number of hosts from which jobs pretend to fetch; 0 for none.
+    /// Number of hosts from which jobs simulate a fetch; 0 for none.
     let hosts: Int
     let renderMilliseconds: Double
     /// Number of jobs in the backlog.

@@ -15,7 +15,7 @@ struct ClusterReport: Encodable, Sendable {
     var simulatedWorkers: Int
     /// Maximum number of concurrent jobs per worker.
     var concurrency: Int
-    /// Number of hosts from which jobs pretended to fetch; 0 for none.
+    /// Number of hosts from which jobs simulated a fetch; 0 for none.
     var hosts: Int
     var renderMilliseconds: Double
     /// Load without jobs.

@@ -74,17 +74,17 @@ struct RenditionOptions: ParsableArguments {
         return lists.first { !$0.1.isEmpty }?.0 ?? values.first?.flag.name
     }
 
-    /// - Parameter place: The command-line option that contains the text, for the message.
+    /// - Parameter argument: the command-line option that contains the text, for the message.
     private static func set(
         _ option: RenditionOption,
-        of place: String,
+        of argument: String,
         to text: String,
         in rendition: inout Rendition
     ) throws {
         do throws(RenditionOption.InvalidText) {
             try option.set(text, in: &rendition)
         } catch {
-            throw ValidationError("\(place): \(option.name) \(error.rule), not \"\(text)\".")
+            throw ValidationError("\(argument): \(option.name) \(error.rule), not \"\(text)\".")
         }
     }
 
