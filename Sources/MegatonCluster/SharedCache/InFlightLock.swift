@@ -140,7 +140,7 @@ public final class InFlightLock: SingleFlightCoordinating {
             for ((key, ticket), reply) in zip(zip(keys, tickets), replies) {
                 let decision = await decide(key, ticket: ticket, reply: reply, hasPartial: hasPartial[key] ?? nil)
                 if case .wait = decision {} else { waiters.unregister(key.description, ticket: ticket) }
-                if let lead = decision.lead { await note(.lead, of: lead) }
+                if let lead = decision.leader { await note(.lead, of: lead) }
                 decisions.append(decision)
             }
             return decisions
@@ -170,7 +170,7 @@ public final class InFlightLock: SingleFlightCoordinating {
     }
 
     @discardableResult
-    public func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
+    public func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
         var kept: Set<CacheKey> = []
         for (lead, entry) in entries {
             guard let token = lead.token else { continue }

@@ -71,16 +71,16 @@ extension CachedData.Metadata {
         let connection = Set(HTTPFieldList.elements(headers["connection"] ?? "").map { $0.lowercased() })
         let storable = headers.filter { !omittedHeaders.contains($0.key) && !connection.contains($0.key) }
         func size(_ field: (key: String, value: String)) -> Int { field.key.utf8.count + field.value.utf8.count }
-        var kept = storable.filter { essentialHeaders.contains($0.key) }
-        var left = headerLimit - kept.reduce(0) { $0 + size($1) }
+        var fitting = storable.filter { essentialHeaders.contains($0.key) }
+        var left = headerLimit - fitting.reduce(0) { $0 + size($1) }
         if left < 0 { return nil }
         // Short fields first: those that describe the image are short, and policies for browsers are long.
         let others = storable.filter { !essentialHeaders.contains($0.key) }
         for field in others.sorted(by: { (size($0), $0.key) < (size($1), $1.key) }) where size(field) <= left {
-            kept[field.key] = field.value
+            fitting[field.key] = field.value
             left -= size(field)
         }
-        return kept
+        return fitting
     }
 
     /// Whether a 304 confirms this response: it has the same entity tag, or none (RFC 9111 section 4.3.4). A 304 with

@@ -116,16 +116,16 @@ extension ImagePipeline {
         public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
 
         /// Whether the beginnings of interrupted downloads are stored in `dataCache`.
-        private var keepsPartialsInDataCache: Bool {
+        private var storesPartialsInDataCache: Bool {
             isResumableDataEnabled && dataCachePolicy != .storeNothing && resumableDataCache == nil
         }
 
         private mutating func coordinate() {
             coordinator =
                 switch (flights, dataCache) {
-                case (nil, let cache): LocalSingleFlight(cache: cache, keepsPartials: keepsPartialsInDataCache)
+                case (nil, let cache): LocalSingleFlight(cache: cache, storesPartials: storesPartialsInDataCache)
                 case (let flights?, nil): flights
-                case (let flights?, let cache?): LayeredSingleFlight(cache, over: flights, trust: nearCacheTTL)
+                case (let flights?, let cache?): LayeredSingleFlight(cache, over: flights, ttl: nearCacheTTL)
                 }
         }
     }
@@ -142,7 +142,7 @@ extension ImagePipeline {
         case storeAll = "all"
         case storeNothing = "none"
 
-        var keepsOriginals: Bool { self == .storeAll || self == .storeOriginalData }
-        var keepsRenditions: Bool { self == .storeAll || self == .automatic || self == .storeEncodedImages }
+        var storesOriginals: Bool { self == .storeAll || self == .storeOriginalData }
+        var storesRenditions: Bool { self == .storeAll || self == .automatic || self == .storeEncodedImages }
     }
 }

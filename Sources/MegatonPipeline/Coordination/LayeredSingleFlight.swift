@@ -4,34 +4,34 @@ internal import Foundation
 ///
 /// The shared coordinator elects the leaders, and its cache is authoritative. A near cache holds copies of its entries:
 ///
-/// - A copy is served while it is fresh, for at most `trust` after it was seen in the shared cache. Then the shared
+/// - A copy is served while it is fresh, for at most `ttl` after it was seen in the shared cache. Then the shared
 ///   cache is asked again.
 /// - A reported deletion (`observeDeletions`) invalidates the copy at once. After an unreported one, e.g. an
-///   administrator's `DEL`, the copy is served for at most `trust`.
+///   administrator's `DEL`, the copy is served for at most `ttl`.
 /// - An entry that the shared cache refused, because another flight of the same key is newer, is not copied.
 ///
 /// A configuration with both `flights` and `dataCache` combines them in a `LayeredSingleFlight`.
 public struct LayeredSingleFlight: SingleFlightCoordinating {
     private let cache: any DataCaching
     private let shared: any SingleFlightCoordinating
-    private let trust: NearCacheValidity
+    private let validity: NearCacheValidity
 
     /// - Parameters:
     ///   - cache: the near cache of this process or machine; a `LayeredDataCache` if there are several.
     ///   - shared: the coordinator with the shared cache.
-    ///   - trust: time to live of a copy, after which the shared cache is asked again; a minute by default.
-    public init(_ cache: any DataCaching, over shared: any SingleFlightCoordinating, trust: Duration = .seconds(60)) {
-        self.init(cache, over: shared, trust: trust, time: TimeSource(ContinuousClock()))
+    ///   - ttl: time to live of a copy, after which the shared cache is asked again; a minute by default.
+    public init(_ cache: any DataCaching, over shared: any SingleFlightCoordinating, ttl: Duration = .seconds(60)) {
+        self.init(cache, over: shared, ttl: ttl, time: TimeSource(ContinuousClock()))
     }
 
-    init(_ cache: any DataCaching, over shared: any SingleFlightCoordinating, trust: Duration, time: TimeSource) {
+    init(_ cache: any DataCaching, over shared: any SingleFlightCoordinating, ttl: Duration, time: TimeSource) {
         self.cache = cache
         self.shared = shared
-        let trust = NearCacheValidity(trust, date: time.date)
-        self.trust = trust
+        let validity = NearCacheValidity(ttl, date: time.date)
+        self.validity = validity
         // Weak because the shared coordinator may outlive the pipelines that use it. The subscription ends when `trust`
         // is deinitialized.
-        trust.endWith(shared.observeDeletions { [weak trust] key in trust?.distrust(key) })
+        validity.observe(shared.observeDeletions { [weak validity] key in validity?.invalidate(key) })
     }
 
     // MARK: - Lookups
@@ -40,7 +40,7 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
         var found = await copies(of: keys)
         let missing = found.indices.filter { found[$0] == nil }
         if missing.isEmpty { return found }
-        let asked = trust.date()
+        let asked = validity.date()
         let answers = await shared.lookUp(missing.map { keys[$0] })
         for (index, entry) in zip(missing, answers) {
             found[index] = entry
@@ -53,7 +53,7 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
         var found = await copies(of: keys)
         let missing = found.indices.filter { found[$0] == nil }
         if missing.isEmpty { return found }
-        let asked = trust.date()
+        let asked = validity.date()
         let answers = await shared.lookUpStale(missing.map { keys[$0] })
         for (index, entry) in zip(missing, answers) {
             found[index] = entry
@@ -78,7 +78,7 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
         }
         let missing = decisions.indices.filter { decisions[$0] == nil }
         if !missing.isEmpty {
-            let asked = trust.date()
+            let asked = validity.date()
             let asking = missing.map { keys[$0] }
             let answers = await shared.begin(asking, after: waits, maximumFailureAge: maximumFailureAge)
             for (index, decision) in zip(missing, answers) {
@@ -105,37 +105,37 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
     // MARK: - Changes
 
     @discardableResult
-    public func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
-        let began = trust.date()
-        let kept = await shared.finish(entries)
-        for (lead, entry) in entries {
+    public func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
+        let began = validity.date()
+        let stored = await shared.finish(entries)
+        for (leader, entry) in entries {
             // A lead without a token is uncoordinated: the shared cache is unreachable, or lets every caller lead.
-            let isCopied = lead.token == nil || kept.contains(lead.key)
-            await settle(isCopied ? entry : nil, lead.key, began)
+            let isCopied = leader.token == nil || stored.contains(leader.key)
+            await settle(isCopied ? entry : nil, leader.key, began)
         }
-        return kept
+        return stored
     }
 
-    public func fail(_ leads: [SingleFlight.Leader], error: ImageError) async {
-        await shared.fail(leads, error: error)
+    public func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async {
+        await shared.fail(leaders, error: error)
         guard error.supersedesEntry else { return }
-        for lead in leads { await forget(lead.key) }
+        for leader in leaders { await forget(leader.key) }
     }
 
     @discardableResult
     public func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
-        let began = trust.date()
-        let isKept = await shared.store(entry, for: key)
-        await settle(isKept ? entry : nil, key, began)
-        return isKept
+        let began = validity.date()
+        let isStored = await shared.store(entry, for: key)
+        await settle(isStored ? entry : nil, key, began)
+        return isStored
     }
 
     @discardableResult
     public func replace(_ entry: CachedData, for key: CacheKey) async -> Bool {
-        let began = trust.date()
-        let isKept = await shared.replace(entry, for: key)
-        await settle(isKept ? entry : nil, key, began)
-        return isKept
+        let began = validity.date()
+        let isStored = await shared.replace(entry, for: key)
+        await settle(isStored ? entry : nil, key, began)
+        return isStored
     }
 
     public func discard(_ key: CacheKey) async {
@@ -152,10 +152,10 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
     /// Returns the copies that may be served.
     private func copies(of keys: [CacheKey]) async -> [CachedData?] {
         let hits = await cache.hits(for: keys.map(\.description))
-        let now = trust.date()
+        let now = validity.date()
         return zip(keys, hits).map { key, hit in
             guard let hit, let copy = NearCacheEntry(encoded: hit.data),
-                trust.isTrusted(key.description, seen: copy.seen),
+                validity.isValid(key.description, seen: copy.seen),
                 var entry = copy.entry(at: now)
             else { return nil }
             entry.layer = hit.layer
@@ -165,13 +165,15 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
 
     /// Copies an entry of the shared cache, unless it may have changed since it was seen there.
     private func copy(_ entry: CachedData, _ key: CacheKey, seen: Int64) async {
-        guard trust.isTrusted(key.description, seen: seen), let copy = NearCacheEntry(entry, seen: seen) else { return }
+        guard validity.isValid(key.description, seen: seen), let copy = NearCacheEntry(entry, seen: seen) else {
+            return
+        }
         await cache.storeData(copy.encoded, for: key.description)
     }
 
     /// Copies an entry that the shared cache has just accepted; without one, deletes the copy.
     private func settle(_ entry: CachedData?, _ key: CacheKey, _ began: Int64) async {
-        guard var entry, let seen = trust.change(key.description, since: began) else { return await forget(key) }
+        guard var entry, let seen = validity.change(key.description, since: began) else { return await forget(key) }
         entry.metadata.stored = Double(seen) / 1_000_000_000
         guard let copy = NearCacheEntry(entry, seen: seen) else { return await forget(key) }
         await cache.storeData(copy.encoded, for: key.description)
@@ -179,7 +181,7 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
 
     /// Deletes a copy, and prevents concurrent copying of an entry that was read before.
     private func forget(_ key: CacheKey) async {
-        trust.distrust(key.description)
+        validity.invalidate(key.description)
         await cache.removeData(for: key.description)
     }
 }

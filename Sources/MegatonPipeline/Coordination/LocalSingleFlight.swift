@@ -6,25 +6,28 @@ internal import Foundation
 public struct LocalSingleFlight: SingleFlightCoordinating {
     private let cache: (any DataCaching)?
     /// Whether the cache also holds the first parts of interrupted downloads, so that one lookup finds both.
-    private let keepsPartials: Bool
+    private let storesPartials: Bool
 
     /// - Parameter cache: stores the results; nil stores nothing.
-    public init(cache: (any DataCaching)? = nil) { self.init(cache: cache, keepsPartials: false) }
+    public init(cache: (any DataCaching)? = nil) { self.init(cache: cache, storesPartials: false) }
 
-    init(cache: (any DataCaching)?, keepsPartials: Bool) {
+    init(cache: (any DataCaching)?, storesPartials: Bool) {
         self.cache = cache
-        self.keepsPartials = keepsPartials && cache != nil
+        self.storesPartials = storesPartials && cache != nil
     }
 
-    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, partialOf: nil).entries }
+    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await lookUp(keys, partialOf: nil).entries }
 
     /// Looks up entries, and the first part of an original's interrupted download, in one call.
     ///
     /// - Returns: the entries, fresh or stale, in the order of the keys; and whether there is a partial download, nil
     ///   if this cache holds none.
-    func look(_ keys: [CacheKey], partialOf original: CacheKey?) async -> (entries: [CachedData?], hasPartial: Bool?) {
+    func lookUp(
+        _ keys: [CacheKey],
+        partialOf original: CacheKey?
+    ) async -> (entries: [CachedData?], hasPartial: Bool?) {
         guard let cache else { return (Array(repeating: nil, count: keys.count), nil) }
-        let partial = keepsPartials ? original.map(CacheKey.partial) : nil
+        let partial = storesPartials ? original.map(CacheKey.partial) : nil
         let hits = await cache.hits(for: (keys + [partial].compactMap { $0 }).map(\.description))
         let now = Date().timeIntervalSince1970
         let entries = zip(keys, hits).map { key, hit -> CachedData? in
@@ -41,7 +44,7 @@ public struct LocalSingleFlight: SingleFlightCoordinating {
 
     public func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
         let original = keys.count == 1 && keys[0].kind == .original ? keys[0] : nil
-        let (entries, hasPartial) = await look(keys, partialOf: original)
+        let (entries, hasPartial) = await lookUp(keys, partialOf: original)
         return zip(keys, entries).map { decision($0, $1, hasPartial: hasPartial) }
     }
 
@@ -49,23 +52,23 @@ public struct LocalSingleFlight: SingleFlightCoordinating {
     func decision(_ key: CacheKey, _ entry: CachedData?, hasPartial: Bool?) -> SingleFlight.Decision {
         guard let entry else { return .lead(SingleFlight.Leader(key: key, token: nil, hasPartial: hasPartial)) }
         if entry.staleness == nil { return .hit(entry) }
-        let lead = SingleFlight.Leader(key: key, token: nil, stale: entry, hasPartial: hasPartial)
-        return entry.mayServeWhileRevalidating ? .stale(entry, lead) : .lead(lead)
+        let leader = SingleFlight.Leader(key: key, token: nil, stale: entry, hasPartial: hasPartial)
+        return entry.mayServeWhileRevalidating ? .stale(entry, leader) : .lead(leader)
     }
 
     public func wait(for flight: SingleFlight.Waiter) async {}
 
     @discardableResult
-    public func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
-        var kept: Set<CacheKey> = []
-        for (lead, entry) in entries {
+    public func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
+        var stored: Set<CacheKey> = []
+        for (leader, entry) in entries {
             if let entry {
-                if await store(entry, for: lead.key) { kept.insert(lead.key) }
-            } else if lead.stale != nil {
-                await cache?.removeData(for: lead.key.description)
+                if await store(entry, for: leader.key) { stored.insert(leader.key) }
+            } else if leader.stale != nil {
+                await cache?.removeData(for: leader.key.description)
             }
         }
-        return kept
+        return stored
     }
 
     @discardableResult
@@ -84,9 +87,9 @@ public struct LocalSingleFlight: SingleFlightCoordinating {
 
     public func discard(_ key: CacheKey) async { await cache?.removeData(for: key.description) }
 
-    public func fail(_ leads: [SingleFlight.Leader], error: ImageError) async {
+    public func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async {
         guard let cache, error.supersedesEntry else { return }
-        for lead in leads where lead.stale != nil { await cache.removeData(for: lead.key.description) }
+        for leader in leaders where leader.stale != nil { await cache.removeData(for: leader.key.description) }
     }
 }
 

@@ -31,9 +31,9 @@ final class NearCacheValidity: Sendable {
     deinit { observation.withLock { $0 }?.cancel() }
 
     /// Ties an observation of deletions to this object, whose `deinit` cancels it.
-    func endWith(_ observation: any Cancellable) { self.observation.withLock { $0 = observation } }
+    func observe(_ observation: any Cancellable) { self.observation.withLock { $0 = observation } }
 
-    func isTrusted(_ key: String, seen: Int64) -> Bool {
+    func isValid(_ key: String, seen: Int64) -> Bool {
         let now = date()
         guard seen <= now, seen > now - lifetime else { return false }
         return state.withLock { seen > $0.floor && seen > $0.changes[key] ?? .min }
@@ -41,7 +41,7 @@ final class NearCacheValidity: Sendable {
 
     /// Records that an entry has changed, or that any entry may have changed if the key is nil: copies seen until now
     /// are no longer trusted.
-    func distrust(_ key: String?) {
+    func invalidate(_ key: String?) {
         state.withLock { state in
             let now = date()
             state.change(key, now, oldest: now - lifetime, limit: limit)

@@ -46,10 +46,10 @@ public protocol SingleFlightCoordinating: Sendable {
     /// - Returns: keys whose entry was stored and is visible to others. A key is missing if its entry was refused, e.g.
     ///   because another flight was newer.
     @discardableResult
-    func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey>
+    func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey>
 
     /// Ends flights with an error, which their waiters receive.
-    func fail(_ leads: [SingleFlight.Leader], error: ImageError) async
+    func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async
 
     /// Returns the stored entries of these keys in one lookup, without taking the lead for any. An entry may be stale,
     /// see `CachedData.staleness`.
@@ -133,7 +133,7 @@ extension SingleFlightCoordinating {
 
 extension SingleFlightCoordinating {
     /// Stores the response of an origin that was asked regardless of any cached entry.
-    func keep(_ entry: CachedData, for key: CacheKey) async {
+    func storeResponse(_ entry: CachedData, for key: CacheKey) async {
         // An entry with a checksum comes from the cache itself and was confirmed by the origin, so that it need not
         // overwrite an equally good present entry.
         if entry.checksum == nil { await replace(entry, for: key) } else { await store(entry, for: key) }
@@ -155,10 +155,10 @@ public enum SingleFlight {
         case failed(ImageError)
 
         /// The lead that the caller must end, if there is one.
-        public var lead: SingleFlight.Leader? {
+        public var leader: SingleFlight.Leader? {
             switch self {
-            case .lead(let lead): lead
-            case .stale(_, let lead): lead
+            case .lead(let leader): leader
+            case .stale(_, let leader): leader
             case .hit, .wait, .failed: nil
             }
         }
@@ -177,7 +177,7 @@ public enum SingleFlight {
         /// is not known.
         public let hasPartial: Bool?
         /// Whether other leaders may produce the same entry concurrently, because the last response could not be
-        /// stored. There is no flight to end; the token decides which storable response is kept.
+        /// stored. There is no flight to end; the token decides which storable response is stored.
         package let isUnlocked: Bool
 
         public init(key: CacheKey, token: Int?, stale: CachedData? = nil, hasPartial: Bool? = nil) {

@@ -20,7 +20,7 @@ public struct ImageResponse: Sendable {
     /// ``LayeredDataCache``, e.g. `memory`, `disk` or `redis`. Nil if the coordinator does not report it.
     public var cacheLayer: String?
     /// Ensures that the image is cached only once; nil if it came from the memory cache unchanged.
-    var keeper: OnceFlag?
+    var storeFlag: OnceFlag?
 
     public init(
         container: ImageContainer,

@@ -15,9 +15,9 @@ final class OnceFlag: Sendable {
 
 extension ImageResponse {
     /// The same response, to be stored once for the tasks that requested it.
-    func toKeep() -> ImageResponse {
+    func storedOnce() -> ImageResponse {
         var response = self
-        response.keeper = OnceFlag()
+        response.storeFlag = OnceFlag()
         return response
     }
 }

@@ -16,9 +16,9 @@ final class BackgroundRevalidator: Sendable {
     /// Result of an attempt to start work.
     struct Start {
         /// Keys whose work has started.
-        var begun: Set<CacheKey> = []
+        var started: Set<CacheKey> = []
         /// Keys whose work was dropped, as too many tasks are under way.
-        var dropped: Set<CacheKey> = []
+        var rejected: Set<CacheKey> = []
     }
 
     private let limit: Int
@@ -43,7 +43,7 @@ final class BackgroundRevalidator: Sendable {
             if new.isEmpty || state.isStopped { return (Start(), false) }
             guard state.tasks.count < limit else {
                 defer { state.isOverfull = true }
-                return (Start(dropped: new), !state.isOverfull)
+                return (Start(rejected: new), !state.isOverfull)
             }
             state.nextID += 1
             let id = state.nextID
@@ -54,7 +54,7 @@ final class BackgroundRevalidator: Sendable {
                 await work(new)
                 self.ended(id, new)
             }
-            return (Start(begun: new), false)
+            return (Start(started: new), false)
         }
         if isFirstDrop {
             logger.warning(

@@ -1,15 +1,15 @@
 internal import Foundation
 
 /// Result of one lookup in the data caches for everything that a load can use, so that no later step looks again.
-struct CacheLook: Sendable {
+struct CacheLookup: Sendable {
     /// Entries that the request accepts without asking the origin.
     var entries: [CacheKey: CachedData] = [:]
     /// Nil if the original's coordinator must be asked.
-    var original: OriginalLook?
+    var original: OriginalLookup?
 }
 
 /// State of an original in a local cache at the time of a lookup.
-struct OriginalLook: Sendable {
+struct OriginalLookup: Sendable {
     /// Entry of the original, fresh or stale.
     let entry: CachedData?
     /// Whether the cache has the beginning of an interrupted download; nil if it was not looked up.
@@ -22,10 +22,10 @@ extension ImagePipeline {
     /// Looks up the image, the results of its first processors, the original and the beginning of its download.
     ///
     /// - Parameter steps: whether to look up results of the first processors too.
-    func lookUp(_ request: ImageRequest, steps: Bool = true) async -> CacheLook {
+    func lookUp(_ request: ImageRequest, steps: Bool = true) async -> CacheLookup {
         let policy = request.cachePolicy
         // A processed image cannot be revalidated at the origin: that is done with the original.
-        if request.options.contains(.disableDiskCacheReads) || !policy.takesUnasked { return CacheLook() }
+        if request.options.contains(.disableDiskCacheReads) || !policy.allowsUnvalidated { return CacheLookup() }
         var keys: [CacheKey] = []
         var part = request
         while true {
@@ -37,22 +37,22 @@ extension ImagePipeline {
         if request.hasOriginal, keys.last != original { keys.append(original) }
         let own = keys.count
         if request.hasOriginal, let shared = CacheKey.sharedOriginal(of: request) { keys.append(shared) }
-        var found = CacheLook()
+        var found = CacheLookup()
         let entries: [CachedData?]
         if let flights = flights(for: request) as? LocalSingleFlight {
-            let mark = originals.ends.mark
-            let look = await flights.look(keys, partialOf: request.url == nil || request.isLocal ? nil : original)
-            entries = look.entries
+            let mark = originals.recentEnds.mark
+            let lookup = await flights.lookUp(keys, partialOf: request.url == nil || request.isLocal ? nil : original)
+            entries = lookup.entries
             if request.hasOriginal {
-                let entry = look.entries[own - 1]
-                found.original = OriginalLook(entry: entry, hasPartial: look.hasPartial, mark: mark)
+                let entry = lookup.entries[own - 1]
+                found.original = OriginalLookup(entry: entry, hasPartial: lookup.hasPartial, mark: mark)
             }
         } else {
             entries = await flights(for: request).lookUp(keys)
         }
         let now = Date()
         for (key, entry) in zip(keys, entries) {
-            if let entry, policy.isContent(with: entry, at: now) { found.entries[key] = entry }
+            if let entry, policy.accepts(entry, at: now) { found.entries[key] = entry }
         }
         return found
     }

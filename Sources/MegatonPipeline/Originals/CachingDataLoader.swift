@@ -48,7 +48,7 @@ public final class CachingDataLoader: TimedDataLoading {
             "cookie", "megaton-credential",
         ]
         guard (request.httpMethod ?? "GET").uppercased() == "GET", request.httpBody == nil, let url = request.url,
-            names.isDisjoint(with: own), RequestCachePolicy(request).mayKeep
+            names.isDisjoint(with: own), RequestCachePolicy(request).allowsStorage
         else { return nil }
         return "l:" + CacheKey(.original, ["loader", url.absoluteString] + VaryKey.lines(fields)).digest
     }
@@ -79,7 +79,7 @@ public final class CachingDataLoader: TimedDataLoading {
         )
         let policy = RequestCachePolicy(request)
         relay.run { [self] in
-            if policy.takesUnasked, let (response, data) = await entry(key, url, policy.maximumFailureAge) {
+            if policy.allowsUnvalidated, let (response, data) = await entry(key, url, policy.maximumFailureAge) {
                 relay.receive(data, response)
                 relay.complete(nil)
             } else {

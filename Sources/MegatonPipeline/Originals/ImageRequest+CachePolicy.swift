@@ -26,10 +26,10 @@ extension ImageRequest {
             return ["cache-control", "pragma"].contains(name) || URLRequest.exclusiveFields.contains(name)
         }
         switch resource {
-        case .data, .image, .none: return .silent
-        case .url where !sets: return .silent
+        case .data, .image, .none: return .default
+        case .url where !sets: return .default
         case .url, .urlRequest:
-            guard !isLocal, var urlRequest else { return .silent }
+            guard !isLocal, var urlRequest else { return .default }
             for (name, value) in headers { urlRequest.setValue(value, forHTTPHeaderField: name) }
             return RequestCachePolicy(urlRequest)
         }

@@ -15,9 +15,9 @@ struct Original: Sendable {
     /// Whether the bytes are past their lifetime.
     let isStale: Bool
     /// Nil if there is nothing to store.
-    private let keeping: OriginalCacheWriter?
+    private let writer: OriginalCacheWriter?
 
-    /// - Parameter keeping: stores the fetched bytes.
+    /// - Parameter writer: stores the fetched bytes.
     init(
         data: Data,
         metadata: CachedData.Metadata?,
@@ -25,7 +25,7 @@ struct Original: Sendable {
         isFromCache: Bool = false,
         layer: String? = nil,
         isStale: Bool = false,
-        keeping: OriginalCacheWriter? = nil
+        writer: OriginalCacheWriter? = nil
     ) {
         self.data = data
         self.metadata = metadata
@@ -33,7 +33,7 @@ struct Original: Sendable {
         self.isFromCache = isFromCache
         self.layer = layer
         self.isStale = isStale
-        self.keeping = keeping
+        self.writer = writer
     }
 
     /// The original from a cache entry, fresh or stale.
@@ -56,10 +56,10 @@ struct Original: Sendable {
     }
 
     /// Stores the bytes, unless they are stored already.
-    func keep() { keeping?.keep() }
+    func store() { writer?.store() }
 
     /// Returns when the bytes are stored, or will not be.
-    func isStored() async { await keeping?.ended() }
+    func isStored() async { await writer?.isDone() }
 
     /// Whether a rendition was made from these bytes, by the origin's validators (RFC 9110 section 8.8).
     func isSource(of rendition: CachedData?) -> Bool {

@@ -4,15 +4,15 @@ import Synchronization
 /// Stores a fetched original in the caches: at once if a request wants that by then, else as soon as one does.
 final class OriginalCacheWriter: Sendable {
     private struct State {
-        var isKept: Bool
+        var isStored: Bool
         var task: Task<Void, Never>
     }
 
     private let flights: any SingleFlightCoordinating
     /// Keys under which the entry is stored.
-    private let places: [CacheKey]
+    private let keys: [CacheKey]
     private let isShared: Bool
-    private let lead: SingleFlight.Leader?
+    private let leader: SingleFlight.Leader?
     /// Nil if the bytes must not be stored.
     private let entry: CachedData?
     private let willCache: (@Sendable (Data) async -> Data?)?
@@ -22,7 +22,7 @@ final class OriginalCacheWriter: Sendable {
     /// Ends the flight at once, regardless of cancellation, as other processes wait for it.
     ///
     /// - Parameters:
-    ///   - lead: nil if no flight was started, as the caches were not to be asked.
+    ///   - leader: nil if no flight was started, as the caches were not to be asked.
     ///   - shared: keys under which the entry is stored in place of `key`; nil stores it under `key`.
     ///   - isReplacing: whether the first of `shared` has an entry, which must not outlive this response.
     ///   - isWanted: whether a request wants the entry stored.
@@ -32,7 +32,7 @@ final class OriginalCacheWriter: Sendable {
     init(
         _ flights: any SingleFlightCoordinating,
         _ key: CacheKey,
-        _ lead: SingleFlight.Leader?,
+        _ leader: SingleFlight.Leader?,
         _ entry: CachedData?,
         shared: [CacheKey]? = nil,
         isReplacing: Bool = false,
@@ -43,50 +43,50 @@ final class OriginalCacheWriter: Sendable {
         self.copies = copies
         self.flights = flights
         self.willCache = willCache
-        let (places, isShared) = (shared ?? [key], shared != nil)
-        self.places = places
+        let (keys, isShared) = (shared ?? [key], shared != nil)
+        self.keys = keys
         self.isShared = isShared
-        self.lead = lead
+        self.leader = leader
         self.entry = entry
-        let kept = isWanted ? entry : nil
+        let wanted = isWanted ? entry : nil
         // Unstructured, as it belongs to all requests for these bytes. Bounded by the cache's own timeouts and the time
         // limit of `willCache`.
         let task = Task {
-            let kept = await kept?.replaced(willCache)
-            let isDone = await copies.perform(kept) {
-                if let lead, !isShared || kept == nil {
-                    await flights.finish([(lead, kept)])
-                    if isReplacing { for place in places { await flights.discard(place) } }
-                } else if let kept {
-                    for place in places { await flights.keep(kept, for: place) }
+            let stored = await wanted?.replaced(willCache)
+            let isDone = await copies.perform(stored) {
+                if let leader, !isShared || stored == nil {
+                    await flights.finish([(leader, stored)])
+                    if isReplacing { for key in keys { await flights.discard(key) } }
+                } else if let stored {
+                    for key in keys { await flights.storeResponse(stored, for: key) }
                     // The entry is under a shared key, which waiters look up first.
-                    guard let lead else { return }
+                    guard let leader else { return }
                     // Neither waiters nor later requests may find an earlier failure there.
-                    await flights.remember(nil, for: lead.key)
-                    await flights.fail([lead], error: .init(.cancelled, "The entry is under a shared key."))
+                    await flights.remember(nil, for: leader.key)
+                    await flights.fail([leader], error: .init(.cancelled, "The entry is under a shared key."))
                 }
             }
-            if let lead, !isDone { await flights.finish([(lead, nil)]) }
+            if let leader, !isDone { await flights.finish([(leader, nil)]) }
         }
-        state = Mutex(State(isKept: kept != nil, task: task))
+        state = Mutex(State(isStored: wanted != nil, task: task))
     }
 
     /// Stores the entry, unless it is stored already.
-    func keep() {
+    func store() {
         guard let entry else { return }
         state.withLock { state in
-            if state.isKept { return }
-            state.isKept = true
+            if state.isStored { return }
+            state.isStored = true
             // Unstructured, like the previous task. Runs after it, as that one may discard the old entry.
-            state.task = Task { [flights, places, isShared, lead, willCache, copies, before = state.task] in
+            state.task = Task { [flights, keys, isShared, leader, willCache, copies, before = state.task] in
                 await before.value
                 guard let entry = await entry.replaced(willCache) else { return }
                 await copies.perform(entry) {
-                    for place in places {
-                        if lead == nil || isShared {
-                            await flights.keep(entry, for: place)
+                    for key in keys {
+                        if leader == nil || isShared {
+                            await flights.storeResponse(entry, for: key)
                         } else {
-                            await flights.store(entry, for: place)
+                            await flights.store(entry, for: key)
                         }
                     }
                 }
@@ -95,7 +95,7 @@ final class OriginalCacheWriter: Sendable {
     }
 
     /// Returns when everything requested so far is stored.
-    func ended() async { await state.withLock { $0.task }.value }
+    func isDone() async { await state.withLock { $0.task }.value }
 }
 
 extension CopyGate? {

@@ -6,18 +6,23 @@ internal import FoundationNetworking
 // `If-Match`.
 extension OriginalLoader {
     /// - Returns: nil if the origin must be asked.
-    func storedAnswer(_ source: Source, _ wish: OriginalRequestOptions, _ metrics: PipelineMetrics) async -> Original? {
-        guard wish.wantsAnswer, case .remote(let request) = source.place, (request.httpMethod ?? "GET") == "GET",
+    func storedAnswer(
+        _ source: Source,
+        _ options: OriginalRequestOptions,
+        _ metrics: PipelineMetrics
+    ) async -> Original? {
+        guard options.wantsResponse, case .remote(let request) = source.location,
+            (request.httpMethod ?? "GET") == "GET",
             !source.request.options.contains(.disableDiskCacheReads), let url = request.url,
             ["If-Match", "If-Unmodified-Since"].allSatisfy({ request.value(forHTTPHeaderField: $0) == nil })
         else { return nil }
         let plain = source.withoutConditions(request)
         let policy = plain.cachePolicy
-        guard policy.takesUnasked else { return nil }
+        guard policy.allowsUnvalidated else { return nil }
         var found = await shared(plain)?.entry
         if found == nil { found = await plain.flights.lookUp([plain.key]).first ?? nil }
         guard let entry = found, entry.staleness == nil, entry.metadata.matches(request: plain.sentFields),
-            policy.isContent(with: entry, at: Date()), let answer = entry.answer(to: request, url)
+            policy.accepts(entry, at: Date()), let answer = entry.answer(to: request, url)
         else { return nil }
         let hit = hit(entry, metrics)
         return Original(
@@ -40,7 +45,7 @@ extension Source {
         plain.originalName = self.request.originalName
         plain.credentialScope = self.request.credentialScope
         var source = Source(
-            place: .remote(urlRequest),
+            location: .remote(urlRequest),
             key: .original(of: plain),
             description: description,
             request: plain,

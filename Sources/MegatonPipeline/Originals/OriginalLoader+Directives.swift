@@ -8,16 +8,16 @@ extension OriginalLoader {
     /// - Returns: nil if the decision applies.
     func steered(_ decision: SingleFlight.Decision?, _ load: Load) async -> Result<Original, Error>? {
         let policy = load.source.cachePolicy
-        if policy.isSilent { return nil }
+        if policy.isDefault { return nil }
         switch decision {
         case .hit(let entry), .stale(let entry, nil):
             guard entry.metadata.matches(request: load.source.sentFields) else { return nil }
-            return policy.refuses(entry, at: Date()) ? await fetch(nil, refusing: entry, load) : nil
-        case .stale(let entry, let lead?):
-            return await welcome(entry, instead: lead, load)
-        case .lead(let lead):
-            guard let entry = lead.stale else { return nil }
-            return await welcome(entry, instead: lead, load)
+            return policy.forbids(entry, at: Date()) ? await fetch(nil, refusing: entry, load) : nil
+        case .stale(let entry, let leader?):
+            return await welcome(entry, instead: leader, load)
+        case .lead(let leader):
+            guard let entry = leader.stale else { return nil }
+            return await welcome(entry, instead: leader, load)
         case .wait, .failed, nil: return nil
         }
     }
@@ -25,26 +25,26 @@ extension OriginalLoader {
     /// Serves a stale entry that the request accepts, and gives up the lead, so that another request can take it.
     private func welcome(
         _ entry: CachedData,
-        instead lead: SingleFlight.Leader,
+        instead leader: SingleFlight.Leader,
         _ load: Load
     ) async -> Result<Original, Error>? {
         guard entry.metadata.matches(request: load.source.sentFields),
-            load.source.cachePolicy.isContent(with: entry, at: Date())
+            load.source.cachePolicy.accepts(entry, at: Date())
         else { return nil }
-        await load.source.flights.fail([lead], error: Error(.cancelled, "A stale entry was enough."))
+        await load.source.flights.fail([leader], error: Error(.cancelled, "A stale entry was enough."))
         return .success(hit(entry, load.metrics))
     }
 
     /// Loads an original that must not be stored. Takes no lead: a flight that ends without an entry would remove the
     /// entry that other requests use.
-    func unkept(_ load: Load) async -> Result<Original, Error> {
+    func loadWithoutStoring(_ load: Load) async -> Result<Original, Error> {
         let shared = await shared(load.source)?.entry
         let own = shared == nil ? await load.source.flights.lookUp([load.source.key]).first ?? nil : nil
         let found = shared ?? own
         guard let found, found.metadata.matches(request: load.source.sentFields) else {
             return await fetch(nil, load)
         }
-        if load.source.cachePolicy.isContent(with: found, at: Date()) { return .success(hit(found, load.metrics)) }
+        if load.source.cachePolicy.accepts(found, at: Date()) { return .success(hit(found, load.metrics)) }
         return await fetch(nil, refusing: found, load)
     }
 

@@ -12,10 +12,10 @@ extension OriginalLoader {
     typealias Loaded = (data: Data, response: URLResponse?, hidden: UnkeyedHeaders)
 
     /// Stores the beginning of this download; nil if it must not be stored.
-    func keeping(of request: URLRequest, _ load: Load) -> PartialDownloadStore? {
+    func partialStore(of request: URLRequest, _ load: Load) -> PartialDownloadStore? {
         guard configuration.isResumableDataEnabled, configuration.dataCachePolicy != .storeNothing,
             let cache = configuration.resumableDataCache ?? configuration.dataCache,
-            load.source.cachePolicy.mayKeep,
+            load.source.cachePolicy.allowsStorage,
             !load.source.request.options.contains(.disableDiskCacheWrites)
         else { return nil }
         return PartialDownloadStore(
@@ -28,9 +28,9 @@ extension OriginalLoader {
     }
 
     /// Beginning of an interrupted download. A conditional request is never sent for a range.
-    func partial(for request: URLRequest, _ keeping: PartialDownloadStore?, _ load: Load) async -> ResumableData? {
-        guard load.wish.readsCaches, !request.isConditional else { return nil }
-        guard let found = await keeping?.find() else { return nil }
+    func partial(for request: URLRequest, _ partials: PartialDownloadStore?, _ load: Load) async -> ResumableData? {
+        guard load.options.readsCaches, !request.isConditional else { return nil }
+        guard let found = await partials?.load() else { return nil }
         let spool = spool
         if found.data.count <= spool.threshold { return found }
         // Writing blocks, hence the file thread. If this is cancelled, the fetch that follows ends by itself.
@@ -42,7 +42,7 @@ extension OriginalLoader {
     func download(
         _ request: URLRequest,
         resuming partial: ResumableData?,
-        _ keeping: PartialDownloadStore?,
+        _ partials: PartialDownloadStore?,
         _ load: Load
     ) async throws(Error) -> Loaded {
         let limits = ResumableData.Limits(most: limit)
@@ -54,16 +54,16 @@ extension OriginalLoader {
             known: download.request,
             scope: load.source.request.credentialScope
         )
-        switch try await ask(download, as: sent, keeping, load) {
+        switch try await ask(download, as: sent, partials, load) {
         case .done(let data, let response):
-            await keeping?.end(nil)
+            await partials?.finish(storing: nil)
             return (data, response, download.hidden)
         case .again:
-            await keeping?.end(nil)
+            await partials?.finish(storing: nil)
             // Without a partial download the outcome is never `.again`, so this recurses once at most.
-            return try await self.download(request, resuming: nil, keeping, load)
-        case .failed(let error, let kept):
-            await keeping?.end(kept)
+            return try await self.download(request, resuming: nil, partials, load)
+        case .failed(let error, let partial):
+            await partials?.finish(storing: partial)
             throw error.asked(with: request.allHTTPHeaderFields ?? [:], download.hidden)
         }
     }
@@ -72,14 +72,14 @@ extension OriginalLoader {
     private func ask(
         _ download: ResumableDownload,
         as request: URLRequest,
-        _ keeping: PartialDownloadStore?,
+        _ partials: PartialDownloadStore?,
         _ load: Load
     ) async throws(Error) -> ResumableDownload.Outcome {
         guard let url = request.url else { throw Error(.invalidURL, "A request without a URL cannot be sent.") }
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let permit = try await configuration.fetchLimiter.acquire(for: url)
         let outcome = await load.metrics.timing(\.fetching) {
-            await loader.attempt(download, as: request, limit: limit, watch: watch(keeping, load))
+            await loader.attempt(download, as: request, limit: limit, watch: watch(partials, load))
         }
         if !isRefused(outcome, load) { load.metrics.update { $0.originFetches += 1 } }
         if case .failed(let error, _) = outcome {
@@ -100,15 +100,15 @@ extension OriginalLoader {
         return timings.connects == 0 && timings.redirects == 0
     }
 
-    private func watch(_ keeping: PartialDownloadStore?, _ load: Load) -> DownloadObserver {
+    private func watch(_ partials: PartialDownloadStore?, _ load: Load) -> DownloadObserver {
         let schedule = PartSchedule(interval: configuration.progressiveDecodingInterval)
         let key = OriginalLoadKey(load.source)
         let wantsPreview: @Sendable () -> Bool = { [previews] in schedule.isDue && previews.contains(key) }
         return DownloadObserver(
             onProgress: { completed, total in load.context.send(completed: completed, total: total) },
-            wantsPart: { keeping?.isDue == true || wantsPreview() },
+            wantsPart: { partials?.isDue == true || wantsPreview() },
             onPart: { download in
-                if let keeping, keeping.isDue { keeping.checkpoint(download) }
+                if let partials, partials.isDue { partials.checkpoint(download) }
                 if wantsPreview(), schedule.take() {
                     let original = Original(data: download.body, metadata: nil, response: download.response)
                     load.context.send(partial: original)

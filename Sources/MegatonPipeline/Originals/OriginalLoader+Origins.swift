@@ -6,31 +6,31 @@ extension OriginalLoader {
     /// response is stored.
     ///
     /// - Parameters:
-    ///   - lead: nil if no flight was started: the caches were not asked, or had an entry that the request refused.
+    ///   - leader: nil if no flight was started: the caches were not asked, or had an entry that the request refused.
     ///   - refused: cached entry that the request does not accept without asking the origin.
     func fetch(
-        _ lead: SingleFlight.Leader?,
+        _ leader: SingleFlight.Leader?,
         refusing refused: CachedData? = nil,
         _ load: Load
     ) async -> Result<Original, Error> {
         // RFC 9111 section 4.3.1: only an entry that matches the request is revalidated.
-        let entry = lead?.stale ?? refused
+        let entry = leader?.stale ?? refused
         var load = load
         if load.source.sharedKey == nil { load.generation = load.generation ?? entry?.metadata.generation }
         let known = entry.flatMap { $0.metadata.matches(request: load.source.sentFields) ? $0 : nil }
-        if lead == nil, let error = await bindingFailure(load) { return failure(error, known, load) }
+        if leader == nil, let error = await bindingFailure(load) { return failure(error, known, load) }
         do throws(Error) {
-            switch load.source.place {
+            switch load.source.location {
             case .closure(let fetch):
                 let data = try await bytes(fetch, load)
-                return .success(original(data, localMetadata, nil, lead, load))
+                return .success(original(data, localMetadata, nil, leader, load))
             case .remote(let request):
-                let exchange = try await exchange(request, known, lead, load)
+                let exchange = try await exchange(request, known, leader, load)
                 load.metrics.update { $0.bytesIn += exchange.data.count }
                 if request.isUnsafe { await invalidate(after: exchange.response, load.source) }
-                let original = try received(exchange, known, lead, load)
+                let original = try received(exchange, known, leader, load)
                 // The end of a flight clears a remembered failure; a fetch without a flight must do so itself.
-                if lead == nil, load.source.isKept, !load.source.cachePolicy.isExclusive {
+                if leader == nil, load.source.isCacheable, !load.source.cachePolicy.isExclusive {
                     await load.source.flights.remember(nil, for: load.source.key)
                 }
                 return .success(original)
@@ -38,16 +38,16 @@ extension OriginalLoader {
             }
         } catch {
             // The failure is remembered to spare the origin. Waiters may get the stale entry too.
-            let told = error.about(load.source.request, at: .load).asked(with: load.source.sentFields)
+            let reported = error.about(load.source.request, at: .load).asked(with: load.source.sentFields)
                 .met(under: configuration)
-            if let lead {
-                await load.source.flights.fail([lead], error: told)
-            } else if load.wish.keeps, load.source.isKept, load.source.cachePolicy.mayKeep {
-                await load.source.flights.remember(told, for: load.source.key)
+            if let leader {
+                await load.source.flights.fail([leader], error: reported)
+            } else if load.options.storesOriginal, load.source.isCacheable, load.source.cachePolicy.allowsStorage {
+                await load.source.flights.remember(reported, for: load.source.key)
             }
             // The origin's answer is definitive: discard the refused entry, also if no flight does so.
             if refused != nil, error.supersedesEntry {
-                await load.source.flights.discard(load.shared?.place ?? load.source.key)
+                await load.source.flights.discard(load.shared?.key ?? load.source.key)
             }
             return failure(error, known, load)
         }
@@ -55,7 +55,7 @@ extension OriginalLoader {
 
     /// Remembered failure of an origin that asked for a delay (Retry-After). With a flight, `begin` has checked that.
     private func bindingFailure(_ load: Load) async -> Error? {
-        guard case .remote = load.source.place, !load.source.cachePolicy.isExclusive,
+        guard case .remote = load.source.location, !load.source.cachePolicy.isExclusive,
             let error = await load.source.flights.bindingFailure(for: load.source.key),
             error.matches(request: load.source.sentFields)
         else { return nil }
@@ -65,7 +65,7 @@ extension OriginalLoader {
     /// The stale entry instead of a failure, if the origin and the request allow that.
     private func failure(_ error: Error, _ known: CachedData?, _ load: Load) -> Result<Original, Error> {
         guard let cached = known, cached.mayServe(after: error),
-            !load.source.cachePolicy.refuses(cached, at: Date())
+            !load.source.cachePolicy.forbids(cached, at: Date())
         else { return .failure(error) }
         return .success(stale(cached, load.metrics))
     }
@@ -75,7 +75,7 @@ extension OriginalLoader {
     /// - Throws: `.dataIsEmpty`, `.dataTooLarge`, or the closure's error as `.dataLoadingFailed`.
     private func bytes(_ fetch: @escaping @Sendable () async throws -> Data, _ load: Load) async throws(Error) -> Data {
         let source = load.source
-        guard load.wish.waitsForPlace else { return try await bytes(of: source, fetch) }
+        guard load.options.waitsForSlot else { return try await bytes(of: source, fetch) }
         return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
             try await bytes(of: source, fetch)
         }
@@ -112,29 +112,29 @@ extension OriginalLoader {
     private func exchange(
         _ request: URLRequest,
         _ known: CachedData?,
-        _ lead: SingleFlight.Leader?,
+        _ leader: SingleFlight.Leader?,
         _ load: Load
     ) async throws(Error) -> Exchange {
-        let first = try await exchange(request.revalidating(known), lead, load)
+        let first = try await exchange(request.revalidating(known), leader, load)
         guard let http = first.response as? HTTPURLResponse, http.statusCode == 304, let known,
             !known.metadata.isConfirmed(by: http.lowercasedHeaders)
         else { return first }
-        return try await exchange(request, lead, load)
+        return try await exchange(request, leader, load)
     }
 
     private func exchange(
         _ request: URLRequest,
-        _ lead: SingleFlight.Leader?,
+        _ leader: SingleFlight.Leader?,
         _ load: Load
     ) async throws(Error) -> Exchange {
-        let keeping = self.keeping(of: request, load)
+        let partials = partialStore(of: request, load)
         // Few originals have a partial download, and the lead may show that: it saves the round trip of a lookup.
-        let partial = lead?.hasPartial == false ? nil : await self.partial(for: request, keeping, load)
+        let partial = leader?.hasPartial == false ? nil : await self.partial(for: request, partials, load)
         // Before a fetch slot is acquired: fetches from other hosts can use it meanwhile.
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
         return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
             let requested = Date()
-            let (data, response, hidden) = try await download(request, resuming: partial, keeping, load)
+            let (data, response, hidden) = try await download(request, resuming: partial, partials, load)
             return Exchange(request: request, hidden: hidden, requested: requested, data: data, response: response)
         }
     }
@@ -142,7 +142,7 @@ extension OriginalLoader {
     private func received(
         _ exchange: Exchange,
         _ known: CachedData?,
-        _ lead: SingleFlight.Leader?,
+        _ leader: SingleFlight.Leader?,
         _ load: Load
     ) throws(Error) -> Original {
         let (request, requested, response) = (exchange.request, exchange.requested, exchange.response)
@@ -151,8 +151,10 @@ extension OriginalLoader {
         // `Vary` is recorded with the request's keyed header fields, as later requests are compared by these.
         let (asked, hidden) = (request.allHTTPHeaderFields ?? [:], exchange.hidden)
         let policy = load.source.cachePolicy
-        let mayKeep = policy.mayKeep && !hidden.isExclusive && hidden.areIrrelevant(to: headers)
-        if policy.isExclusive, load.wish.wantsAnswer { return original(exchange.data, nil, response, lead, load) }
+        let allowsStorage = policy.allowsStorage && !hidden.isExclusive && hidden.areIrrelevant(to: headers)
+        if policy.isExclusive, load.options.wantsResponse {
+            return original(exchange.data, nil, response, leader, load)
+        }
         let heuristic = configuration.heuristicLifetime.inSeconds
         switch (http?.statusCode ?? 200, known) {
         case (let status, _) where HTTPFreshness.keptStatuses.contains(status):
@@ -167,7 +169,7 @@ extension OriginalLoader {
                 heuristic: heuristic,
                 requested: requested
             )
-            return original(exchange.data, mayKeep ? metadata : nil, response, lead, load)
+            return original(exchange.data, allowsStorage ? metadata : nil, response, leader, load)
         case (304, let stale?):
             load.metrics.update { $0.revalidations += 1 }
             let metadata = stale.metadata.refreshed(
@@ -181,7 +183,14 @@ extension OriginalLoader {
             let answer = (http?.url ?? request.url).flatMap {
                 stale.metadata.response(for: $0, updatedBy: headers, length: stale.data.count)
             }
-            return original(stale.data, confirming: stale, mayKeep ? metadata : nil, answer ?? response, lead, load)
+            return original(
+                stale.data,
+                confirming: stale,
+                allowsStorage ? metadata : nil,
+                answer ?? response,
+                leader,
+                load
+            )
         // The caller's own condition, an unrequested partial response, or a loader that does not throw for a status.
         case (let status, _):
             throw HTTPStatusError.error(status: status, headers: headers, url: url).with(http, exchange.data)
@@ -195,25 +204,25 @@ extension OriginalLoader {
         confirming stale: CachedData? = nil,
         _ metadata: CachedData.Metadata?,
         _ response: URLResponse?,
-        _ lead: SingleFlight.Leader?,
+        _ leader: SingleFlight.Leader?,
         _ load: Load
     ) -> Original {
         var metadata = metadata
         if metadata?.vary != nil { metadata?.generation = generation(load) }
         let isWorthIt = AssetType(data).map(configuration.types.contains) == true
         let entry = isWorthIt ? metadata.map { CachedData(data: data, metadata: $0, checksum: stale?.checksum) } : nil
-        let keeping = OriginalCacheWriter(
+        let writer = OriginalCacheWriter(
             load.source.flights,
             load.source.key,
-            lead,
+            leader,
             entry,
-            shared: places(of: metadata, load),
+            shared: storageKeys(of: metadata, load),
             isReplacing: load.shared?.entry != nil,
             isWanted: demand.contains(OriginalLoadKey(load.source)),
             // The delegate was asked about confirmed bytes when they were first stored.
             willCache: stale == nil ? load.source.hooks?.willCache : nil,
             copies: copies
         )
-        return Original(data: data, metadata: metadata, response: response, keeping: keeping)
+        return Original(data: data, metadata: metadata, response: response, writer: writer)
     }
 }

@@ -14,7 +14,7 @@ extension OriginalLoader {
     private func checkedSource(of request: ImageRequest) async throws(Error) -> Source {
         if case .data(let id, let fetch) = request.resource {
             return Source(
-                place: .closure(fetch),
+                location: .closure(fetch),
                 key: .original(of: request),
                 description: id,
                 request: request,
@@ -42,7 +42,7 @@ extension OriginalLoader {
                 [access = configuration.fileAccess] () throws(Error) in try access.file(at: path)
             }
             return Source(
-                place: .file(file),
+                location: .file(file),
                 key: .original(of: request, revision: file.revision),
                 description: path,
                 request: request,
@@ -50,7 +50,7 @@ extension OriginalLoader {
             )
         case "data":
             return Source(
-                place: .inline(try DataURL.decode(url)),
+                location: .inline(try DataURL.decode(url)),
                 key: .original(of: request),
                 description: "a data: URL",
                 request: request,
@@ -59,7 +59,7 @@ extension OriginalLoader {
         default:
             for (name, value) in request.headers { urlRequest.setValue(value, forHTTPHeaderField: name) }
             return Source(
-                place: .remote(urlRequest),
+                location: .remote(urlRequest),
                 key: .original(of: request),
                 description: url.redacted,
                 request: request,

@@ -15,7 +15,7 @@ extension OriginalLoader {
         /// Entry that matches the request, fresh or stale.
         let entry: CachedData?
         /// Key of that entry, also if there is none yet.
-        let place: CacheKey
+        let key: CacheKey
         /// Whether the entry at the shared key itself is for other requests.
         let isTaken: Bool
         /// Generation of the entry at the shared key itself.
@@ -27,25 +27,25 @@ extension OriginalLoader {
         guard let key = source.sharedKey else { return nil }
         let sent = source.sentFields
         guard let first = await source.flights.lookUpStale([key]).first ?? nil else {
-            return Shared(entry: nil, place: key, isTaken: false)
+            return Shared(entry: nil, key: key, isTaken: false)
         }
         guard let names = first.metadata.vary?.keys, !first.metadata.matches(request: sent) else {
-            return Shared(entry: first, place: key, isTaken: false, generation: first.metadata.generation)
+            return Shared(entry: first, key: key, isTaken: false, generation: first.metadata.generation)
         }
         let generation = first.metadata.generation
         let variant = VaryKey(names, request: sent).key(beneath: key, generation: generation)
         let found = await source.flights.lookUpStale([variant]).first ?? nil
         let entry = found.flatMap { $0.metadata.matches(request: sent) ? $0 : nil }
-        return Shared(entry: entry, place: variant, isTaken: true, generation: generation)
+        return Shared(entry: entry, key: variant, isTaken: true, generation: generation)
     }
 
     /// Original from a shared entry that answers without waiting for the origin; nil if the origin must be asked.
     func answer(_ shared: Shared?, _ load: Load) -> Original? {
         guard let entry = shared?.entry else { return nil }
         let (policy, now) = (load.source.cachePolicy, Date())
-        if policy.isContent(with: entry, at: now) { return hit(entry, load.metrics) }
-        guard load.wish.wantsAnswer, entry.staleness != nil, entry.mayServeWhileRevalidating,
-            !policy.refuses(entry, at: now)
+        if policy.accepts(entry, at: now) { return hit(entry, load.metrics) }
+        guard load.options.wantsResponse, entry.staleness != nil, entry.mayServeWhileRevalidating,
+            !policy.forbids(entry, at: now)
         else { return nil }
         refresh(load)
         return stale(entry, load.metrics)
@@ -60,7 +60,7 @@ extension OriginalLoader {
     }
 
     /// Keys under which the entry of a response is stored; nil for its own key.
-    func places(of metadata: CachedData.Metadata?, _ load: Load) -> [CacheKey]? {
+    func storageKeys(of metadata: CachedData.Metadata?, _ load: Load) -> [CacheKey]? {
         guard let key = load.source.sharedKey else { return nil }
         guard let names = metadata?.vary?.keys else { return [key] }
         let variant = VaryKey(names, request: load.source.sentFields).key(

@@ -10,21 +10,21 @@ final class OriginalLoader: Sendable {
     private let files: ThreadPool
     let fetches: TaskQueue
     private let pool: WorkPool<OriginalLoadKey, Original>
-    private let refreshes: BackgroundRevalidator
+    private let revalidator: BackgroundRevalidator
     /// Originals that a waiting request wants stored.
     let demand = OriginalDemand()
     /// Originals of which a waiting request wants previews.
     let previews = OriginalDemand()
     /// Loads that ended recently.
-    let ends = RecentEnds()
+    let recentEnds = RecentEnds()
 
     /// Number of threads that read local files.
     private static let fileThreads = 4
 
-    /// - Parameter refreshes: revalidates stale entries in the background after they were served.
-    init(_ configuration: ImagePipeline.Configuration, _ refreshes: BackgroundRevalidator) {
+    /// - Parameter revalidator: revalidates stale entries in the background after they were served.
+    init(_ configuration: ImagePipeline.Configuration, _ revalidator: BackgroundRevalidator) {
         self.configuration = configuration
-        self.refreshes = refreshes
+        self.revalidator = revalidator
         files = ThreadPool(name: "megaton-file", count: Self.fileThreads)
         fetches = TaskQueue(maxConcurrentOperationCount: configuration.fetchConcurrency)
         pool = WorkPool(isCoalescingEnabled: configuration.isTaskCoalescingEnabled)
@@ -38,35 +38,35 @@ final class OriginalLoader: Sendable {
     /// Loads the bytes of a source.
     ///
     /// - Parameters:
-    ///   - look: result of a recent cache lookup.
-    ///   - parent: work item that needs the bytes. It receives the progress, and its priority replaces the wish's.
+    ///   - lookup: result of a recent cache lookup.
+    ///   - parent: work item that needs the bytes. It receives the progress, and its priority replaces the options's.
     ///   - onPartial: called with unfinished originals while a request wants previews of them; never without a parent.
     func original(
         _ source: Source,
-        _ wish: OriginalRequestOptions,
+        _ options: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
-        look: OriginalLook? = nil,
+        lookup: OriginalLookup? = nil,
         for parent: (any WorkParent)? = nil,
         onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
         do throws(Error) {
-            return try await found(source, wish, metrics, look, parent, onPartial)
+            return try await load(source, options, metrics, lookup, parent, onPartial)
         } catch {
             // Custom loaders know nothing of stages, and limits know nothing of URLs: both are added here.
             throw error.about(source.request, at: .load)
         }
     }
 
-    private func found(
+    private func load(
         _ source: Source,
-        _ wish: OriginalRequestOptions,
+        _ options: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
-        _ look: OriginalLook?,
+        _ lookup: OriginalLookup?,
         _ parent: (any WorkParent)?,
         _ onPartial: @escaping @Sendable (Original) -> Void
     ) async throws(Error) -> Original {
-        guard wish.asksOrigin else { return try await kept(source, wish, metrics, look) }
-        switch source.place {
+        guard options.allowsNetwork else { return try await loadFromCache(source, options, metrics, lookup) }
+        switch source.location {
         case .file(let file):
             let access = configuration.fileAccess
             let data: Data = try await metrics.timing(\.fetching) { () async throws(Error) in
@@ -78,8 +78,10 @@ final class OriginalLoader: Sendable {
             return Original(data: data, metadata: localMetadata)
         case .inline(let data): return Original(data: data, metadata: localMetadata)
         case .closure, .remote:
-            if source.cachePolicy.isExclusive, let stored = await storedAnswer(source, wish, metrics) { return stored }
-            return try await shared(source, wish, metrics, look, parent, onPartial)
+            if source.cachePolicy.isExclusive, let stored = await storedAnswer(source, options, metrics) {
+                return stored
+            }
+            return try await loadCoalesced(source, options, metrics, lookup, parent, onPartial)
         }
     }
 
@@ -98,17 +100,17 @@ final class OriginalLoader: Sendable {
     }
 
     /// The original from a cache, for a request that must not ask the origin.
-    private func kept(
+    private func loadFromCache(
         _ source: Source,
-        _ wish: OriginalRequestOptions,
+        _ options: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
-        _ look: OriginalLook?
+        _ lookup: OriginalLookup?
     ) async throws(Error) -> Original {
-        if wish.readsCaches, source.isKept {
-            let own = await entry(source, look)
+        if options.readsCaches, source.isCacheable {
+            let own = await entry(source, lookup)
             for case let entry? in [await shared(source)?.entry, own]
             where entry.metadata.matches(request: source.sentFields)
-                && source.cachePolicy.isContent(with: entry, at: Date())
+                && source.cachePolicy.accepts(entry, at: Date())
             {
                 return hit(entry, metrics)
             }
@@ -116,34 +118,36 @@ final class OriginalLoader: Sendable {
         throw Error(.dataMissingInCache, "\(source) is in no cache, and the origin is not to be asked.", stage: .load)
     }
 
-    private func entry(_ source: Source, _ look: OriginalLook?) async -> CachedData? {
-        if let look, !ends.hasEnded(source.key, since: look.mark) { return look.entry }
+    private func entry(_ source: Source, _ lookup: OriginalLookup?) async -> CachedData? {
+        if let lookup, !recentEnds.hasEnded(source.key, since: lookup.mark) { return lookup.entry }
         return await source.flights.lookUp([source.key]).first ?? nil
     }
 
     // MARK: - Flights
 
-    private func shared(
+    private func loadCoalesced(
         _ source: Source,
-        _ wish: OriginalRequestOptions,
+        _ options: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
-        _ look: OriginalLook?,
+        _ lookup: OriginalLookup?,
         _ parent: (any WorkParent)?,
         _ onPartial: @escaping @Sendable (Original) -> Void
     ) async throws(Error) -> Original {
         var key = OriginalLoadKey(source)
-        let claim = demand.claim(key, if: wish.keeps)
+        let claim = demand.claim(key, if: options.storesOriginal)
         defer { claim?.end() }
-        var outcome = await outcome(key, source, wish, metrics, look, parent, onPartial)
-        if !wish.readsCaches, case .success(let found) = outcome.result, found.isFromCache {
+        var outcome = await join(key, source, options, metrics, lookup, parent, onPartial)
+        if !options.readsCaches, case .success(let found) = outcome.result, found.isFromCache {
             // The load that was joined had started with a cache lookup and found an entry. This request bypasses
             // caches.
             key.isReload = true
-            outcome = await self.outcome(key, source, wish, metrics, nil, parent, onPartial)
-        } else if !wish.wantsAnswer, outcome.wasCoalesced, case .success(let found) = outcome.result, found.isStale {
+            outcome = await join(key, source, options, metrics, nil, parent, onPartial)
+        } else if !options.wantsResponse, outcome.wasCoalesced, case .success(let found) = outcome.result,
+            found.isStale
+        {
             // The load that was joined accepted a stale entry, which this caller may have to revalidate.
             key.isRefresh = true
-            outcome = await self.outcome(key, source, wish, metrics, nil, parent, onPartial)
+            outcome = await join(key, source, options, metrics, nil, parent, onPartial)
         }
         let original = try outcome.result.get()
         if outcome.wasCoalesced {
@@ -152,36 +156,36 @@ final class OriginalLoader: Sendable {
                 $0.originalHits += 1
             }
         }
-        if wish.keeps { original.keep() }
+        if options.storesOriginal { original.store() }
         return original
     }
 
-    private func outcome(
+    private func join(
         _ key: OriginalLoadKey,
         _ source: Source,
-        _ wish: OriginalRequestOptions,
+        _ options: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
-        _ look: OriginalLook?,
+        _ lookup: OriginalLookup?,
         _ parent: (any WorkParent)?,
         _ onPartial: @escaping @Sendable (Original) -> Void
     ) async -> WorkOutcome<Original> {
         let job = WorkJob<Original>.running { [self] context throws(Error) in
-            defer { ends.note(source.key) }
-            let load = Load(source: source, wish: wish, metrics: metrics, look: look, context: context)
+            defer { recentEnds.note(source.key) }
+            let load = Load(source: source, options: options, metrics: metrics, lookup: lookup, context: context)
             return try await metrics.notingWaits(for: .load) { () async throws(Error) in
-                try await wish.readsCaches ? lead(load).get() : fetch(nil, load).get()
+                try await options.readsCaches ? coordinate(load).get() : fetch(nil, load).get()
             }
         }
-        guard let parent else { return await pool.outcome(for: key, priority: wish.priority, job: job) }
+        guard let parent else { return await pool.outcome(for: key, priority: options.priority, job: job) }
         return await parent.outcome(of: pool, key: key, job: job, onPartial: onPartial)
     }
 
     /// A load under way. Its cost is recorded for the request that started it.
     struct Load: Sendable {
         let source: Source
-        let wish: OriginalRequestOptions
+        let options: OriginalRequestOptions
         let metrics: PipelineMetrics
-        let look: OriginalLook?
+        let lookup: OriginalLookup?
         let context: WorkContext<Original>
         /// Result of the lookup at the source's `sharedKey`.
         var shared: Shared?
@@ -189,9 +193,9 @@ final class OriginalLoader: Sendable {
         var generation: String?
     }
 
-    private func lead(_ load: Load) async -> Result<Original, Error> {
+    private func coordinate(_ load: Load) async -> Result<Original, Error> {
         var load = load
-        if !load.source.cachePolicy.mayKeep { return await unkept(load) }
+        if !load.source.cachePolicy.allowsStorage { return await loadWithoutStoring(load) }
         let (source, metrics, sent) = (load.source, load.metrics, load.source.sentFields)
         let deadline = ContinuousClock.now + configuration.waitBudget
         var awaited: [SingleFlight.Waiter] = []
@@ -211,12 +215,13 @@ final class OriginalLoader: Sendable {
                 await source.flights.discard(source.key)
             case .hit(let cached): return .success(hit(cached, metrics))
             case .stale(let cached, nil): return .success(stale(cached, metrics))
-            case .stale(let cached, let lead?) where load.wish.wantsAnswer && isAllowed(cached, load):
-                await source.flights.fail([lead], error: Error(.cancelled, "It is refreshed behind the answer."))
+            case .stale(let cached, let leader?) where load.options.wantsResponse && isAllowed(cached, load):
+                await source.flights.fail([leader], error: Error(.cancelled, "It is refreshed behind the answer."))
                 refresh(load)
                 return .success(stale(cached, metrics))
             // A caller that needs an image may be revalidating renditions of the stale entry, so the origin is asked.
-            case .stale(_, let lead?), .lead(let lead): return await fetch(lead, refusing: load.shared?.entry, load)
+            case .stale(_, let leader?), .lead(let leader):
+                return await fetch(leader, refusing: load.shared?.entry, load)
             case .failed(let error):
                 let isAnswer = error.matches(request: sent, under: configuration)
                 return isAnswer ? .failure(error) : await fetch(nil, load)
@@ -239,10 +244,10 @@ final class OriginalLoader: Sendable {
     /// coordinator's decision.
     private func decision(_ load: Load, after awaited: [SingleFlight.Waiter]) async -> SingleFlight.Decision? {
         let source = load.source
-        if awaited.isEmpty, let look = load.look, let flights = source.flights as? LocalSingleFlight,
-            !ends.hasEnded(source.key, since: look.mark)
+        if awaited.isEmpty, let lookup = load.lookup, let flights = source.flights as? LocalSingleFlight,
+            !recentEnds.hasEnded(source.key, since: lookup.mark)
         {
-            return flights.decision(source.key, look.entry, hasPartial: look.hasPartial)
+            return flights.decision(source.key, lookup.entry, hasPartial: lookup.hasPartial)
         }
         return await source.flights.begin(
             [source.key],
@@ -253,26 +258,26 @@ final class OriginalLoader: Sendable {
 
     private func isAllowed(_ cached: CachedData, _ load: Load) -> Bool {
         cached.metadata.matches(request: load.source.sentFields)
-            && !load.source.cachePolicy.refuses(cached, at: Date())
+            && !load.source.cachePolicy.forbids(cached, at: Date())
     }
 
     /// Revalidates a stale entry in the background after it was served (RFC 5861 section 3).
     func refresh(_ load: Load) {
         let source = load.source
-        var wish = load.wish
-        wish.wantsAnswer = false
+        var options = load.options
+        options.wantsResponse = false
         // The entry is in the cache already, so only the request's option decides.
-        wish.keeps = !source.request.options.contains(.disableDiskCacheWrites)
-        let start = refreshes.start([source.key]) { [self, wish] _ in
+        options.storesOriginal = !source.request.options.contains(.disableDiskCacheWrites)
+        let start = revalidator.start([source.key]) { [self, options] _ in
             let metrics = PipelineMetrics()
             do throws(Error) {
-                try await original(source, wish, metrics).isStored()
+                try await original(source, options, metrics).isStored()
             } catch {
                 configuration.logger.debug("a stale original was not refreshed", metadata: ["error": "\(error)"])
             }
             if let url = source.request.url { configuration.didRefresh(url, metrics.counts) }
         }
-        load.metrics.update { $0.dropped += start.dropped.count }
+        load.metrics.update { $0.dropped += start.rejected.count }
     }
 
     func stale(_ cached: CachedData, _ metrics: PipelineMetrics) -> Original {

@@ -4,31 +4,31 @@ struct OriginalRequestOptions: Sendable {
     /// Whether a cache entry may be the answer.
     var readsCaches = true
     /// Whether the origin may be asked.
-    var asksOrigin = true
+    var allowsNetwork = true
     /// Whether a closure waits for a fetch slot.
-    var waitsForPlace = true
+    var waitsForSlot = true
     /// Whether the fetched bytes are to be stored. Other requests that share the download may want that in any case.
-    var keeps: Bool
+    var storesOriginal: Bool
     /// Whether the caller wants the response itself and not an image. It then accepts any response to its own kind of
     /// request (a part, 304, an empty body), and a stale entry during a background revalidation (RFC 5861 section 3).
-    var wantsAnswer = false
+    var wantsResponse = false
 
-    init(keeps: Bool) { self.keeps = keeps }
+    init(storesOriginal: Bool) { self.storesOriginal = storesOriginal }
 
-    init(_ request: ImageRequest, keeps: Bool) {
+    init(_ request: ImageRequest, storesOriginal: Bool) {
         priority = request.priority
         let policy = request.cachePolicy
         readsCaches = !request.options.contains(.disableDiskCacheReads) && policy.readsCaches
-        asksOrigin = !request.options.contains(.returnCacheDataDontLoad) && policy.asksOrigin
-        waitsForPlace = !request.options.contains(.skipDataLoadingQueue)
-        self.keeps = keeps
+        allowsNetwork = !request.options.contains(.returnCacheDataDontLoad) && policy.allowsNetwork
+        waitsForSlot = !request.options.contains(.skipDataLoadingQueue)
+        self.storesOriginal = storesOriginal
     }
 }
 
 extension ImagePipeline.DataCachePolicy {
     /// Nuke's table: whether the original of a request is stored. `automatic` stores the requested result, which is the
     /// original if no processor changes it.
-    func keepsOriginal(of request: ImageRequest) -> Bool {
+    func storesOriginal(of request: ImageRequest) -> Bool {
         if request.options.contains(.disableDiskCacheWrites) || request.isLocal { return false }
         return switch self {
         case .storeAll, .storeOriginalData: true

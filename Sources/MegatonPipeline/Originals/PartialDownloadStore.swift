@@ -6,7 +6,7 @@ import Synchronization
 /// worker or after this process was killed.
 final class PartialDownloadStore: Sendable {
     /// Partial download in the cache. The same number of bytes of another representation is a different one.
-    private struct Kept: Equatable {
+    private struct Stored: Equatable {
         /// Nil if it cannot be used.
         let validator: String?
         let count: Int
@@ -24,7 +24,7 @@ final class PartialDownloadStore: Sendable {
 
     private struct State {
         /// Nil if the cache has no partial download, as far as is known.
-        var kept: Kept?
+        var stored: Stored?
         /// Time of the last checkpoint, or of the start.
         var last: ContinuousClock.Instant
         var checkpoint: Task<Void, Never>?
@@ -53,11 +53,11 @@ final class PartialDownloadStore: Sendable {
 
     /// Partial download that an earlier request has left. It stays in the cache until this one has received more, or
     /// all.
-    func find() async -> ResumableData? {
+    func load() async -> ResumableData? {
         guard let blob = await cache.cachedData(for: key) else { return nil }
         let partial = ResumableData(encoded: blob)
         // An unusable one is recorded as well, so that it gets removed.
-        state.withLock { $0.kept = Kept(partial) }
+        state.withLock { $0.stored = Stored(partial) }
         return partial
     }
 
@@ -69,9 +69,9 @@ final class PartialDownloadStore: Sendable {
         state.withLock { state in
             guard !state.isWriting else { return }
             state.last = .now
-            guard let partial = download.kept, state.kept?.isLess(than: partial) ?? true else { return }
+            guard let partial = download.kept, state.stored?.isLess(than: partial) ?? true else { return }
             state.isWriting = true
-            // Unstructured, as the download does not wait for it. `end` does. Bounded by the cache's own timeouts.
+            // Unstructured, as the download does not wait for it. `finish` does. Bounded by the cache's own timeouts.
             state.checkpoint = Task { await write(partial) }
         }
     }
@@ -79,16 +79,16 @@ final class PartialDownloadStore: Sendable {
     /// Ends the download. Returns when the cache is up to date, so that the next request finds the partial download.
     ///
     /// - Parameter partial: nil if the download is complete, or if the next one must start over.
-    func end(_ partial: ResumableData?) async {
+    func finish(storing partial: ResumableData?) async {
         // Not cancelled with the download, so that others can resume it. Bounded like the checkpoint.
         await Task { [self] in
             await state.withLock { $0.checkpoint }?.value
-            let kept = state.withLock { $0.kept }
+            let stored = state.withLock { $0.stored }
             if let partial {
-                if Kept(partial) != kept { await write(partial) }
-            } else if kept != nil {
+                if Stored(partial) != stored { await write(partial) }
+            } else if stored != nil {
                 await cache.removeData(for: key)
-                state.withLock { $0.kept = nil }
+                state.withLock { $0.stored = nil }
             }
         }.value
     }
@@ -97,7 +97,7 @@ final class PartialDownloadStore: Sendable {
         await copies.perform(partial.data) {
             do {
                 await cache.storeData(try partial.encoded(), for: key)
-                state.withLock { $0.kept = Kept(partial) }
+                state.withLock { $0.stored = Stored(partial) }
             } catch {
                 logger.debug("the beginning of a download was not kept", metadata: ["error": "\(error)"])
             }

@@ -33,7 +33,7 @@ struct RequestCachePolicy: Hashable {
     let isExclusive: Bool
 
     /// Policy of a request without directives, as nearly all are.
-    static let silent = RequestCachePolicy(CacheControl(nil), .useProtocolCachePolicy)
+    static let `default` = RequestCachePolicy(CacheControl(nil), .useProtocolCachePolicy)
 
     private init(_ control: CacheControl, _ policy: URLRequest.CachePolicy) {
         self.control = control
@@ -51,19 +51,19 @@ struct RequestCachePolicy: Hashable {
     }
 
     /// Whether the request has no directives.
-    var isSilent: Bool { self == .silent }
+    var isDefault: Bool { self == .default }
 
     /// Whether the response may be stored.
-    var mayKeep: Bool { !isExclusive && !control.contains("no-store") }
+    var allowsStorage: Bool { !isExclusive && !control.contains("no-store") }
 
     /// Whether the origin may be contacted at all.
-    var asksOrigin: Bool { origin != .never }
+    var allowsNetwork: Bool { origin != .never }
 
     /// Whether a cached entry may answer the request, possibly after revalidation.
     var readsCaches: Bool { origin != .unconditionally }
 
     /// Whether a cached entry may answer the request without contacting the origin.
-    var takesUnasked: Bool { origin == .whenNeeded || origin == .never }
+    var allowsUnvalidated: Bool { origin == .whenNeeded || origin == .never }
 
     /// Maximum age of a remembered failure that may answer the request; nil for any age.
     var maximumFailureAge: Duration? {
@@ -92,22 +92,22 @@ struct RequestCachePolicy: Hashable {
 
     /// Whether an entry answers the request without revalidation in the background: it is fresh, or the request accepts
     /// its staleness.
-    func isContent(with entry: CachedData, at now: Date) -> Bool {
+    func accepts(_ entry: CachedData, at now: Date) -> Bool {
         (entry.staleness == nil || isWelcomeStale(entry)) && verdict(on: entry, at: now) == .use
     }
 
     /// The same for a decoded image. Without directives it is valid as long as it is in memory, as in Nuke.
-    func isContent(with container: ImageContainer, at now: Date) -> Bool {
-        if isSilent { return true }
-        if let entry = container.provenance?.entry(at: now) { return isContent(with: entry, at: now) }
+    func accepts(_ container: ImageContainer, at now: Date) -> Bool {
+        if isDefault { return true }
+        if let entry = container.provenance?.entry(at: now) { return accepts(entry, at: now) }
         // Created by a program: its age is unknown.
-        return takesUnasked && !["no-cache", "max-age", "min-fresh"].contains(where: control.contains)
+        return allowsUnvalidated && !["no-cache", "max-age", "min-fresh"].contains(where: control.contains)
     }
 
     /// Whether the request forbids the unvalidated use of an entry, fresh or stale, that its origin allows.
-    func refuses(_ entry: CachedData, at now: Date) -> Bool {
+    func forbids(_ entry: CachedData, at now: Date) -> Bool {
         if takesAnyAge { return false }
-        return !takesUnasked || control.contains("no-cache") || !isWithinLimits(entry, at: now)
+        return !allowsUnvalidated || control.contains("no-cache") || !isWithinLimits(entry, at: now)
     }
 
     private var origin: Origin {

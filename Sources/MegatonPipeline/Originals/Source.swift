@@ -4,14 +4,14 @@ internal import FoundationNetworking
 /// A request whose source has been resolved: where its bytes come from, and their cache key.
 struct Source: Sendable, CustomStringConvertible {
     /// Location of the bytes.
-    enum Place: Sendable {
+    enum Location: Sendable {
         case remote(URLRequest)
         case file(FileAccess.File)
         case inline(Data)
         case closure(@Sendable () async throws -> Data)
     }
 
-    let place: Place
+    let location: Location
     /// Key of the original.
     let key: CacheKey
     /// Key of an original that requests with other header fields may share: see `CacheKey.sharedOriginal`. Nil if it
@@ -27,33 +27,33 @@ struct Source: Sendable, CustomStringConvertible {
     var hooks: LoadHooks?
 
     init(
-        place: Place,
+        location: Location,
         key: CacheKey,
         description: String,
         request: ImageRequest,
         flights: any SingleFlightCoordinating
     ) {
-        self.place = place
+        self.location = location
         self.key = key
         self.description = description
         self.request = request
         self.flights = flights
-        if case .remote = place { sharedKey = .sharedOriginal(of: request) } else { sharedKey = nil }
+        if case .remote = location { sharedKey = .sharedOriginal(of: request) } else { sharedKey = nil }
     }
 
     /// Header fields that are sent to the origin.
     var sentFields: [String: String] {
-        if case .remote(let request) = place { request.allHTTPHeaderFields ?? [:] } else { [:] }
+        if case .remote(let request) = location { request.allHTTPHeaderFields ?? [:] } else { [:] }
     }
 
     /// Cache directives of the request.
     var cachePolicy: RequestCachePolicy {
-        if case .remote(let request) = place { RequestCachePolicy(request) } else { .silent }
+        if case .remote(let request) = location { RequestCachePolicy(request) } else { .default }
     }
 
     /// Whether the bytes may be cached. Local bytes are not.
-    var isKept: Bool {
-        switch place {
+    var isCacheable: Bool {
+        switch location {
         case .remote, .closure: true
         case .file, .inline: false
         }

@@ -12,7 +12,7 @@ extension ImagePipeline {
     /// Image in memory that also satisfies the cache directives of a request.
     func answerInMemory(_ request: ImageRequest) -> ImageContainer? {
         guard let container = cachedInMemory(request) else { return nil }
-        return request.cachePolicy.isContent(with: container, at: Date()) ? container : nil
+        return request.cachePolicy.accepts(container, at: Date()) ? container : nil
     }
 
     func imageCache(for request: ImageRequest) -> (any ImageCaching)? {
@@ -37,20 +37,20 @@ extension ImagePipeline {
     ///
     /// - Parameter metrics: of the requesting task; counts images that were not stored because of too many background
     ///   tasks.
-    func keep(_ response: ImageResponse, _ metrics: PipelineMetrics) {
+    func store(_ response: ImageResponse, _ metrics: PipelineMetrics) {
         let request = response.request
-        guard let keeper = response.keeper, keeper.isFirst() else { return }
-        if !request.options.contains(.disableMemoryCacheWrites), request.cachePolicy.mayKeep {
+        guard let storeFlag = response.storeFlag, storeFlag.isFirst() else { return }
+        if !request.options.contains(.disableMemoryCacheWrites), request.cachePolicy.allowsStorage {
             imageCache(for: request)?[imageCacheKey(for: request)] = response.container
         }
-        if keepsEncoded(response) { encode(response, metrics) }
+        if storesEncoded(response) { encode(response, metrics) }
     }
 
     /// Nuke's table. Images from a data cache, and images made from encoded ones, are not encoded again, as that would
     /// cost quality each time. Images made from a stored original are stored, while Nuke makes them again each time.
-    private func keepsEncoded(_ response: ImageResponse) -> Bool {
+    private func storesEncoded(_ response: ImageResponse) -> Bool {
         let request = response.request
-        guard !response.isPreview, !request.options.contains(.disableDiskCacheWrites), request.cachePolicy.mayKeep
+        guard !response.isPreview, !request.options.contains(.disableDiskCacheWrites), request.cachePolicy.allowsStorage
         else {
             return false
         }
@@ -65,14 +65,14 @@ extension ImagePipeline {
     /// Encodes and stores an image in the background, within the limit on background tasks.
     private func encode(_ response: ImageResponse, _ metrics: PipelineMetrics) {
         let key = dataCacheKey(for: response.request)
-        let start = refreshes.start([key]) { [self] _ in
+        let start = revalidator.start([key]) { [self] _ in
             do {
                 try await store(response, as: key)
             } catch {
                 configuration.logger.debug("an image was not kept", metadata: ["error": "\(error)"])
             }
         }
-        metrics.update { $0.dropped += start.dropped.count }
+        metrics.update { $0.dropped += start.rejected.count }
     }
 
     private func encoder(for context: ImageEncodingContext) -> any ImageEncoding {
@@ -113,11 +113,11 @@ extension ImagePipeline {
             urlResponse: response.urlResponse
         )
         let encoded = try await encode(container, context)
-        var kept: Data? = encoded
+        var allowed: Data? = encoded
         if let delegate {
-            kept = await willCache(encoded, container, request, delegate)
+            allowed = await willCache(encoded, container, request, delegate)
         }
-        guard let data = kept else { return }
+        guard let data = allowed else { return }
         let known = container.provenance.map { $0.metadata() } ?? originals.localMetadata
         guard var metadata = known else { return }
         metadata.type = AssetType(data)?.mediaType

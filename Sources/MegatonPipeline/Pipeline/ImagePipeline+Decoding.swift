@@ -16,7 +16,7 @@ extension ImagePipeline {
                 .with(decoding.urlResponse, decoding.data)
         }
         return try await metrics.measure(.decode) { () async throws(Error) in
-            try await decode(decoding, by: decoder, turn: RenderSlot(queue: renders, context: context))
+            try await decode(decoding, by: decoder, slot: RenderSlot(queue: renders, context: context))
         }
     }
 
@@ -24,12 +24,12 @@ extension ImagePipeline {
     func decode(
         _ decoding: ImageDecodingContext,
         by decoder: any ImageDecoding,
-        turn: RenderSlot? = nil
+        slot: RenderSlot? = nil
     ) async throws(Error) -> ImageContainer {
         let (data, request) = (decoding.data, decoding.request)
         do throws(Error) {
             if decoder.isAsynchronous {
-                return try await renderer.decode(data, with: decoder, context: "\(request)", turn: turn)
+                return try await renderer.decode(data, with: decoder, context: "\(request)", slot: slot)
             }
             do {
                 return try decoder.decode(data)

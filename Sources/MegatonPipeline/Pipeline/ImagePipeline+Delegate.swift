@@ -137,16 +137,16 @@ extension ImagePipeline {
         _ request: ImageRequest,
         _ delegate: any Delegate
     ) async -> Data? {
-        let kept = await TimeLimit.run(configuration.waitBudget) { [self] in
+        let allowed = await TimeLimit.run(configuration.waitBudget) { [self] in
             await delegate.willCache(data: data, image: image, for: request, pipeline: self)
         }
-        if kept == nil {
+        if allowed == nil {
             configuration.logger.warning(
                 "the delegate's willCache took longer than waitBudget: nothing is kept",
                 metadata: ["request": "\(request)"]
             )
         }
-        return kept ?? nil
+        return allowed ?? nil
     }
 }
 

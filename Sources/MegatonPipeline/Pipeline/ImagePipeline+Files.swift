@@ -8,7 +8,7 @@ extension ImagePipeline {
     /// - Throws: the error of the file, or of its URL.
     func revised(_ request: ImageRequest) async throws(Error) -> ImageRequest {
         guard request.isFile, let url = request.url else { return request }
-        guard case .file(let file) = try await originals.source(of: request).place else { return request }
+        guard case .file(let file) = try await originals.source(of: request).location else { return request }
         fileRevisions.note(file.revision, of: url)
         var request = request
         request.revision = file.revision

@@ -20,7 +20,7 @@ extension ImagePipeline {
         let key = OriginalLoadKey(request)
         let claims = [
             // With the policy `automatic`, one task that wants the unprocessed original is enough to have it stored.
-            originals.demand.claim(key, if: configuration.dataCachePolicy.keepsOriginal(of: request)),
+            originals.demand.claim(key, if: configuration.dataCachePolicy.storesOriginal(of: request)),
             originals.previews.claim(key, if: configuration.isProgressiveDecodingEnabled),
         ]
         let subscription = images.subscribe(
@@ -32,11 +32,11 @@ extension ImagePipeline {
             case .progress(let completed, let total): task.send(ImageTask.Progress(completed: completed, total: total))
             case .value(let response, isCompleted: false):
                 let response = response.for(request)
-                keep(preview: response)
+                storeInMemory(preview: response)
                 task.send(preview: response)
             case .value(let response, isCompleted: true):
                 let response = response.for(request)
-                keep(response, metrics.counts)
+                store(response, metrics.counts)
                 for claim in claims { claim?.end() }
                 metrics.end(with: response, wasCoalesced: wasCoalesced)
                 task.finish(.success(response))
@@ -60,7 +60,7 @@ extension ImagePipeline {
     /// - Parameter found: cache entries of the image and its intermediate results; nil if they were not looked up yet.
     private func job(
         for request: ImageRequest,
-        _ found: CacheLook?,
+        _ found: CacheLookup?,
         _ metrics: TaskRecorder
     ) -> WorkJob<ImageResponse> {
         .starting { [self] context in
@@ -90,11 +90,11 @@ extension ImagePipeline {
 
     private func load(
         _ request: ImageRequest,
-        _ known: CacheLook?,
+        _ known: CacheLookup?,
         _ metrics: TaskRecorder,
         _ context: LoadContext
     ) async throws(Error) -> ImageResponse {
-        let found: CacheLook
+        let found: CacheLookup
         if let known { found = known } else { found = await lookUp(request) }
         if let response = try await cached(request, found, metrics, context) { return response }
         if let last = request.processors.last {
@@ -116,7 +116,7 @@ extension ImagePipeline {
     /// The image from its data cache entry; nil if there is none, or if its bytes cannot be decoded.
     private func cached(
         _ request: ImageRequest,
-        _ found: CacheLook,
+        _ found: CacheLookup,
         _ metrics: TaskRecorder,
         _ context: LoadContext
     ) async throws(Error) -> ImageResponse? {
@@ -154,7 +154,7 @@ extension ImagePipeline {
                 cacheType: .disk,
                 cacheLayer: entry.layer
             )
-            return try await decompressed(response).toKeep()
+            return try await decompressed(response).storedOnce()
         } catch {
             guard error.isOfTheBytes else { throw error }
             configuration.logger.debug(
@@ -184,7 +184,7 @@ extension ImagePipeline {
             urlResponse: input.urlResponse,
             cacheType: input.cacheType,
             cacheLayer: input.cacheLayer
-        ).toKeep()
+        ).storedOnce()
     }
 
     /// Applies a processor on a render thread, within the render limits for size and time.
@@ -222,7 +222,7 @@ extension ImagePipeline {
 
     private func fetch(
         _ request: ImageRequest,
-        _ found: CacheLook,
+        _ found: CacheLookup,
         _ metrics: TaskRecorder,
         _ context: LoadContext
     ) async throws(Error) -> ImageResponse {
@@ -230,23 +230,23 @@ extension ImagePipeline {
             if request.options.contains(.returnCacheDataDontLoad) {
                 throw Error(.dataMissingInCache, "\(id) is in no cache, and is not to be made.", stage: .load)
             }
-            return ImageResponse(container: try await container(id, make, metrics), request: request).toKeep()
+            return ImageResponse(container: try await container(id, make, metrics), request: request).storedOnce()
         }
         let own = CacheKey.original(of: request)
         // An entry that could not be decoded has been discarded by now, so the lookup result is outdated.
-        let look = found.entries[own] == nil ? found.original : nil
+        let lookup = found.entries[own] == nil ? found.original : nil
         for case let key? in [own, CacheKey.sharedOriginal(of: request)] {
             // Without processors and thumbnail the request's own original is the image itself, tried in `cached`
             // already.
             guard let entry = found.entries[key], request.changesOriginal || key != own,
                 entry.metadata.matches(request: request.sentFields)
             else { continue }
-            if let kept = try await decode(entry, key, as: request, request, metrics, context) { return kept }
+            if let response = try await decode(entry, key, as: request, request, metrics, context) { return response }
         }
         let previews = PreviewDecoding()
         defer { previews.gate.end() }  // After a failure, cancels a preview under way.
         let original = try await metrics.measure(.load) { () async throws(Error) -> Original in
-            try await self.original(for: request, metrics.counts, context, look) { [self] partial in
+            try await self.original(for: request, metrics.counts, context, lookup) { [self] partial in
                 preview(of: partial, request, previews, context)
             }
         }
@@ -275,7 +275,7 @@ extension ImagePipeline {
             cacheType: decoding.cacheType,
             cacheLayer: original.layer
         )
-        return try await decompressed(response).toKeep()
+        return try await decompressed(response).storedOnce()
     }
 
     private func container(
@@ -297,25 +297,32 @@ extension ImagePipeline {
     /// - Parameters:
     ///   - context: work item that needs the bytes and receives the progress. The tasks behind it decide whether the
     ///     original is stored; without a context, the request does.
-    ///   - look: result of a recent cache lookup.
-    ///   - wantsAnswer: see `OriginalRequestOptions`.
+    ///   - lookup: result of a recent cache lookup.
+    ///   - wantsResponse: see `OriginalRequestOptions`.
     ///   - onPartial: called at intervals with the bytes received so far, while a task wants previews.
     func original(
         for request: ImageRequest,
         _ metrics: PipelineMetrics,
         _ context: LoadContext? = nil,
-        _ look: OriginalLook? = nil,
-        wantsAnswer: Bool = false,
+        _ lookup: OriginalLookup? = nil,
+        wantsResponse: Bool = false,
         onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
         let source = try await source(of: request)
         if context != nil, request.isFile, source.key != .original(of: request) {
             throw Error(.incompleteBody, "\(source) changed while it was loaded.", stage: .load)
         }
-        let keeps = context == nil && configuration.dataCachePolicy.keepsOriginal(of: request)
-        var wish = OriginalRequestOptions(request, keeps: keeps)
-        wish.wantsAnswer = wantsAnswer
-        return try await originals.original(source, wish, metrics, look: look, for: context, onPartial: onPartial)
+        let storesOriginal = context == nil && configuration.dataCachePolicy.storesOriginal(of: request)
+        var options = OriginalRequestOptions(request, storesOriginal: storesOriginal)
+        options.wantsResponse = wantsResponse
+        return try await originals.original(
+            source,
+            options,
+            metrics,
+            lookup: lookup,
+            for: context,
+            onPartial: onPartial
+        )
     }
 }
 

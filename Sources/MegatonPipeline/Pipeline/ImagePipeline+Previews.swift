@@ -84,7 +84,7 @@ extension ImagePipeline {
         var response = response
         // Whatever the decoder or processor says: a preview must not be mistaken for the image.
         response.container.isPreview = true
-        context.send(partial: response.toKeep())
+        context.send(partial: response.storedOnce())
     }
 
     private func note(_ error: Error, _ request: ImageRequest) {
@@ -93,14 +93,14 @@ extension ImagePipeline {
     }
 
     /// Stores a preview in memory until the image replaces it, once for all tasks that receive the same one.
-    func keep(preview response: ImageResponse) {
+    func storeInMemory(preview response: ImageResponse) {
         let request = response.request
         guard configuration.isStoringPreviewsInMemoryCache, !request.options.contains(.disableMemoryCacheWrites),
-            let cache = imageCache(for: request), let keeper = response.keeper, keeper.isFirst()
+            let cache = imageCache(for: request), let storeFlag = response.storeFlag, storeFlag.isFirst()
         else { return }
         let key = imageCacheKey(for: request)
         // A reload must not replace the finished image of other requests by a preview.
-        if let kept = cache[key], !kept.isPreview { return }
+        if let cached = cache[key], !cached.isPreview { return }
         cache[key] = response.container
     }
 }

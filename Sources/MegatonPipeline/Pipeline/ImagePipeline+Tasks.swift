@@ -54,13 +54,13 @@ extension ImagePipeline {
     public func data(for request: ImageRequest) async throws(Error) -> (data: Data, response: URLResponse?) {
         try await whileOpen(for: request) { [self] () async throws(Error) in
             let request = named(try await revised(request))
-            var look: OriginalLook?
+            var lookup: OriginalLookup?
             if request.changesOriginal || !request.hasBytes {
                 let found = await lookUp(request, steps: false)
                 if let cached = found.entries[dataCacheKey(for: request)] { return (cached.data, nil) }
-                look = found.original
+                lookup = found.original
             }
-            let original = try await original(for: request, PipelineMetrics(), nil, look, wantsAnswer: true)
+            let original = try await original(for: request, PipelineMetrics(), nil, lookup, wantsResponse: true)
             await original.isStored()
             return (original.data, original.answer(for: request.url))
         }
@@ -107,6 +107,6 @@ extension ImagePipeline {
     /// `.cancelled`. Later requests fail with `.pipelineInvalidated`. Further calls have no effect.
     public func invalidate() {
         for cancel in tasks.close() { cancel() }
-        refreshes.stop()
+        revalidator.stop()
     }
 }

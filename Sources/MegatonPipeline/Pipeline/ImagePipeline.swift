@@ -16,8 +16,8 @@ public final class ImagePipeline: Sendable {
     let delegate: (any Delegate)?
     let renderer: Renderer
     let originals: OriginalLoader
-    private let maker: RenditionProducer
-    let refreshes: BackgroundRevalidator
+    private let producer: RenditionProducer
+    let revalidator: BackgroundRevalidator
     /// Work items for the steps of image loads, by their result.
     let images: WorkPool<ImageLoadKey, ImageResponse>
     /// Queue for render threads, ordered by priority.
@@ -54,9 +54,9 @@ public final class ImagePipeline: Sendable {
             ),
             budget: configuration.memoryBudget
         )
-        refreshes = BackgroundRevalidator(limit: configuration.refreshConcurrency, logger: configuration.logger)
-        originals = OriginalLoader(configuration, refreshes)
-        maker = RenditionProducer(configuration, originals, renderer, renders, refreshes)
+        revalidator = BackgroundRevalidator(limit: configuration.refreshConcurrency, logger: configuration.logger)
+        originals = OriginalLoader(configuration, revalidator)
+        producer = RenditionProducer(configuration, originals, renderer, renders, revalidator)
     }
 
     /// Creates a pipeline whose configuration is changed in a closure: `ImagePipeline { $0.dataLoader = … }`.
@@ -66,7 +66,7 @@ public final class ImagePipeline: Sendable {
         self.init(configuration: configuration, delegate: delegate)
     }
 
-    deinit { refreshes.stop() }
+    deinit { revalidator.stop() }
 
     /// Running time of the longest render under way; nil if there is none.
     public var longestRunningRender: Duration? { renderer.longestRunning }
@@ -99,16 +99,16 @@ public final class ImagePipeline: Sendable {
         let keys = renditions.map { source.key.rendition($0, by: configuration.renderEngine) }
         let wanted = Dictionary(zip(keys, renditions), uniquingKeysWith: { first, _ in first })
         var found: [CacheKey: RenditionResponse] = [:]
-        for (settled, isOthers) in await settle(keys.uniqued(), wanted, source, metrics) {
-            for (key, outcome) in try settled.get() where wanted[key] != nil {
+        for (results, wasCoalesced) in await produce(keys.uniqued(), wanted, source, metrics) {
+            for (key, outcome) in try results.get() where wanted[key] != nil {
                 let response = try outcome.get()
-                if isOthers {
+                if wasCoalesced {
                     metrics.update {
                         $0.waits += 1
                         $0.cacheHits += 1
                     }
                 }
-                found[key] = isOthers ? response.fromCache() : response
+                found[key] = wasCoalesced ? response.fromCache() : response
             }
         }
         return try keys.map { key throws(Error) in
@@ -117,20 +117,25 @@ public final class ImagePipeline: Sendable {
         }
     }
 
-    private func settle(
+    private func produce(
         _ keys: [CacheKey],
         _ wanted: [CacheKey: Rendition],
         _ source: Source,
         _ metrics: PipelineMetrics
-    ) async -> [(Result<RenditionGroups.Settled, Error>, isOthers: Bool)] {
-        let wish = RenditionRequestOptions(source.request)
-        return await withTaskGroup(of: WorkOutcome<RenditionGroups.Settled>.self) { tasks in
-            for part in groups.parts(keys, wish) {
-                tasks.addTask { [groups, maker] in
-                    await groups.outcome(of: part, wish, priority: source.request.priority) { keys, context in
-                        await maker.settle(
+    ) async -> [(Result<RenditionGroups.Results, Error>, wasCoalesced: Bool)] {
+        let options = RenditionRequestOptions(source.request)
+        return await withTaskGroup(of: WorkOutcome<RenditionGroups.Results>.self) { tasks in
+            for part in groups.parts(keys, options) {
+                tasks.addTask { [groups, producer] in
+                    await groups.outcome(of: part, options, priority: source.request.priority) { keys, context in
+                        await producer.produce(
                             keys.compactMap { key in wanted[key].map { (key, $0) } },
-                            RenditionProducer.Request(source: source, wish: wish, metrics: metrics, context: context)
+                            RenditionProducer.Request(
+                                source: source,
+                                options: options,
+                                metrics: metrics,
+                                context: context
+                            )
                         )
                     }
                 }

@@ -56,29 +56,29 @@ public final class ImageTask: Sendable, Identifiable {
         var nextStream = 0
         /// Resumed when the observer has received the last event.
         var waiting: [CheckedContinuation<Result<ImageResponse, Error>, Never>] = []
-        var isEndTold = false
+        var isEndDelivered = false
         /// Events that the observer has not received yet, and whether a thread is delivering them.
-        var untold: [Event] = []
-        var isTelling = false
+        var undelivered: [Event] = []
+        var isDelivering = false
 
         /// - Returns: whether no thread is delivering, so that the caller must.
         mutating func note(_ event: Event) -> Bool {
             // New progress replaces undelivered progress, and a new preview an undelivered preview.
-            switch (untold.last, event) {
-            case (.progress, .progress), (.preview, .preview): untold.removeLast()
+            switch (undelivered.last, event) {
+            case (.progress, .progress), (.preview, .preview): undelivered.removeLast()
             default: break
             }
-            untold.append(event)
-            defer { isTelling = true }
-            return !isTelling
+            undelivered.append(event)
+            defer { isDelivering = true }
+            return !isDelivering
         }
 
-        mutating func nextUntold() -> Event? {
-            if untold.isEmpty {
-                isTelling = false
+        mutating func nextUndelivered() -> Event? {
+            if undelivered.isEmpty {
+                isDelivering = false
                 return nil
             }
-            return untold.removeFirst()
+            return undelivered.removeFirst()
         }
     }
 
@@ -139,8 +139,8 @@ public final class ImageTask: Sendable, Identifiable {
             let result = await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
                     let result = state.withLock { state -> Result<ImageResponse, Error>? in
-                        if !state.isEndTold { state.waiting.append(continuation) }
-                        return state.isEndTold ? state.status.result : nil
+                        if !state.isEndDelivered { state.waiting.append(continuation) }
+                        return state.isEndDelivered ? state.status.result : nil
                     }
                     if let result { continuation.resume(returning: result) }
                 }
@@ -217,16 +217,16 @@ public final class ImageTask: Sendable, Identifiable {
         if isOver { control.cancel() }
     }
 
-    func start() { tell(.started, streams: false) { _ in } }
+    func start() { emit(.started, streams: false) { _ in } }
 
-    func send(_ progress: Progress) { tell(.progress(progress)) { $0.status.progress = progress } }
+    func send(_ progress: Progress) { emit(.progress(progress)) { $0.status.progress = progress } }
 
-    func send(preview: ImageResponse) { tell(.preview(preview)) { _ in } }
+    func send(preview: ImageResponse) { emit(.preview(preview)) { _ in } }
 
     /// Ends the task; only the first call counts.
     func finish(_ result: Result<ImageResponse, Error>) {
         recorder.end()
-        let ended = state.withLock { state -> (streams: [AsyncStream<Event>.Continuation], mustTell: Bool)? in
+        let ended = state.withLock { state -> (streams: [AsyncStream<Event>.Continuation], mustDeliver: Bool)? in
             guard state.status.result == nil else { return nil }
             state.status.result = result
             defer {
@@ -241,27 +241,27 @@ public final class ImageTask: Sendable, Identifiable {
             stream.yield(.finished(result))
             stream.finish()
         }
-        if ended.mustTell { tellObserver() }
+        if ended.mustDeliver { notifyObserver() }
     }
 
-    private func tell(_ event: Event, streams: Bool = true, _ change: (inout State) -> Void) {
-        let mustTell = state.withLock { state in
+    private func emit(_ event: Event, streams: Bool = true, _ change: (inout State) -> Void) {
+        let mustDeliver = state.withLock { state in
             guard state.status.result == nil else { return false }
             change(&state)
             if streams { for stream in state.streams.values { stream.yield(event) } }
             return state.note(event)
         }
-        if mustTell { tellObserver() }
+        if mustDeliver { notifyObserver() }
     }
 
     /// Delivers one event at a time, in order, whichever thread it comes from. Events that the observer itself causes
     /// follow.
-    private func tellObserver() {
-        while let event = state.withLock({ $0.nextUntold() }) {
+    private func notifyObserver() {
+        while let event = state.withLock({ $0.nextUndelivered() }) {
             observer?(self, event)
             guard case .finished(let result) = event else { continue }
             let waiting = state.withLock { state in
-                state.isEndTold = true
+                state.isEndDelivered = true
                 defer { state.waiting = [] }
                 return state.waiting
             }

@@ -12,7 +12,7 @@ struct RenderSlot: Sendable {
     /// Runs work in a slot.
     ///
     /// - Throws: the error of the work; `.cancelled` if no caller waits for it any more.
-    func take<Value: Sendable>(
+    func perform<Value: Sendable>(
         _ work: @escaping @Sendable () async throws(ImageError) -> Value
     ) async throws(ImageError) -> Value {
         guard let context else { return try await queue.perform(priority: priority, work) }

@@ -38,19 +38,19 @@ final class Renderer: Sendable {
 
     /// - Parameters:
     ///   - context: URL, status and media type, for messages.
-    ///   - turn: Assigns threads by priority; nil assigns them first come, first served.
+    ///   - slot: Assigns threads by priority; nil assigns them first come, first served.
     func render(
         _ renditions: [Rendition],
         from data: Data,
         context: String,
-        turn: RenderSlot? = nil
+        slot: RenderSlot? = nil
     ) async throws(Error) -> [EncodedImage] {
         do throws(Error) {
             for rendition in renditions { try limits.check(rendition) }
         } catch {
             throw error.about(context)
         }
-        return try await perform(context, data, turn) { [engine, limits, types] () throws(Error) in
+        return try await perform(context, data, slot) { [engine, limits, types] () throws(Error) in
             let type = try types.sniff(data)
             let plan = try RenderPlan(probing: data, type, renditions, engine, limits)
             return (plan, { (deadline) throws(Error) in try engine.execute(plan, data, deadline: deadline) })
@@ -59,15 +59,15 @@ final class Renderer: Sendable {
 
     /// Decodes on a render thread. Data for the pipeline's own decoder is admitted by its memory cost first.
     ///
-    /// - Parameter turn: As in `render`.
+    /// - Parameter slot: As in `render`.
     func decode(
         _ data: Data,
         with decoder: any ImageDecoding,
         context: String,
-        turn: RenderSlot? = nil
+        slot: RenderSlot? = nil
     ) async throws(Error) -> ImageContainer {
         guard let decoder = decoder as? ImageDecoders.Default else {
-            return try await run(context, turn: turn) { _ in
+            return try await run(context, slot: slot) { _ in
                 do {
                     return try decoder.decode(data)
                 } catch let error as Error {
@@ -81,7 +81,7 @@ final class Renderer: Sendable {
                 }
             }
         }
-        return try await perform(context, data, turn) { () throws(Error) in
+        return try await perform(context, data, slot) { () throws(Error) in
             let plan = try decoder.plan(data)
             return (plan, { (deadline) throws(Error) in try decoder.decode(data, plan, deadline) })
         }
@@ -116,16 +116,16 @@ final class Renderer: Sendable {
     ///
     /// - Parameters:
     ///   - cancellation: Stops the work, as does a cancellation of the calling task.
-    ///   - turn: As in `render`; nil if the caller already has a render slot.
+    ///   - slot: As in `render`; nil if the caller already has a render slot.
     ///   - work: Receives the deadline, which expires at the time limit or on cancellation.
     func run<Value: Sendable>(
         _ context: String,
         until cancellation: RenderCancellation = RenderCancellation(),
-        turn: RenderSlot? = nil,
+        slot: RenderSlot? = nil,
         _ work: @escaping @Sendable (RenderDeadline) throws -> Value
     ) async throws(Error) -> Value {
         try await cancelling(cancellation) { () throws(Error) in
-            try await onThread(context, turn) { [self] in try timed { try work(cancellation.deadline(limits.time)) } }
+            try await onThread(context, slot) { [self] in try timed { try work(cancellation.deadline(limits.time)) } }
         }
     }
 
@@ -133,7 +133,7 @@ final class Renderer: Sendable {
 
     private typealias Execution<Value> = @Sendable (RenderDeadline) throws(Error) -> Value
 
-    private enum Attempt<Value: Sendable>: Sendable {
+    private enum Admission<Value: Sendable>: Sendable {
         case done(Value)
         /// The cost, the work, and the time spent on the header.
         case mustWait(RenderCost, Execution<Value>, Duration)
@@ -145,13 +145,13 @@ final class Renderer: Sendable {
     private func perform<Value: Sendable>(
         _ context: String,
         _ data: Data,
-        _ turn: RenderSlot? = nil,
+        _ slot: RenderSlot? = nil,
         _ prepare: @escaping @Sendable () throws(Error) -> (RenderPlan, Execution<Value>)
     ) async throws(Error) -> Value {
         let cancellation = RenderCancellation()
         defer { SpoolFile.releasePages(of: data) }
-        let attempt: Attempt<Value> = try await cancelling(cancellation) { () throws(Error) in
-            try await onThread(context, turn) { [self] in
+        let admission: Admission<Value> = try await cancelling(cancellation) { () throws(Error) in
+            try await onThread(context, slot) { [self] in
                 try timed {
                     let start = ContinuousClock.now
                     let deadline = cancellation.deadline(limits.time)
@@ -168,13 +168,13 @@ final class Renderer: Sendable {
                 }
             }
         }
-        switch attempt {
+        switch admission {
         case .done(let value): return value
         case .mustWait(let cost, let execute, let spent):
             do throws(Error) { try await budget.take(cost) } catch { throw error.about(context) }
             defer { budget.give(cost) }
             return try await cancelling(cancellation) { () throws(Error) in
-                try await onThread(context, turn) { [self] in
+                try await onThread(context, slot) { [self] in
                     try timed { try execute(cancellation.deadline(limits.time - spent)) }
                 }
             }
@@ -193,25 +193,25 @@ final class Renderer: Sendable {
         return try result.get()
     }
 
-    /// Holds the turn only while a thread works: a render that waits for memory occupies no render slot.
+    /// Holds the slot only while a thread works: a render that waits for memory occupies no render slot.
     private func onThread<Value: Sendable>(
         _ context: String,
-        _ turn: RenderSlot?,
+        _ slot: RenderSlot?,
         _ work: @escaping @Sendable () throws -> Value
     ) async throws(Error) -> Value {
-        guard let turn else { return try await onThread(context, work) }
-        return try await turn.take { [self] () async throws(Error) in try await onThread(context, work) }
+        guard let slot else { return try await onThread(context, work) }
+        return try await slot.perform { [self] () async throws(Error) in try await onThread(context, work) }
     }
 
     private func onThread<Value: Sendable>(
         _ context: String,
         _ work: @escaping @Sendable () throws -> Value
     ) async throws(Error) -> Value {
-        let account = QueueWaitRecorder.current
+        let recorder = QueueWaitRecorder.current
         do {
             return try await threads.run {
                 let start = ContinuousClock.now
-                defer { account?.rendered(for: start.duration(to: .now)) }
+                defer { recorder?.rendered(for: start.duration(to: .now)) }
                 return try work()
             }
         } catch let error as Error {

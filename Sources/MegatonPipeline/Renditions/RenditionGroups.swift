@@ -6,14 +6,14 @@ import Synchronization
 /// item of the task graph: it runs as long as any request wants one of its renditions, even if the request that opened
 /// it leaves.
 final class RenditionGroups: Sendable {
-    typealias Settled = RenditionProducer.Settled
+    typealias Results = RenditionProducer.Results
     /// Requested keys that are in the same group.
     typealias Part = (id: Int, keys: [CacheKey])
 
     /// Requests are coalesced only if their options are equal.
     private struct Wanted: Hashable {
         let key: CacheKey
-        let wish: RenditionRequestOptions
+        let options: RenditionRequestOptions
     }
 
     private struct State {
@@ -22,7 +22,7 @@ final class RenditionGroups: Sendable {
     }
 
     private let state = Mutex(State())
-    private let pool: WorkPool<Int, Settled>
+    private let pool: WorkPool<Int, Results>
     private let isCoalescingEnabled: Bool
 
     init(isCoalescingEnabled: Bool) {
@@ -34,12 +34,12 @@ final class RenditionGroups: Sendable {
     var subscriberCount: Int { pool.subscriberCount }
 
     /// Assigns each key to the group that makes it.
-    func parts(_ keys: [CacheKey], _ wish: RenditionRequestOptions) -> [Part] {
+    func parts(_ keys: [CacheKey], _ options: RenditionRequestOptions) -> [Part] {
         state.withLock { state in
             state.lastID += 1
             var parts: [Part] = []
             for key in keys {
-                let wanted = Wanted(key: key, wish: wish)
+                let wanted = Wanted(key: key, options: options)
                 let id = isCoalescingEnabled ? state.groups[wanted] ?? state.lastID : state.lastID
                 state.groups[wanted] = id
                 if let index = parts.firstIndex(where: { $0.id == id }) {
@@ -57,23 +57,23 @@ final class RenditionGroups: Sendable {
     /// - Parameter work: makes the part's own keys. Also needed if the group ended between `parts` and this call.
     func outcome(
         of part: Part,
-        _ wish: RenditionRequestOptions,
+        _ options: RenditionRequestOptions,
         priority: WorkPriority,
-        _ work: @escaping @Sendable ([CacheKey], WorkContext<Settled>) async -> Settled
-    ) async -> WorkOutcome<Settled> {
+        _ work: @escaping @Sendable ([CacheKey], WorkContext<Results>) async -> Results
+    ) async -> WorkOutcome<Results> {
         await pool.outcome(
             for: part.id,
             priority: priority,
             job: .running { [self] context in
-                defer { close(part, wish) }
+                defer { close(part, options) }
                 return await work(part.keys, context)
             }
         )
     }
 
-    private func close(_ part: Part, _ wish: RenditionRequestOptions) {
+    private func close(_ part: Part, _ options: RenditionRequestOptions) {
         state.withLock { state in
-            for wanted in part.keys.map({ Wanted(key: $0, wish: wish) }) where state.groups[wanted] == part.id {
+            for wanted in part.keys.map({ Wanted(key: $0, options: options) }) where state.groups[wanted] == part.id {
                 state.groups[wanted] = nil
             }
         }

@@ -3,7 +3,7 @@ internal import Foundation
 extension RenditionProducer {
     /// A rendition to be made.
     struct PendingRendition: Sendable {
-        let lead: SingleFlight.Leader
+        let leader: SingleFlight.Leader
         let rendition: Rendition
         /// Whether the coordinator has assigned the lead, so that others may wait for the flight to end.
         let isFlight: Bool
@@ -11,63 +11,63 @@ extension RenditionProducer {
 
     /// Result of one cache lookup.
     struct LookupResult {
-        var settled: Settled = [:]
-        var led: [PendingRendition] = []
+        var results: Results = [:]
+        var pending: [PendingRendition] = []
         /// Served stale, to be made again in the background.
-        var behind: [PendingRendition] = []
+        var revalidating: [PendingRendition] = []
         /// Served stale, as the request accepts that; the lead is given up.
         var dropped: [SingleFlight.Leader] = []
         var awaited: [SingleFlight.Waiter] = []
     }
 
-    func look(
+    func lookUp(
         for open: [(key: CacheKey, rendition: Rendition)],
         after awaited: [SingleFlight.Waiter],
         _ request: Request
     ) async -> LookupResult {
         let decisions = await decisions(open.map(\.key), after: awaited, request)
         // An entry that this request waited for is newer than the request, so its cache directives do not apply.
-        let policy = awaited.isEmpty ? request.wish.policy : .silent
+        let policy = awaited.isEmpty ? request.options.policy : .default
         let now = Date()
-        var look = LookupResult()
+        var result = LookupResult()
         for (decision, (key, rendition)) in zip(decisions, open) {
             switch decision {
             case .hit(let cached), .stale(let cached, nil):
-                if policy.refuses(cached, at: now) {
-                    let lead = SingleFlight.Leader(key: key, token: nil, stale: cached)
-                    look.led.append(PendingRendition(lead: lead, rendition: rendition, isFlight: false))
+                if policy.forbids(cached, at: now) {
+                    let leader = SingleFlight.Leader(key: key, token: nil, stale: cached)
+                    result.pending.append(PendingRendition(leader: leader, rendition: rendition, isFlight: false))
                 } else {
-                    look.settled[key] = .success(found(cached, rendition, request.metrics))
+                    result.results[key] = .success(found(cached, rendition, request.metrics))
                 }
-            case .stale(let cached, let lead?):
-                let led = PendingRendition(lead: lead, rendition: rendition, isFlight: true)
-                if policy.refuses(cached, at: now) {
-                    look.led.append(led)
+            case .stale(let cached, let leader?):
+                let pending = PendingRendition(leader: leader, rendition: rendition, isFlight: true)
+                if policy.forbids(cached, at: now) {
+                    result.pending.append(pending)
                 } else {
-                    look.settled[key] = .success(found(cached, rendition, request.metrics))
-                    if policy.isContent(with: cached, at: now) {
-                        look.dropped.append(lead)
+                    result.results[key] = .success(found(cached, rendition, request.metrics))
+                    if policy.accepts(cached, at: now) {
+                        result.dropped.append(leader)
                     } else {
-                        look.behind.append(led)
+                        result.revalidating.append(pending)
                     }
                 }
-            case .lead(let lead):
-                let isFlight = request.wish.way == .flights
-                if let cached = lead.stale, policy.isContent(with: cached, at: now) {
-                    look.settled[key] = .success(found(cached, rendition, request.metrics))
-                    if isFlight { look.dropped.append(lead) }
+            case .lead(let leader):
+                let isFlight = request.options.cacheAccess == .singleFlight
+                if let cached = leader.stale, policy.accepts(cached, at: now) {
+                    result.results[key] = .success(found(cached, rendition, request.metrics))
+                    if isFlight { result.dropped.append(leader) }
                 } else {
-                    look.led.append(PendingRendition(lead: lead, rendition: rendition, isFlight: isFlight))
+                    result.pending.append(PendingRendition(leader: leader, rendition: rendition, isFlight: isFlight))
                 }
             case .failed(let error)
             where !error.matches(request: request.source.sentFields, under: configuration):
-                let lead = SingleFlight.Leader(key: key, token: nil)
-                look.led.append(PendingRendition(lead: lead, rendition: rendition, isFlight: false))
-            case .failed(let error): look.settled[key] = .failure(error)
-            case .wait(let flight): look.awaited.append(flight)
+                let leader = SingleFlight.Leader(key: key, token: nil)
+                result.pending.append(PendingRendition(leader: leader, rendition: rendition, isFlight: false))
+            case .failed(let error): result.results[key] = .failure(error)
+            case .wait(let flight): result.awaited.append(flight)
             }
         }
-        return look
+        return result
     }
 
     /// Decisions for all keys from one lookup, with the cache access of the request.
@@ -76,19 +76,19 @@ extension RenditionProducer {
         after awaited: [SingleFlight.Waiter],
         _ request: Request
     ) async -> [SingleFlight.Decision] {
-        switch request.wish.way {
-        case .flights:
+        switch request.options.cacheAccess {
+        case .singleFlight:
             return await request.source.flights.begin(
                 keys,
                 after: awaited,
-                maximumFailureAge: request.wish.maximumFailureAge
+                maximumFailureAge: request.options.maximumFailureAge
             )
         case .lookUp:
             return zip(keys, await request.source.flights.lookUp(keys)).map { key, entry in
                 if let entry, entry.staleness == nil { return .hit(entry) }
                 return .lead(SingleFlight.Leader(key: key, token: nil, stale: entry))
             }
-        case .nothing: return keys.map { .lead(SingleFlight.Leader(key: $0, token: nil)) }
+        case .bypass: return keys.map { .lead(SingleFlight.Leader(key: $0, token: nil)) }
         }
     }
 

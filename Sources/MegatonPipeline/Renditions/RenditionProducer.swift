@@ -8,22 +8,22 @@ internal import Logging
 /// Separate from the pipeline, as background revalidation must not keep the pipeline alive.
 final class RenditionProducer: Sendable {
     typealias Error = ImageError
-    typealias Settled = [CacheKey: Result<RenditionResponse, Error>]
+    typealias Results = [CacheKey: Result<RenditionResponse, Error>]
 
     /// Source, options and metrics of one request for renditions.
     struct Request: Sendable {
         let source: Source
-        let wish: RenditionRequestOptions
+        let options: RenditionRequestOptions
         let metrics: PipelineMetrics
         /// Work item that needs the renditions and determines their priority; nil for background revalidation.
-        let context: WorkContext<Settled>?
+        let context: WorkContext<Results>?
     }
 
     let configuration: ImagePipeline.Configuration
     private let originals: OriginalLoader
     private let renderer: Renderer
     private let renders: TaskQueue
-    private let refreshes: BackgroundRevalidator
+    private let revalidator: BackgroundRevalidator
 
     /// - Parameter renders: queue for the renderer's threads.
     init(
@@ -31,30 +31,30 @@ final class RenditionProducer: Sendable {
         _ originals: OriginalLoader,
         _ renderer: Renderer,
         _ renders: TaskQueue,
-        _ refreshes: BackgroundRevalidator
+        _ revalidator: BackgroundRevalidator
     ) {
         self.configuration = configuration
         self.originals = originals
         self.renderer = renderer
         self.renders = renders
-        self.refreshes = refreshes
+        self.revalidator = revalidator
     }
 
-    func settle(_ open: [(key: CacheKey, rendition: Rendition)], _ request: Request) async -> Settled {
+    func produce(_ open: [(key: CacheKey, rendition: Rendition)], _ request: Request) async -> Results {
         let deadline = ContinuousClock.now + configuration.waitBudget
-        var settled: Settled = [:]
+        var results: Results = [:]
         var open = open
         var awaited: [SingleFlight.Waiter] = []
         for _ in 0..<ImagePipeline.roundLimit where !open.isEmpty {
-            let look = await look(for: open, after: awaited, request)
-            settled.merge(look.settled) { _, new in new }
-            if !look.dropped.isEmpty {
-                await request.source.flights.fail(look.dropped, error: Error(.cancelled, "A stale entry was enough."))
+            let result = await lookUp(for: open, after: awaited, request)
+            results.merge(result.results) { _, new in new }
+            if !result.dropped.isEmpty {
+                await request.source.flights.fail(result.dropped, error: Error(.cancelled, "A stale entry was enough."))
             }
-            await refresh(look.behind, request)
-            if !look.led.isEmpty { settled.merge(await make(look.led, request)) { _, new in new } }
-            open.removeAll { settled[$0.key] != nil }
-            awaited = look.awaited
+            await refresh(result.revalidating, request)
+            if !result.pending.isEmpty { results.merge(await make(result.pending, request)) { _, new in new } }
+            open.removeAll { results[$0.key] != nil }
+            awaited = result.awaited
             if ContinuousClock.now >= deadline || Task.isCancelled {
                 for flight in awaited { await request.source.flights.abandon(flight) }
                 break
@@ -65,44 +65,47 @@ final class RenditionProducer: Sendable {
             }
         }
         for (key, _) in open {
-            settled[key] = .failure(
+            results[key] = .failure(
                 Task.isCancelled
                     ? Error(.cancelled, "The request for \(request.source) was cancelled.")
                     : Error(.waitTimedOut, "\(request.source) was being made elsewhere for too long; try later.")
             )
         }
-        return settled
+        return results
     }
 
     // MARK: - Leading
 
     /// Remakes renditions in the background that were served stale.
-    private func refresh(_ behind: [PendingRendition], _ request: Request) async {
-        if behind.isEmpty { return }
-        let start = refreshes.start(behind.map { $0.lead.key }) { [self] keys in
+    private func refresh(_ revalidating: [PendingRendition], _ request: Request) async {
+        if revalidating.isEmpty { return }
+        let start = revalidator.start(revalidating.map { $0.leader.key }) { [self] keys in
             let metrics = PipelineMetrics()
-            let request = Request(source: request.source, wish: request.wish, metrics: metrics, context: nil)
-            let settled = await make(behind.filter { keys.contains($0.lead.key) }, request)
-            for case .failure(let error) in settled.values {
+            let request = Request(source: request.source, options: request.options, metrics: metrics, context: nil)
+            let results = await make(revalidating.filter { keys.contains($0.leader.key) }, request)
+            for case .failure(let error) in results.values {
                 configuration.logger.debug("a stale rendition was not refreshed", metadata: ["error": "\(error)"])
             }
-            if case .remote(let urlRequest) = request.source.place, let url = urlRequest.url {
+            if case .remote(let urlRequest) = request.source.location, let url = urlRequest.url {
                 configuration.didRefresh(url, metrics.counts)
             }
         }
-        request.metrics.update { $0.dropped += start.dropped.count }
-        let dropped = behind.map { $0.lead }.filter { !start.begun.contains($0.key) }
+        request.metrics.update { $0.dropped += start.rejected.count }
+        let dropped = revalidating.map { $0.leader }.filter { !start.started.contains($0.key) }
         if dropped.isEmpty { return }
         await request.source.flights.fail(dropped, error: Error(.cancelled, "Too much is being refreshed already."))
     }
 
     /// Makes renditions, and ends their flights in every case.
-    private func make(_ led: [PendingRendition], _ request: Request) async -> Settled {
+    private func make(_ pending: [PendingRendition], _ request: Request) async -> Results {
         let source = request.source
         do throws(Error) {
-            let keeps = configuration.dataCachePolicy.keepsOriginals && request.wish.keeps
-            let original = try await original(OriginalRequestOptions(source.request, keeps: keeps), request)
-            let new = led.filter { !original.isSource(of: $0.lead.stale) }
+            let storesOriginal = configuration.dataCachePolicy.storesOriginals && request.options.allowsStorage
+            let original = try await original(
+                OriginalRequestOptions(source.request, storesOriginal: storesOriginal),
+                request
+            )
+            let new = pending.filter { !original.isSource(of: $0.leader.stale) }
             let images: [EncodedImage]
             do throws(Error) {
                 images = try await request.metrics.notingWaits(for: .decode) { () async throws(Error) in
@@ -117,20 +120,20 @@ final class RenditionProducer: Sendable {
             // The original was being stored during the render. Its flight, and any wait for it, ends when that is done.
             await original.isStored()
             note(images, request)
-            let old = led.filter { original.isSource(of: $0.lead.stale) }
+            let old = pending.filter { original.isSource(of: $0.leader.stale) }
             return await finish(Array(zip(new, images)), old, original, request)
         } catch {
-            return await fail(led, error, request)
+            return await fail(pending, error, request)
         }
     }
 
     /// The original from a cache or the origin. If the cache entry of that name is an encoded image, the origin is
     /// asked, as renditions must not be made from re-encoded images.
-    private func original(_ wish: OriginalRequestOptions, _ request: Request) async throws(Error) -> Original {
-        let found = try await originals.original(request.source, wish, request.metrics, for: request.context)
+    private func original(_ options: OriginalRequestOptions, _ request: Request) async throws(Error) -> Original {
+        let found = try await originals.original(request.source, options, request.metrics, for: request.context)
         guard found.metadata?.isOfEncodedImage == true else { return found }
-        var anew = wish
-        (anew.readsCaches, anew.keeps) = (false, false)
+        var anew = options
+        (anew.readsCaches, anew.storesOriginal) = (false, false)
         return try await originals.original(request.source, anew, request.metrics, for: request.context)
     }
 
@@ -145,22 +148,26 @@ final class RenditionProducer: Sendable {
         )
     }
 
-    private func fail(_ led: [PendingRendition], _ failure: Error, _ request: Request) async -> Settled {
+    private func fail(_ pending: [PendingRendition], _ failure: Error, _ request: Request) async -> Results {
         let error = failure.asked(with: request.source.sentFields).met(under: configuration)
-        await request.source.flights.fail(led.filter(\.isFlight).map(\.lead), error: error)
-        var settled: Settled = [:]
-        for led in led {
-            let (lead, stale) = (led.lead, led.lead.stale)
-            if let stale, stale.mayServe(after: error), !request.wish.policy.refuses(stale, at: Date()) {
-                settled[lead.key] = .success(found(stale, led.rendition, request.metrics))
+        await request.source.flights.fail(pending.filter(\.isFlight).map(\.leader), error: error)
+        var results: Results = [:]
+        for pending in pending {
+            let (leader, stale) = (pending.leader, pending.leader.stale)
+            if let stale, stale.mayServe(after: error), !request.options.policy.forbids(stale, at: Date()) {
+                results[leader.key] = .success(found(stale, pending.rendition, request.metrics))
             } else {
-                settled[lead.key] = .failure(error)
+                results[leader.key] = .failure(error)
             }
-            if !led.isFlight, request.wish.keeps { await request.source.flights.remember(error, for: lead.key) }
+            if !pending.isFlight, request.options.allowsStorage {
+                await request.source.flights.remember(error, for: leader.key)
+            }
             // The origin's answer is definitive: discard the stale entry here, as there is no flight that does so.
-            if !led.isFlight, stale != nil, error.supersedesEntry { await request.source.flights.discard(lead.key) }
+            if !pending.isFlight, stale != nil, error.supersedesEntry {
+                await request.source.flights.discard(leader.key)
+            }
         }
-        return settled
+        return results
     }
 
     private func render(
@@ -175,7 +182,7 @@ final class RenditionProducer: Sendable {
                 new.map { $0.rendition },
                 from: original.data,
                 context: request.source.description,
-                turn: RenderSlot(queue: renders, context: request.context, priority: imageRequest.priority)
+                slot: RenderSlot(queue: renders, context: request.context, priority: imageRequest.priority)
             )
         } catch {
             var error = error.about(imageRequest, at: error.stageOfRendering)
@@ -197,36 +204,36 @@ final class RenditionProducer: Sendable {
         _ old: [PendingRendition],
         _ original: Original,
         _ request: Request
-    ) async -> Settled {
-        let keeps = configuration.dataCachePolicy.keepsRenditions && request.wish.keeps
-        let metadata = keeps ? original.metadata : nil
-        var settled: Settled = [:]
-        var entries: [(led: PendingRendition, entry: CachedData?)] = []
-        for (led, image) in made {
-            let entry = metadata.map { CachedData(image, led.rendition.format, of: $0) }
-            entries.append((led, entry))
-            settled[led.lead.key] = .success(RenditionResponse(led.rendition, image))
+    ) async -> Results {
+        let isStored = configuration.dataCachePolicy.storesRenditions && request.options.allowsStorage
+        let metadata = isStored ? original.metadata : nil
+        var results: Results = [:]
+        var entries: [(pending: PendingRendition, entry: CachedData?)] = []
+        for (pending, image) in made {
+            let entry = metadata.map { CachedData(image, pending.rendition.format, of: $0) }
+            entries.append((pending, entry))
+            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, image))
         }
-        for led in old {
-            guard let cached = led.lead.stale else { continue }
+        for pending in old {
+            guard let cached = pending.leader.stale else { continue }
             request.metrics.update {
                 $0.cacheHits += 1
                 $0.addHit(in: cached.layer)
             }
-            entries.append((led, metadata.map { cached.prolonged(by: $0) }))
-            settled[led.lead.key] = .success(RenditionResponse(led.rendition, cached))
+            entries.append((pending, metadata.map { cached.prolonged(by: $0) }))
+            results[pending.leader.key] = .success(RenditionResponse(pending.rendition, cached))
         }
-        await keep(entries, request.source.flights)
-        return settled
+        await store(entries, request.source.flights)
+        return results
     }
 
-    private func keep(
-        _ entries: [(led: PendingRendition, entry: CachedData?)],
+    private func store(
+        _ entries: [(pending: PendingRendition, entry: CachedData?)],
         _ flights: any SingleFlightCoordinating
     ) async {
-        await flights.finish(entries.filter(\.led.isFlight).map { ($0.led.lead, $0.entry) })
-        for (led, entry) in entries where !led.isFlight {
-            if let entry { await flights.keep(entry, for: led.lead.key) }
+        await flights.finish(entries.filter(\.pending.isFlight).map { ($0.pending.leader, $0.entry) })
+        for (pending, entry) in entries where !pending.isFlight {
+            if let entry { await flights.storeResponse(entry, for: pending.leader.key) }
         }
     }
 }

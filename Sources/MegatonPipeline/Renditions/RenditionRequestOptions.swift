@@ -3,22 +3,22 @@ internal import Foundation
 /// Cache and network options of a rendition request. Requests are coalesced only if these are equal.
 struct RenditionRequestOptions: Hashable, Sendable {
     /// Kind of access to the caches.
-    enum Way: Sendable {
+    enum CacheAccess: Sendable {
         /// Single flight: one lookup by the coordinator, which assigns the lead for keys neither cached nor under way.
-        case flights
+        case singleFlight
         /// One lookup without a lead: others must not wait for results that are not made, or not stored.
         case lookUp
-        case nothing
+        case bypass
     }
 
-    let way: Way
+    let cacheAccess: CacheAccess
     /// Whether results may be stored.
-    let keeps: Bool
+    let allowsStorage: Bool
     let policy: RequestCachePolicy
     /// Maximum age of a remembered failure that is accepted; nil for any age.
     let maximumFailureAge: Duration?
     /// Options that apply to the fetch of the source.
-    private let options: ImageRequest.Options
+    private let fetchOptions: ImageRequest.Options
     /// Unique for a request whose response is not shared with any other; nil for all others.
     private let exclusive: UUID?
 
@@ -26,13 +26,13 @@ struct RenditionRequestOptions: Hashable, Sendable {
         policy = request.cachePolicy
         maximumFailureAge = request.failureAge
         exclusive = policy.isExclusive ? UUID() : nil
-        options = request.options.subtracting(.disableMemoryCache)
-        keeps = !options.contains(.disableDiskCacheWrites) && policy.mayKeep
-        let asksOrigin = !options.contains(.returnCacheDataDontLoad) && policy.asksOrigin
-        if options.contains(.disableDiskCacheReads) || !policy.readsCaches {
-            way = .nothing
+        fetchOptions = request.options.subtracting(.disableMemoryCache)
+        allowsStorage = !request.options.contains(.disableDiskCacheWrites) && policy.allowsStorage
+        let allowsNetwork = !request.options.contains(.returnCacheDataDontLoad) && policy.allowsNetwork
+        if request.options.contains(.disableDiskCacheReads) || !policy.readsCaches {
+            cacheAccess = .bypass
         } else {
-            way = keeps && asksOrigin ? .flights : .lookUp
+            cacheAccess = allowsStorage && allowsNetwork ? .singleFlight : .lookUp
         }
     }
 }

@@ -4,8 +4,8 @@
 /// Nuke's rule for changes: an element whose priority rises goes behind those of its new level. One whose priority
 /// falls goes ahead of them, as credit for the time it has waited.
 struct PriorityBuckets<Element: Sendable>: Sendable {
-    /// Doubly linked list in an array. Places are reused, so the array is as long as the queue was at most.
-    private struct Place: Sendable {
+    /// Doubly linked list in an array. Nodes are reused, so the array is as long as the queue was at most.
+    private struct Node: Sendable {
         var element: Element?
         var priority: WorkPriority
         var previous: Int?
@@ -17,77 +17,77 @@ struct PriorityBuckets<Element: Sendable>: Sendable {
         var last: Int?
     }
 
-    private var places: [Place] = []
+    private var nodes: [Node] = []
     private var free: [Int] = []
     private var buckets = Array(repeating: Bucket(), count: WorkPriority.allCases.count)
     private(set) var count = 0
 
-    /// - Returns: place of the element, which is valid until the element leaves.
+    /// - Returns: index of the element, which is valid until the element leaves.
     mutating func append(_ element: Element, priority: WorkPriority) -> Int {
-        let place: Int
+        let index: Int
         if let last = free.popLast() {
-            place = last
+            index = last
         } else {
-            place = places.count
-            places.append(Place(priority: priority))
+            index = nodes.count
+            nodes.append(Node(priority: priority))
         }
-        places[place].element = element
+        nodes[index].element = element
         count += 1
-        linkLast(place, priority)
-        return place
+        linkLast(index, priority)
+        return index
     }
 
     mutating func popFirst() -> Element? {
         for bucket in buckets.reversed() {
-            if let place = bucket.first { return remove(place) }
+            if let index = bucket.first { return remove(index) }
         }
         return nil
     }
 
     @discardableResult
-    mutating func remove(_ place: Int) -> Element? {
-        unlink(place)
+    mutating func remove(_ index: Int) -> Element? {
+        unlink(index)
         defer {
-            places[place].element = nil
-            free.append(place)
+            nodes[index].element = nil
+            free.append(index)
             count -= 1
         }
-        return places[place].element
+        return nodes[index].element
     }
 
-    mutating func move(_ place: Int, to priority: WorkPriority) {
-        let old = places[place].priority
+    mutating func move(_ index: Int, to priority: WorkPriority) {
+        let old = nodes[index].priority
         if priority == old { return }
-        unlink(place)
+        unlink(index)
         if priority > old {
-            linkLast(place, priority)
+            linkLast(index, priority)
         } else {
-            linkFirst(place, priority)
+            linkFirst(index, priority)
         }
     }
 
-    private mutating func linkLast(_ place: Int, _ priority: WorkPriority) {
+    private mutating func linkLast(_ index: Int, _ priority: WorkPriority) {
         let last = buckets[priority.rawValue].last
-        places[place].priority = priority
-        places[place].previous = last
-        places[place].next = nil
-        buckets[priority.rawValue].last = place
-        if let last { places[last].next = place } else { buckets[priority.rawValue].first = place }
+        nodes[index].priority = priority
+        nodes[index].previous = last
+        nodes[index].next = nil
+        buckets[priority.rawValue].last = index
+        if let last { nodes[last].next = index } else { buckets[priority.rawValue].first = index }
     }
 
-    private mutating func linkFirst(_ place: Int, _ priority: WorkPriority) {
+    private mutating func linkFirst(_ index: Int, _ priority: WorkPriority) {
         let first = buckets[priority.rawValue].first
-        places[place].priority = priority
-        places[place].previous = nil
-        places[place].next = first
-        buckets[priority.rawValue].first = place
-        if let first { places[first].previous = place } else { buckets[priority.rawValue].last = place }
+        nodes[index].priority = priority
+        nodes[index].previous = nil
+        nodes[index].next = first
+        buckets[priority.rawValue].first = index
+        if let first { nodes[first].previous = index } else { buckets[priority.rawValue].last = index }
     }
 
-    private mutating func unlink(_ place: Int) {
-        let (previous, next) = (places[place].previous, places[place].next)
-        let bucket = places[place].priority.rawValue
-        if let previous { places[previous].next = next } else { buckets[bucket].first = next }
-        if let next { places[next].previous = previous } else { buckets[bucket].last = previous }
+    private mutating func unlink(_ index: Int) {
+        let (previous, next) = (nodes[index].previous, nodes[index].next)
+        let bucket = nodes[index].priority.rawValue
+        if let previous { nodes[previous].next = next } else { buckets[bucket].first = next }
+        if let next { nodes[next].previous = previous } else { buckets[bucket].last = previous }
     }
 }

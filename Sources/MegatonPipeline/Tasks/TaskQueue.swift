@@ -57,14 +57,14 @@ final class TaskQueue: Sendable {
         _ work: @escaping @Sendable () async throws(ImageError) -> Value
     ) async throws(ImageError) -> Value {
         let end = OneShot<Result<Value, ImageError>>()
-        let (account, start) = (QueueWaitRecorder.current, ContinuousClock.now)
+        let (recorder, start) = (QueueWaitRecorder.current, ContinuousClock.now)
         let operation = enqueue(priority: priority) {
-            account?.waited(since: start)
+            recorder?.waited(since: start)
             end.resolve(.failure(ImageError(.cancelled, "Cancelled while waiting for its turn.")))
         } _: {
-            account?.waited(since: start)
+            recorder?.waited(since: start)
             // The operation has its own task: waits within the work are recorded for the same request.
-            await QueueWaitRecorder.$current.withValue(account) {
+            await QueueWaitRecorder.$current.withValue(recorder) {
                 do throws(ImageError) {
                     end.resolve(.success(try await work()))
                 } catch {

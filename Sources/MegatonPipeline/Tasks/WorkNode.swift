@@ -77,10 +77,10 @@ final class WorkNode<Value: Sendable>: WorkSubscribable {
     /// order without a lock around the observers, and without a Swift task for each event.
     private func deliver() {
         while case .event(let event, let last, let payer) = state.withLock({ $0.nextDelivery() }) {
-            var told: Int?
-            while let subscriber = state.withLock({ $0.subscriber(after: told, through: last) }) {
+            var notified: Int?
+            while let subscriber = state.withLock({ $0.subscriber(after: notified, through: last) }) {
                 subscriber.observer(event, subscriber.id != payer)
-                told = subscriber.id
+                notified = subscriber.id
             }
         }
     }

@@ -126,12 +126,12 @@ extension WorkState {
     }
 
     private func index(of id: Int) -> Int? {
-        let place = place(of: id)
-        return place < subscribers.count && subscribers[place].id == id ? place : nil
+        let position = position(of: id)
+        return position < subscribers.count && subscribers[position].id == id ? position : nil
     }
 
     /// Index of the first subscriber with this id or a higher one.
-    private func place(of id: Int) -> Int {
+    private func position(of id: Int) -> Int {
         var (low, high) = (0, subscribers.count)
         while low < high {
             let middle = (low + high) / 2
@@ -242,7 +242,7 @@ extension WorkState {
 
     /// Looked up for each call of an observer, so that subscribers that have left meanwhile are skipped.
     func subscriber(after id: Int?, through last: Int) -> Subscriber? {
-        let index = id.map { place(of: $0 + 1) } ?? 0
+        let index = id.map { position(of: $0 + 1) } ?? 0
         return index < subscribers.count && subscribers[index].id <= last ? subscribers[index] : nil
     }
 

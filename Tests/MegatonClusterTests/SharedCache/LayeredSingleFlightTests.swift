@@ -37,7 +37,7 @@ import Testing
     func anEntryDeletedByAnotherProcessIsDeletedHere(how: String) async throws {
         try await withPeers { client, one, two in
             let (heard, continuation) = AsyncStream.makeStream(of: String?.self)
-            let flights = LayeredSingleFlight(MemoryDataCache(), over: one.lock, trust: .seconds(3600))
+            let flights = LayeredSingleFlight(MemoryDataCache(), over: one.lock, ttl: .seconds(3600))
             let observation = one.lock.observeDeletions { continuation.yield($0) }
             defer { observation.cancel() }
             let running = Task { await one.lock.run() }  // Canceled below.

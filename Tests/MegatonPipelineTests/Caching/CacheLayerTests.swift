@@ -35,7 +35,7 @@ import Testing
         let task = pipeline.imageTask(with: request)
         let response = try await task.response
         #expect(task.metrics.cacheType == response.cacheType && task.metrics.cacheLayer == response.cacheLayer)
-        while pipeline.refreshes.count > 0, !Task.isCancelled { await Task.yield() }
+        while pipeline.revalidator.count > 0, !Task.isCancelled { await Task.yield() }
         return response
     }
 

@@ -326,17 +326,17 @@ import Testing
         let request = ImageRequest(url: URL(string: "http://example.com/a")!)
         let key = CacheKey.original(of: request)
         let entry = CachedData(data: image, metadata: .init(lifetime: 100))
-        let keeping = OriginalCacheWriter(
+        let writer = OriginalCacheWriter(
             flights,
             key,
             SingleFlight.Leader(key: key, token: nil),
             entry,
             isWanted: false
         )
-        await keeping.ended()
+        await writer.isDone()
         #expect(cache.writes.isEmpty)
-        for _ in 0..<2 { keeping.keep() }
-        await keeping.ended()
+        for _ in 0..<2 { writer.store() }
+        await writer.isDone()
         #expect(cache.writes == [key.description])
     }
 

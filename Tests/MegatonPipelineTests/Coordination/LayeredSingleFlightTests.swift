@@ -18,7 +18,7 @@ import Testing
     init() {
         let clock = clock
         let time = TimeSource(clock, date: clock.date)
-        flights = LayeredSingleFlight(local, over: shared, trust: .seconds(60), time: time)
+        flights = LayeredSingleFlight(local, over: shared, ttl: .seconds(60), time: time)
         // Times of changes and of lookups must differ.
         clock.advance(by: .seconds(1))
     }
@@ -151,22 +151,22 @@ import Testing
             return nil
         }
         #expect(hits == [nil, one.data, two.data])
-        #expect(decisions[0].lead?.token == 1)
+        #expect(decisions[0].leader?.token == 1)
     }
 
     @Test func changesThatAreRememberedAreBounded() {
         let clock = clock
-        let trust = NearCacheValidity(.seconds(60), limit: 10, date: clock.date)
+        let validity = NearCacheValidity(.seconds(60), limit: 10, date: clock.date)
         let seen = clock.date()
         clock.advance(by: .seconds(1))
-        #expect(trust.isTrusted("x", seen: seen))
-        for index in 0..<10 { trust.distrust("\(index)") }
-        #expect(trust.isTrusted("x", seen: seen) && !trust.isTrusted("3", seen: seen))
-        trust.distrust("10")
-        #expect(!trust.isTrusted("x", seen: seen) && !trust.isTrusted("3", seen: seen))
+        #expect(validity.isValid("x", seen: seen))
+        for index in 0..<10 { validity.invalidate("\(index)") }
+        #expect(validity.isValid("x", seen: seen) && !validity.isValid("3", seen: seen))
+        validity.invalidate("10")
+        #expect(!validity.isValid("x", seen: seen) && !validity.isValid("3", seen: seen))
         let later = clock.date() + 1
         clock.advance(by: .seconds(1))
-        #expect(trust.isTrusted("x", seen: later) && trust.isTrusted("3", seen: later))
+        #expect(validity.isValid("x", seen: later) && validity.isValid("3", seen: later))
     }
 
     /// Entries that a pipeline without a shared cache left on the disk are not copies of a shared cache's entries.

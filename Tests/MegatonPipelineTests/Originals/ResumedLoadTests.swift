@@ -310,7 +310,7 @@ import Testing
         }
 
         func wait(for flight: SingleFlight.Waiter) async {}
-        func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> { [] }
+        func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> { [] }
         func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {}
     }
 

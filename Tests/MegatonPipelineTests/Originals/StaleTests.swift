@@ -104,7 +104,7 @@ import Testing
     }
 
     @Test func eachKeyIsRefreshedOnceAndFewAtATime() async throws {
-        let refreshes = BackgroundRevalidator(limit: 2, logger: Logger(label: "test"))
+        let revalidator = BackgroundRevalidator(limit: 2, logger: Logger(label: "test"))
         let closed = TaskQueue(maxConcurrentOperationCount: 1)
         closed.isSuspended = true
         let (ends, continuation) = AsyncStream.makeStream(of: Void.self)
@@ -114,15 +114,15 @@ import Testing
             try? await closed.perform { () throws(ImagePipeline.Error) in }
             continuation.yield()
         }
-        #expect(refreshes.start([keys[0], keys[1]], work).begun == Set(keys[0...1]))
-        let again = refreshes.start([keys[1]], work)
-        #expect(again.begun.isEmpty && again.dropped.isEmpty, "somebody is at it")
-        #expect(refreshes.start([keys[1], keys[2]], work).begun == Set(keys[2...2]))
-        let beyond = refreshes.start([keys[1], keys[3]], work)
-        #expect(beyond.begun.isEmpty && beyond.dropped == [keys[3]], "two are under way")
-        refreshes.stop()
+        #expect(revalidator.start([keys[0], keys[1]], work).started == Set(keys[0...1]))
+        let again = revalidator.start([keys[1]], work)
+        #expect(again.started.isEmpty && again.rejected.isEmpty, "somebody is at it")
+        #expect(revalidator.start([keys[1], keys[2]], work).started == Set(keys[2...2]))
+        let beyond = revalidator.start([keys[1], keys[3]], work)
+        #expect(beyond.started.isEmpty && beyond.rejected == [keys[3]], "two are under way")
+        revalidator.stop()
         var iterator = ends.makeAsyncIterator()
         for _ in 0..<2 { _ = await iterator.next() }
-        #expect(refreshes.start([keys[3]], work).begun.isEmpty, "it has stopped")
+        #expect(revalidator.start([keys[3]], work).started.isEmpty, "it has stopped")
     }
 }

@@ -98,7 +98,7 @@ import Testing
                 $0.makeImageEncoder = { _ in MeetingEncoder(meeting: meeting) }
             }
             for path in ["/a", "/b", "/c"] { _ = try await probe.pipeline.image(for: probe.request(origin.url(path))) }
-            #expect(probe.pipeline.refreshes.count == 1)
+            #expect(probe.pipeline.revalidator.count == 1)
             meeting.join()
             await probe.settle()
             #expect(probe.cache.writes == [probe.image(probe.request(origin.url("/a")))])

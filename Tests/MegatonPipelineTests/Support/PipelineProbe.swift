@@ -70,7 +70,7 @@ struct PipelineProbe {
 
     /// Returns once all cache writes that follow responses are done.
     func settle() async {
-        while pipeline.refreshes.count > 0, !Task.isCancelled { await Task.yield() }
+        while pipeline.revalidator.count > 0, !Task.isCancelled { await Task.yield() }
         // Gives the write of an original time to start, if there is one.
         for _ in 0..<100 { await Task.yield() }
     }

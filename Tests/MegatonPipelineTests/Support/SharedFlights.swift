@@ -69,11 +69,11 @@ final class SharedFlights: SingleFlightCoordinating {
     func wait(for flight: SingleFlight.Waiter) async {}
 
     @discardableResult
-    func finish(_ entries: [(lead: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
+    func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
         state.withLock { state in
             if state.refuses { return [] }
             for (lead, entry) in entries { state.entries[lead.key] = entry }
-            return Set(entries.filter { $0.entry != nil }.map(\.lead.key))
+            return Set(entries.filter { $0.entry != nil }.map(\.leader.key))
         }
     }
 

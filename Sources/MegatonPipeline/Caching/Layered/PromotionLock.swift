@@ -11,7 +11,7 @@ final class PromotionLock: Sendable {
         fileprivate let epoch: Int
     }
 
-    fileprivate struct Place {
+    fileprivate struct KeyState {
         /// Lookups, changes and promotions under way.
         var users = 0
         var version = 0
@@ -20,7 +20,7 @@ final class PromotionLock: Sendable {
     }
 
     fileprivate struct State {
-        var places: [String: Place] = [:]
+        var keys: [String: KeyState] = [:]
         /// Number of removals of everything.
         var epoch = 0
     }
@@ -31,8 +31,8 @@ final class PromotionLock: Sendable {
         state.withLock { state in
             var versions: [String: Int] = [:]
             for key in keys {
-                state.places[key, default: Place()].users += 1
-                versions[key] = state.places[key]?.version
+                state.keys[key, default: KeyState()].users += 1
+                versions[key] = state.keys[key]?.version
             }
             return Ticket(versions: versions, epoch: state.epoch)
         }
@@ -47,10 +47,10 @@ final class PromotionLock: Sendable {
     /// Changes a key's entry. Promotions of data read earlier are either complete before the change or do not happen.
     func change(_ key: String, _ body: () async -> Void) async {
         await enter(key)
-        state.withLock { $0.places[key]?.version += 1 }
+        state.withLock { $0.keys[key]?.version += 1 }
         await body()
         // A lookup that started during the change may have found the old entry.
-        state.withLock { $0.places[key]?.version += 1 }
+        state.withLock { $0.keys[key]?.version += 1 }
         exit(key)
     }
 
@@ -69,19 +69,19 @@ final class PromotionLock: Sendable {
     // MARK: -
 
     private func isCurrent(_ key: String, _ ticket: Ticket) -> Bool {
-        state.withLock { $0.epoch == ticket.epoch && $0.places[key]?.version == ticket.versions[key] }
+        state.withLock { $0.epoch == ticket.epoch && $0.keys[key]?.version == ticket.versions[key] }
     }
 
     /// Waits until the caller may change the key. There is no time limit: the wait depends on the speed of the layers.
     private func enter(_ key: String) async {
         let turn = state.withLock { state -> Answer<Void>? in
-            state.places[key, default: Place()].users += 1
-            if state.places[key]?.isHeld == false {
-                state.places[key]?.isHeld = true
+            state.keys[key, default: KeyState()].users += 1
+            if state.keys[key]?.isHeld == false {
+                state.keys[key]?.isHeld = true
                 return nil
             }
             let turn = Answer<Void>()
-            state.places[key]?.waiting.append(turn)
+            state.keys[key]?.waiting.append(turn)
             return turn
         }
         await turn?.value
@@ -90,11 +90,11 @@ final class PromotionLock: Sendable {
     private func exit(_ key: String) {
         let next = state.withLock { state -> Answer<Void>? in
             let next: Answer<Void>?
-            if state.places[key]?.waiting.isEmpty == false {
-                next = state.places[key]?.waiting.removeFirst()
+            if state.keys[key]?.waiting.isEmpty == false {
+                next = state.keys[key]?.waiting.removeFirst()
             } else {
                 next = nil
-                state.places[key]?.isHeld = false
+                state.keys[key]?.isHeld = false
             }
             state.leave(key)
             return next
@@ -105,7 +105,7 @@ final class PromotionLock: Sendable {
 
 extension PromotionLock.State {
     fileprivate mutating func leave(_ key: String) {
-        places[key]?.users -= 1
-        if places[key]?.users == 0 { places[key] = nil }
+        keys[key]?.users -= 1
+        if keys[key]?.users == 0 { keys[key] = nil }
     }
 }

@@ -11,8 +11,8 @@ struct CacheEntries<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         var next: Int?
     }
 
-    private var places: [Entry?] = []
-    private var freePlaces: [Int] = []
+    private var slots: [Entry?] = []
+    private var freeSlots: [Int] = []
     private var index: [Key: Int] = [:]
     /// The next entry to evict.
     private var first: Int?
@@ -24,54 +24,54 @@ struct CacheEntries<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     /// Returns the value for a key and marks its entry as used, which gives it a second chance. An expired entry is
     /// removed.
     mutating func use(_ key: Key, at now: Duration) -> Value? {
-        guard let place = index[key], let entry = places[place] else { return nil }
+        guard let slot = index[key], let entry = slots[slot] else { return nil }
         if Self.isExpired(entry, at: now) {
-            take(place)
+            take(slot)
             return nil
         }
-        places[place]?.isUsed = true
+        slots[slot]?.isUsed = true
         return entry.value
     }
 
     func contains(_ key: Key, at now: Duration) -> Bool {
-        guard let place = index[key], let entry = places[place] else { return false }
+        guard let slot = index[key], let entry = slots[slot] else { return false }
         return !Self.isExpired(entry, at: now)
     }
 
     /// Adds an entry for a key that has none, at the end of the list.
     mutating func insert(_ value: Value, for key: Key, cost: Int, expiry: Duration?, isUsed: Bool) {
         let entry = Entry(key: key, value: value, cost: cost, expiry: expiry, isUsed: isUsed)
-        let place: Int
-        if let free = freePlaces.popLast() {
-            place = free
-            places[place] = entry
+        let slot: Int
+        if let free = freeSlots.popLast() {
+            slot = free
+            slots[slot] = entry
         } else {
-            place = places.count
-            places.append(entry)
+            slot = slots.count
+            slots.append(entry)
         }
-        index[key] = place
+        index[key] = slot
         totalCost += cost
-        append(place)
+        append(slot)
     }
 
     @discardableResult
     mutating func remove(_ key: Key) -> Value? {
-        guard let place = index[key] else { return nil }
-        let value = places[place]?.value
-        take(place)
+        guard let slot = index[key] else { return nil }
+        let value = slots[slot]?.value
+        take(slot)
         return value
     }
 
     /// Evicts until neither total is above its limit. An entry at the front that was used since it was last there moves
     /// to the end; any other is removed. Each step removes an entry or clears a bit, so the loop terminates.
     mutating func evict(downTo limit: (cost: Int, count: Int), at now: Duration) {
-        while totalCost > limit.cost || count > limit.count, let place = first, let entry = places[place] {
+        while totalCost > limit.cost || count > limit.count, let slot = first, let entry = slots[slot] {
             if entry.isUsed, !Self.isExpired(entry, at: now) {
-                unlink(place)
-                places[place]?.isUsed = false
-                append(place)
+                unlink(slot)
+                slots[slot]?.isUsed = false
+                append(slot)
             } else {
-                take(place)
+                take(slot)
             }
         }
     }
@@ -82,25 +82,25 @@ struct CacheEntries<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         entry.expiry.map { $0 <= now } ?? false
     }
 
-    private mutating func take(_ place: Int) {
-        guard let entry = places[place] else { return }
-        unlink(place)
+    private mutating func take(_ slot: Int) {
+        guard let entry = slots[slot] else { return }
+        unlink(slot)
         index[entry.key] = nil
         totalCost -= entry.cost
-        places[place] = nil
-        freePlaces.append(place)
+        slots[slot] = nil
+        freeSlots.append(slot)
     }
 
-    private mutating func unlink(_ place: Int) {
-        let (previous, next) = (places[place]?.previous, places[place]?.next)
-        if let previous { places[previous]?.next = next } else { first = next }
-        if let next { places[next]?.previous = previous } else { last = previous }
+    private mutating func unlink(_ slot: Int) {
+        let (previous, next) = (slots[slot]?.previous, slots[slot]?.next)
+        if let previous { slots[previous]?.next = next } else { first = next }
+        if let next { slots[next]?.previous = previous } else { last = previous }
     }
 
-    private mutating func append(_ place: Int) {
-        places[place]?.previous = last
-        places[place]?.next = nil
-        if let last { places[last]?.next = place } else { first = place }
-        last = place
+    private mutating func append(_ slot: Int) {
+        slots[slot]?.previous = last
+        slots[slot]?.next = nil
+        if let last { slots[last]?.next = slot } else { first = slot }
+        last = slot
     }
 }

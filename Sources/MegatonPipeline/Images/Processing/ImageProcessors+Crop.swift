@@ -1,7 +1,7 @@
 extension ImageProcessors {
     /// Crops an image without scaling it. A side that is shorter than the crop stays as it is.
     public struct Crop: ImageProcessing, Hashable {
-        private enum Place: Hashable {
+        private enum Anchor: Hashable {
             case gravity(Rendition.Gravity)
             case focus(Rendition.FocalPoint)
 
@@ -14,14 +14,14 @@ extension ImageProcessors {
         }
 
         private let size: PixelSize
-        private let place: Place
+        private let anchor: Anchor
 
         /// - Parameters:
         ///   - size: Size of the crop, in pixels.
         ///   - gravity: Region to keep: at an edge or corner, or by content (the most salient, or the most detailed).
         public init(size: PixelSize, gravity: Rendition.Gravity = .center) {
             self.size = size
-            place = .gravity(gravity)
+            anchor = .gravity(gravity)
         }
 
         /// - Parameters:
@@ -29,11 +29,11 @@ extension ImageProcessors {
         ///   - focus: Center of the crop, shifted as needed to stay within the image.
         public init(size: PixelSize, focus: Rendition.FocalPoint) {
             self.size = size
-            place = .focus(focus)
+            anchor = .focus(focus)
         }
 
         public var identifier: String {
-            ImageProcessors.identifier("crop", ["s": "\(size)", "place": place.name])
+            ImageProcessors.identifier("crop", ["s": "\(size)", "place": anchor.name])
         }
 
         public func process(_ image: PlatformImage) -> PlatformImage? { try? cropped(image, ProcessingBounds()) }
@@ -50,7 +50,7 @@ extension ImageProcessors {
             guard size.width > 0, size.height > 0 else {
                 throw ImageProcessors.failure(identifier, "the sides must be over 0")
             }
-            if case .focus(let point) = place, !(0...1).contains(point.x) || !(0...1).contains(point.y) {
+            if case .focus(let point) = anchor, !(0...1).contains(point.x) || !(0...1).contains(point.y) {
                 throw ImageProcessors.failure(identifier, "the focal point's parts are 0 to 1")
             }
             let part = PixelSize(
@@ -66,7 +66,7 @@ extension ImageProcessors {
 
         private func origin(of part: PixelSize, in picture: VipsImage) throws(VipsError) -> (left: Int, top: Int) {
             let free = (width: picture.width - part.width, height: picture.height - part.height)
-            switch place {
+            switch anchor {
             case .focus(let point):
                 let x = Int((point.x * Double(picture.width) - Double(part.width) / 2).rounded())
                 let y = Int((point.y * Double(picture.height) - Double(part.height) / 2).rounded())

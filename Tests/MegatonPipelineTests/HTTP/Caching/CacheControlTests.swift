@@ -152,7 +152,7 @@ import Testing
         #expect(request(control).verdict(on: entry(), at: now) == fresh)
         #expect(request(control).verdict(on: entry(staleness: 60), at: now) == stale)
         #expect(request(control).verdict(on: nil, at: now) == none)
-        #expect(request(control).mayKeep == (control != "no-store"))
+        #expect(request(control).allowsStorage == (control != "no-store"))
     }
 
     @Test func aRequestAllowsWhatTheOriginAllows() {
@@ -168,13 +168,13 @@ import Testing
     }
 
     @Test func mostRequestsAreSilent() {
-        #expect(request().isSilent && request("").isSilent)
-        #expect(!request("no-cache").isSilent && !request(nil, .returnCacheDataElseLoad).isSilent)
+        #expect(request().isDefault && request("").isDefault)
+        #expect(!request("no-cache").isDefault && !request(nil, .returnCacheDataElseLoad).isDefault)
         let (url, local) = (URL(string: "https://h/a")!, URL(string: "FILE:///a")!)
         var (header, file) = (ImageRequest(url: url), ImageRequest(url: local))
-        #expect(header.cachePolicy.isSilent)
+        #expect(header.cachePolicy.isDefault)
         (header.headers, file.headers) = (["cache-control": "no-cache"], ["cache-control": "no-cache"])
-        #expect(header.cachePolicy == request("no-cache") && file.cachePolicy.isSilent)
+        #expect(header.cachePolicy == request("no-cache") && file.cachePolicy.isDefault)
     }
 
     /// RFC 8246: an immutable entry is not revalidated on reload, except for `no-cache` or once it is stale.

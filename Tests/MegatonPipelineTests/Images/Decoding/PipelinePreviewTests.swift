@@ -368,7 +368,7 @@ import Testing
             #expect(await previews.next() != nil)
         }
         task.cancel()
-        #expect(probe.pipeline.refreshes.count == 0)
+        #expect(probe.pipeline.revalidator.count == 0)
         #expect(cache.writes.isEmpty)
     }
 
