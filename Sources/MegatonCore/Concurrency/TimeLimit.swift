@@ -5,7 +5,7 @@ package enum TimeLimit {
         _ limit: Duration,
         _ body: @escaping @Sendable () async -> Value
     ) async -> Value? {
-        let end = OneShot<Value?>()
+        let end = Promise<Value?>()
         // Unstructured, as a task group would wait for a body that ignores its cancellation, the very case that this
         // limits.
         let work = Task { end.resolve(await body()) }

@@ -16,7 +16,7 @@ public final class RateLimiter: Sendable {
     fileprivate struct Waiter: Sendable {
         let id: Int
         /// True if the waiter has become the first, false if it was cancelled.
-        let turn = Answer<Bool>()
+        let turn = Promise<Bool>()
     }
 
     fileprivate struct State {
@@ -148,13 +148,13 @@ public final class RateLimiter: Sendable {
             let left = state.buckets[host]?.take(interval, burst: burst, at: now)
             return (left, left == nil ? state.remove(waiter.id, host) : nil)
         }
-        next?.turn.give(true)
+        next?.turn.resolve(true)
         return left
     }
 
     private func leave(_ waiter: Waiter, _ host: String) {
         let next = state.withLock { $0.remove(waiter.id, host) }
-        next?.turn.give(true)
+        next?.turn.resolve(true)
     }
 
     /// Removes a cancelled waiter and notifies it, unless it is the first: that one notices the cancellation itself.
@@ -165,7 +165,7 @@ public final class RateLimiter: Sendable {
             _ = state.remove(waiter.id, host)
             return state.waiting < count
         }
-        if isWaiting { waiter.turn.give(false) }
+        if isWaiting { waiter.turn.resolve(false) }
     }
 }
 

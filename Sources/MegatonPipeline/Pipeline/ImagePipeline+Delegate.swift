@@ -207,7 +207,7 @@ extension ImagePipeline.Delegate {
         for request: ImageRequest,
         pipeline: ImagePipeline
     ) async -> Data? {
-        let answer = OneShot<Data?>()
+        let answer = Promise<Data?>()
         willCache(data: data, image: image, for: request, pipeline: pipeline) { answer.resolve($0) }
         return await answer.value
     }

@@ -56,7 +56,7 @@ final class TaskQueue: Sendable {
         onEnqueue: (Operation) -> Void = { _ in },
         _ work: @escaping @Sendable () async throws(ImageError) -> Value
     ) async throws(ImageError) -> Value {
-        let end = OneShot<Result<Value, ImageError>>()
+        let end = Promise<Result<Value, ImageError>>()
         let (recorder, start) = (QueueWaitRecorder.current, ContinuousClock.now)
         let operation = enqueue(priority: priority) {
             recorder?.waited(since: start)

@@ -62,7 +62,7 @@ final class WorkPool<Key: Hashable & Sendable, Value: Sendable>: Sendable {
         observer: @escaping @Sendable (WorkEvent<Value>) -> Void = { _ in }
     ) async -> WorkOutcome<Value> {
         if Task.isCancelled { return .cancelled }
-        let end = OneShot<WorkOutcome<Value>>()
+        let end = Promise<WorkOutcome<Value>>()
         let leaves: @Sendable () -> Void = { end.resolve(.cancelled) }
         var subscription = subscribe(to: key, priority: priority, job: job) { subscription in
             var subscription = subscription

@@ -80,7 +80,7 @@ import Testing
     // Fault: a delegate that never returned blocked the flight, and all requests that shared it.
     @Test func aDelegateThatNeverReturnsBlocksNoRequest() async throws {
         final class Silent: ImagePipeline.Delegate {
-            let gate = OneShot<Void>()
+            let gate = Promise<Void>()
 
             func willCache(
                 data: Data,

@@ -138,7 +138,7 @@ import Testing
         }
         while queue.pendingCount < 2, !Task.isCancelled { await Task.yield() }
         // Pending entries when it is the turn of a priority between the two: the low one alone.
-        let left = OneShot<Int>()
+        let left = Promise<Int>()
         queue.enqueue(priority: .normal) { left.resolve(queue.pendingCount) }
         gate.open.resolve(())
         #expect(await left.value == 1)

@@ -10,7 +10,7 @@ final class CountingDataCache: DataCaching {
         var lookups: [[String]] = []
         var writes: [String] = []
         var held: Set<String> = []
-        var isOpen: [OneShot<Void>] = []
+        var isOpen: [Promise<Void>] = []
     }
 
     private let state = TaskTestBox(State())
@@ -50,10 +50,10 @@ final class CountingDataCache: DataCaching {
     func cachedData(for key: String) async -> Data? { await cachedData(for: [key])[0] }
 
     func cachedData(for keys: [String]) async -> [Data?] {
-        let gate = state.withLock { state -> OneShot<Void>? in
+        let gate = state.withLock { state -> Promise<Void>? in
             state.lookups.append(keys)
             if state.held.isDisjoint(with: keys) { return nil }
-            let gate = OneShot<Void>()
+            let gate = Promise<Void>()
             state.isOpen.append(gate)
             return gate
         }

@@ -15,7 +15,7 @@ final class DataCacheFixture: Sendable {
     let log = LogRecorder()
     private let disk = Disk()
     private let life: Mutex<Life?>
-    private let ended = Answer<Void>()
+    private let ended = Promise<Void>()
 
     init() throws {
         directory = try TestDirectory()
@@ -68,11 +68,11 @@ final class DataCacheFixture: Sendable {
 
     /// Retained by the fixture and by every object that may write: once it is deallocated, no write can follow.
     private final class Life: Sendable {
-        private let ended: Answer<Void>
+        private let ended: Promise<Void>
 
-        init(_ ended: Answer<Void>) { self.ended = ended }
+        init(_ ended: Promise<Void>) { self.ended = ended }
 
-        deinit { ended.give(()) }
+        deinit { ended.resolve(()) }
     }
 
     private final class Disk: Sendable {

@@ -80,9 +80,9 @@ import Testing
 
     // A dependency that fails cancels queued operations, in the form that pipelines use.
     @Test func whenWhatATaskWaitsForFailsItsOperationsAreCancelled() async {
-        let (lower, gate, ended) = (TaskTestWork(), TaskTestGate(), OneShot<Void>())
+        let (lower, gate, ended) = (TaskTestWork(), TaskTestGate(), Promise<Void>())
         let (queue, fetches) = (TaskQueue(maxConcurrentOperationCount: 1), WorkPool<String, Int>())
-        let started = OneShot<Void>()
+        let started = Promise<Void>()
         let other = WorkJob<Int>.starting {
             lower.job.start($0)
             started.resolve(())
@@ -137,7 +137,7 @@ import Testing
     @Test func aTaskWaitsForItsDependencyAndItsTurn() async throws {
         let (lower, log) = (TaskTestWork(), TaskTestLog())
         let (queue, fetches) = (TaskQueue(maxConcurrentOperationCount: 1), WorkPool<String, Int>())
-        let (subscribed, ended) = (OneShot<Void>(), OneShot<Void>())
+        let (subscribed, ended) = (Promise<Void>(), Promise<Void>())
         let observer = log.observer("1")
         pool.subscribe(
             to: "a",
@@ -164,7 +164,7 @@ import Testing
     @Test func aNodeWithoutSubscribersLeavesItsDependency() async throws {
         let lower = TaskTestWork()
         let fetches = WorkPool<String, Int>()
-        let (subscribed, ended) = (OneShot<Void>(), OneShot<Failure.Code?>())
+        let (subscribed, ended) = (Promise<Void>(), Promise<Failure.Code?>())
         let subscription = pool.subscribe(
             to: "a",
             job: .running { context async throws(Failure) in
@@ -189,7 +189,7 @@ import Testing
     @Test func manyTasksShareOnePieceOfWork() async throws {
         let work = TaskTestWork()
         let subscribed = TaskTestBox(0)
-        let (all, started) = (OneShot<Void>(), OneShot<Void>())
+        let (all, started) = (Promise<Void>(), Promise<Void>())
         let job = WorkJob<Int>.starting {
             work.job.start($0)
             started.resolve(())
@@ -225,7 +225,7 @@ import Testing
     // Canceling one of two subscriptions leaves the other.
     @Test func aTaskThatIsCancelledLeavesAndTheOthersGoOn() async throws {
         let work = TaskTestWork()
-        let (subscribed, started) = ([OneShot<Void>(), OneShot<Void>()], OneShot<Void>())
+        let (subscribed, started) = ([Promise<Void>(), Promise<Void>()], Promise<Void>())
         let job = WorkJob<Int>.starting {
             work.job.start($0)
             started.resolve(())

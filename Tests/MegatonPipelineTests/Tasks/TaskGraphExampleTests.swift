@@ -85,7 +85,7 @@ import Testing
     }
 
     private final class Handle: Sendable {
-        let image = OneShot<Result<String, Failure>>()
+        let image = Promise<Result<String, Failure>>()
         let progress = TaskTestBox<[String]>([])
         private let subscription: WorkSubscription?
 

@@ -178,7 +178,7 @@ import Testing
     }
 
     private func onThreads(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) async {
-        let ends = (0..<count).map { _ in OneShot<Void>() }
+        let ends = (0..<count).map { _ in Promise<Void>() }
         for (index, end) in ends.enumerated() {
             Thread.detachNewThread {
                 body(index)

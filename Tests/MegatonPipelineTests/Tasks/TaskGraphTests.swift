@@ -170,7 +170,7 @@ import Testing
     }
 
     @Test func aNodeWithoutSubscribersIsCancelled() async {
-        let (begun, cancelled) = (OneShot<Void>(), OneShot<Void>())
+        let (begun, cancelled) = (Promise<Void>(), Promise<Void>())
         let subscription = pool.subscribe(
             to: "a",
             job: .running { context async throws(Failure) in
@@ -216,8 +216,8 @@ import Testing
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
         queue.isSuspended = true
         let order = TaskTestBox<[String]>([])
-        func subscribe(_ key: String, _ priority: WorkPriority) -> (OneShot<Void>, WorkSubscription?) {
-            let end = OneShot<Void>()
+        func subscribe(_ key: String, _ priority: WorkPriority) -> (Promise<Void>, WorkSubscription?) {
+            let end = Promise<Void>()
             let job = WorkJob<Int>.starting { context in
                 context.enqueue(on: queue) {
                     order.withLock { $0.append(key) }

@@ -154,7 +154,7 @@ import Testing
     @Test func waitersForACancelledOperationAreNotified() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
         queue.isSuspended = true
-        let enqueued = OneShot<Void>()
+        let enqueued = Promise<Void>()
         let waiter = Task {  // Awaited below.
             await Self.code {
                 () async throws(Failure) in
@@ -169,7 +169,7 @@ import Testing
 
     @Test func cancellingARunningOperationCancelsItsSwiftTask() async {
         let queue = TaskQueue(maxConcurrentOperationCount: 1)
-        let (begun, cancelled) = (OneShot<Void>(), OneShot<Void>())
+        let (begun, cancelled) = (Promise<Void>(), Promise<Void>())
         let operation = queue.enqueue {
             Issue.record("it has begun")
         } _: {
@@ -299,7 +299,7 @@ private final class Recorder: Sendable {
     private let queue = TaskQueue(maxConcurrentOperationCount: 1)
     private let ran = Mutex<[Int]>([])
     private let added = Mutex(0)
-    private let isOver = OneShot<Void>()
+    private let isOver = Promise<Void>()
 
     init() { queue.isSuspended = true }
 

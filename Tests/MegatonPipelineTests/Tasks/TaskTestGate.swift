@@ -3,9 +3,9 @@
 
 /// Work that reports its start, waits for `open`, and does not stop when it is canceled.
 struct TaskTestGate: Sendable {
-    let begun = OneShot<Void>()
-    let open = OneShot<Void>()
-    let wasCancelled = OneShot<Bool>()
+    let begun = Promise<Void>()
+    let open = Promise<Void>()
+    let wasCancelled = Promise<Bool>()
 
     func pass() async {
         begun.resolve(())

@@ -16,7 +16,7 @@ final class DataCacheQueue: Sendable {
         let id: Int
         let name: DataCacheFileName
         let change: DataCacheStaging.Change
-        let answer = Answer<Staged>()
+        let answer = Promise<Staged>()
     }
 
     /// The result of an attempt to stage a change.
@@ -90,7 +90,7 @@ final class DataCacheQueue: Sendable {
             perform(work)
             let (flushed, admitted) = state.withLock { $0.finish(limit: limit) }
             for continuation in flushed { continuation.resume() }
-            for waiter in admitted { waiter.answer.give(.staged(isFirst: false)) }
+            for waiter in admitted { waiter.answer.resolve(.staged(isFirst: false)) }
         }
     }
 
@@ -101,7 +101,7 @@ final class DataCacheQueue: Sendable {
             guard let index = state.forRoom.firstIndex(where: { $0.id == id }) else { return nil }
             return state.forRoom.remove(at: index)
         }
-        waiter?.answer.give(.dropped)
+        waiter?.answer.resolve(.dropped)
     }
 }
 

@@ -16,7 +16,7 @@ final class PromotionLock: Sendable {
         var users = 0
         var version = 0
         var isHeld = false
-        var waiting: [Answer<Void>] = []
+        var waiting: [Promise<Void>] = []
     }
 
     fileprivate struct State {
@@ -74,13 +74,13 @@ final class PromotionLock: Sendable {
 
     /// Waits until the caller may change the key. There is no time limit: the wait depends on the speed of the layers.
     private func enter(_ key: String) async {
-        let turn = state.withLock { state -> Answer<Void>? in
+        let turn = state.withLock { state -> Promise<Void>? in
             state.keys[key, default: KeyState()].users += 1
             if state.keys[key]?.isHeld == false {
                 state.keys[key]?.isHeld = true
                 return nil
             }
-            let turn = Answer<Void>()
+            let turn = Promise<Void>()
             state.keys[key]?.waiting.append(turn)
             return turn
         }
@@ -88,8 +88,8 @@ final class PromotionLock: Sendable {
     }
 
     private func exit(_ key: String) {
-        let next = state.withLock { state -> Answer<Void>? in
-            let next: Answer<Void>?
+        let next = state.withLock { state -> Promise<Void>? in
+            let next: Promise<Void>?
             if state.keys[key]?.waiting.isEmpty == false {
                 next = state.keys[key]?.waiting.removeFirst()
             } else {
@@ -99,7 +99,7 @@ final class PromotionLock: Sendable {
             state.leave(key)
             return next
         }
-        next?.give(())
+        next?.resolve(())
     }
 }
 

@@ -152,8 +152,8 @@ private final class Layer: DataCaching {
     private struct State {
         var entries: [String: Data] = [:]
         var log: [String] = []
-        var held: (gets: Bool, reached: Answer<Void>)?
-        var waiting: [Answer<Void>] = []
+        var held: (gets: Bool, reached: Promise<Void>)?
+        var waiting: [Promise<Void>] = []
     }
 
     private let state = Mutex(State())
@@ -167,11 +167,11 @@ private final class Layer: DataCaching {
 
     /// Holds an answer, which has already been looked up, until `release`. The returned value resolves once one is
     /// held.
-    func holdAnswers() -> Answer<Void> { hold(gets: true) }
-    func holdStores() -> Answer<Void> { hold(gets: false) }
+    func holdAnswers() -> Promise<Void> { hold(gets: true) }
+    func holdStores() -> Promise<Void> { hold(gets: false) }
 
-    private func hold(gets: Bool) -> Answer<Void> {
-        let reached = Answer<Void>()
+    private func hold(gets: Bool) -> Promise<Void> {
+        let reached = Promise<Void>()
         state.withLock { $0.held = (gets, reached) }
         return reached
     }
@@ -181,20 +181,20 @@ private final class Layer: DataCaching {
             defer { state.waiting = [] }
             return state.waiting
         }
-        for answer in waiting { answer.give(()) }
+        for answer in waiting { answer.resolve(()) }
     }
 
     /// The first call is held, later ones pass.
     private func pass(gets: Bool) async {
-        let (reached, answer) = state.withLock { state -> (Answer<Void>?, Answer<Void>) in
-            let answer = Answer<Void>()
+        let (reached, answer) = state.withLock { state -> (Promise<Void>?, Promise<Void>) in
+            let answer = Promise<Void>()
             guard let held = state.held, held.gets == gets else { return (nil, answer) }
             state.held = nil
             state.waiting.append(answer)
             return (held.reached, answer)
         }
         guard let reached else { return }
-        reached.give(())
+        reached.resolve(())
         await answer.value
     }
 

@@ -11,7 +11,7 @@ import Testing
     /// Runs until its deadline or cancellation.
     private struct Endless: ImageProcessing {
         let identifier = "test/endless"
-        let begun = OneShot<Void>()
+        let begun = Promise<Void>()
 
         func process(_ image: PlatformImage) -> PlatformImage? { nil }
 

@@ -129,7 +129,7 @@ import Testing
 
     /// An engine that reads a header until it is released.
     private struct Crawling: RenderEngine {
-        let begun = OneShot<Void>()
+        let begun = Promise<Void>()
         let end = DispatchSemaphore(value: 0)
 
         func probe(_ data: Data, type: AssetType) throws(ImagePipeline.Error) -> ImageProbe {

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// A promise with a single waiter: resolved once, awaited by one task.
-package final class OneShot<Value: Sendable>: Sendable {
+package final class Promise<Value: Sendable>: Sendable {
     private enum State {
         case empty
         case waiting(CheckedContinuation<Value, Never>)
