@@ -203,7 +203,7 @@ final class BatchRun: Sendable {
             group.addTask {
                 try await self.submit()
                 self.progress.withLock { $0.isStopped = true }
-                self.changed.fire()
+                self.changed.signal()
                 // A push in flight at the signal may have created the batch after the attempt to cancel it.
                 if self.shutdown.level > .none && self.hasBegun { try await self.monitor.cancel() }
                 return nil
@@ -217,7 +217,7 @@ final class BatchRun: Sendable {
             }
             group.addTask {
                 await self.shutdown.wait(for: .drain)
-                self.changed.fire()
+                self.changed.signal()
                 if !Task.isCancelled && self.hasBegun { try await self.monitor.cancel() }
                 return nil
             }
@@ -310,7 +310,7 @@ final class BatchRun: Sendable {
             defer { progress.hasBegun = submitted > 0 }
             return !progress.hasBegun && submitted > 0
         }
-        if isNew { changed.fire() }
+        if isNew { changed.signal() }
     }
 
     /// Outcomes arrive at least once a second or not at all, so that a poll every tenth of a second is soon enough.

@@ -38,8 +38,8 @@ final class IntakeListener: Sendable {
 
     /// Returns when jobs may have been pushed, and after little more than a second in any case.
     func wait() async {
-        armed.jobs.fire()
-        armed.batches.fire()
+        armed.jobs.signal()
+        armed.batches.signal()
         await pushed.wait()
     }
 
@@ -60,7 +60,7 @@ final class IntakeListener: Sendable {
                 // Cancelled: the loop's condition ends it.
                 try? await Task.sleep(for: backoff.next(after: error))
             }
-            pushed.fire()
+            pushed.signal()
         }
     }
 }

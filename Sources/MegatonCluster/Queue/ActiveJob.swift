@@ -93,6 +93,6 @@ package final class ActiveJob: Sendable {
         state.withLock { state in
             if state.reason == nil { state.reason = reason }
         }
-        stop.fire()
+        stop.signal()
     }
 }

@@ -27,7 +27,7 @@ final class StatisticsRecorder: Sendable {
         }
         add("renders", cost.renders)
         add("renders_by_planes", cost.rendersByPlanes)
-        add("renders_left_by_planes", cost.rendersLeftByPlanes)
+        add("renders_left_by_planes", cost.planarFallbacks)
         add("renditions_cached", cost.cacheHits)
         add("bytes_fetched", cost.bytesIn)
     }

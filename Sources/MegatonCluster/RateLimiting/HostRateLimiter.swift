@@ -185,7 +185,7 @@ public final class HostRateLimiter: FetchLimiting {
             guard limits.rate == nil, state.isRunning, let use, use.isHealthy else { return (use, false, []) }
             return (use, state.cache.store(permit, granted: use.granted, at: now), [])
         }
-        if isCached { return hasIdle.fire() }
+        if isCached { return hasIdle.signal() }
         if !others.isEmpty { await release(others, outcome: nil) }
         await release(
             [permit],
@@ -211,7 +211,7 @@ public final class HostRateLimiter: FetchLimiting {
             state.cache.retryLater(unused)
             return true
         }
-        if isKept { hasIdle.fire() }
+        if isKept { hasIdle.signal() }
     }
 
     /// - Parameter outcome: nil for unused permits.

@@ -43,11 +43,11 @@ final class FlightWaiters: Sendable {
     }
 
     func landed(_ key: String) {
-        for waiter in state.withLock({ $0.waiting[key].map { Array($0.values) } ?? [] }) { waiter.landed.fire() }
+        for waiter in state.withLock({ $0.waiting[key].map { Array($0.values) } ?? [] }) { waiter.landed.signal() }
     }
 
     /// Wakes all waiters, so that they look again: the subscription was down, and landings meanwhile were missed.
     func wakeAll() {
-        for waiter in state.withLock({ $0.waiting.values.flatMap(\.values) }) { waiter.landed.fire() }
+        for waiter in state.withLock({ $0.waiting.values.flatMap(\.values) }) { waiter.landed.signal() }
     }
 }

@@ -54,7 +54,7 @@ final class ClaimLoop: Sendable {
                 // The claim loop may be asleep. It needs no wake tokens after this.
                 await signal.wait(for: .drain)
                 self.wake.close()
-                self.running.changed.fire()
+                self.running.changed.signal()
             }
             watch.addTask { await self.listen() }
             await withDiscardingTaskGroup { jobs in
@@ -141,7 +141,7 @@ final class ClaimLoop: Sendable {
     /// Sleeps until there may be a job to claim: a wake token has arrived, or a job of this worker has ended, which
     /// increases the worker's share of the ready jobs.
     private func idle() async {
-        if free > 0 { listening.fire() }
+        if free > 0 { listening.signal() }
         await running.changed.wait()
     }
 
@@ -164,7 +164,7 @@ final class ClaimLoop: Sendable {
                 // Cancelled: the loop's condition ends it.
                 try? await Task.sleep(for: failures.next(after: error))
             }
-            running.changed.fire()
+            running.changed.signal()
         }
     }
 

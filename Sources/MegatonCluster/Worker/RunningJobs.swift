@@ -43,13 +43,13 @@ final class RunningJobs: Sendable {
             job.markSettling()
             if state.jobs[job.key.text] === job { state.settling += 1 }
         }
-        changed.fire()
+        changed.signal()
     }
 
     func remove(_ job: ActiveJob) {
         // A later attempt at the same job stays.
         state.withLock { if $0.jobs[job.key.text] === job { $0.remove(job) } }
-        changed.fire()
+        changed.signal()
     }
 
     /// Time at which the last renewal was sent; nil before the first one, and if the last one failed.

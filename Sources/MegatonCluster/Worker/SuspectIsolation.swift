@@ -43,7 +43,7 @@ final class SuspectIsolation: Sendable {
     /// Requests the process, which is started once.
     func requestProcess() {
         isBusy.store(true, ordering: .releasing)
-        request.fire()
+        request.signal()
     }
 
     /// Starts the process whenever it is requested, until the task is cancelled, which also ends a running process.

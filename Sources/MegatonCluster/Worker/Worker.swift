@@ -176,7 +176,7 @@ public final class Worker: Sendable {
             if let isolated {
                 group.addTask {
                     await withTaskGroup(of: Void.self) { process in
-                        process.addTask { await isolated.run { self.running.changed.fire() } }
+                        process.addTask { await isolated.run { self.running.changed.signal() } }
                         process.addTask { await signal.wait(for: .drain) }
                         await process.next()
                         process.cancelAll()

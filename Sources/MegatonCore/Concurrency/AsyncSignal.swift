@@ -4,7 +4,7 @@ import Synchronization
 package final class AsyncSignal: Sendable {
     private enum State {
         case idle
-        case fired
+        case signaled
         case waiting(CheckedContinuation<Void, Never>)
     }
 
@@ -12,13 +12,13 @@ package final class AsyncSignal: Sendable {
 
     package init() {}
 
-    package func fire() {
+    package func signal() {
         let continuation = state.withLock { state -> CheckedContinuation<Void, Never>? in
             if case .waiting(let continuation) = state {
                 state = .idle
                 return continuation
             }
-            state = .fired
+            state = .signaled
             return nil
         }
         continuation?.resume()
@@ -29,7 +29,7 @@ package final class AsyncSignal: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isReady = state.withLock { state in
-                    if case .fired = state {
+                    if case .signaled = state {
                         state = .idle
                         return true
                     }
@@ -40,7 +40,7 @@ package final class AsyncSignal: Sendable {
                 if isReady { continuation.resume() }
             }
         } onCancel: {
-            fire()
+            signal()
         }
     }
 }

@@ -23,12 +23,12 @@ extension ImageError.Reuse {
 extension ImageError {
     /// The same failure with the values that its request sent in the fields that selected the response.
     ///
-    /// - Parameter hidden: unkeyed header fields of the request.
-    package func asked(with fields: [String: String], _ hidden: UnkeyedHeaders? = nil) -> Self {
+    /// - Parameter unkeyed: unkeyed header fields of the request.
+    package func asked(with fields: [String: String], _ unkeyed: UnkeyedHeaders? = nil) -> Self {
         var error = self
         if let varying = reuse?.vary { error.reuse?.vary = VaryKey(varying.keys, request: fields).fields }
-        if let hidden, status != nil,
-            hidden.isAuthorized || hidden.isExclusive || !hidden.areIrrelevant(toFields: reuse?.vary?.keys)
+        if let unkeyed, status != nil,
+            unkeyed.isAuthorized || unkeyed.isExclusive || !unkeyed.areIrrelevant(toFields: reuse?.vary?.keys)
         {
             // The response may be meant for that requester alone.
             error.reuse = Reuse(lifetime: 0)

@@ -27,13 +27,13 @@ final class BodyAccumulator: Sendable {
     }
 
     private let limit: Int
-    private let watch: DownloadObserver
+    private let observer: DownloadObserver
     private let state: Mutex<State>
 
     /// - Parameter limit: bytes of the whole body, including resumed ones.
-    init(_ download: ResumableDownload, limit: Int, watch: DownloadObserver) {
+    init(_ download: ResumableDownload, limit: Int, observer: DownloadObserver) {
         self.limit = limit
-        self.watch = watch
+        self.observer = observer
         state = Mutex(State(download: download))
     }
 
@@ -64,7 +64,7 @@ final class BodyAccumulator: Sendable {
             }
             if state.download.count > limit { return .isTooLarge }
             let (completed, total) = state.download.progress
-            let wantsPart = completed != total && watch.wantsPart()
+            let wantsPart = completed != total && observer.wantsPart()
             return .progress(Int64(completed), Int64(total ?? 0), part: wantsPart ? state.download : nil)
         }
         switch step {
@@ -73,8 +73,8 @@ final class BodyAccumulator: Sendable {
         case .failed(let error): answer { _ in .failed(error, kept: nil) }
         case .isTooLarge: fail(ImageError(.dataTooLarge, "The body is larger than \(limit) bytes."))
         case .progress(let completed, let total, let part):
-            watch.onProgress(completed, total)
-            if let part { watch.onPart(part) }
+            observer.onProgress(completed, total)
+            if let part { observer.onPart(part) }
         }
     }
 

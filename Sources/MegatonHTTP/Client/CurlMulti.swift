@@ -71,7 +71,7 @@ final class CurlMulti: @unchecked Sendable {
             removeCancelled(from: multi)
             var running: Int32 = 0
             curl_multi_perform(multi, &running)
-            for transfer in transfers.values { transfer.tell() }
+            for transfer in transfers.values { transfer.deliver() }
             collect(multi)
             // Returns on socket activity, `wakeUp` or curl's own timers; the limit is for the case that all three fail.
             curl_multi_poll(multi, nil, 0, 1000, nil)

@@ -5,9 +5,9 @@ internal import FoundationNetworking
 /// One libcurl request and its response. Used on curl's thread only.
 final class CurlRequest {
     let easy: UnsafeMutableRawPointer
-    let hop: PreparedRequest
+    let prepared: PreparedRequest
     private let configuration: DataLoader.Configuration
-    /// Called with each piece of the body; returns whether to go on. Not called after the exchange has ended.
+    /// Called with each piece of the body; returns whether to go on. Not called after the request has ended.
     private let receive: (UnsafeRawBufferPointer) -> Bool
 
     private(set) var status = 0
@@ -26,10 +26,10 @@ final class CurlRequest {
     /// Maximum size of all header fields of a response together, bytes.
     static let headerLimit = 64 * 1024
 
-    /// - Parameter time: limit for the whole exchange.
+    /// - Parameter time: limit for the whole request.
     /// - Throws: `.unreachable` if libcurl cannot make a handle, or does not accept an option that safety depends on.
     init(
-        _ hop: PreparedRequest,
+        _ prepared: PreparedRequest,
         _ configuration: DataLoader.Configuration,
         time: Duration,
         receive: @escaping (UnsafeRawBufferPointer) -> Bool
@@ -38,7 +38,7 @@ final class CurlRequest {
             throw ImageError(.unreachable, "libcurl could not make a handle: out of memory?")
         }
         self.easy = easy
-        self.hop = hop
+        self.prepared = prepared
         self.configuration = configuration
         self.receive = receive
         setRules(time)
@@ -58,7 +58,7 @@ final class CurlRequest {
     // MARK: - Options
 
     private func setSafety() -> Bool {
-        let protocols = hop.ftpPort == nil ? "http,https" : "ftp"
+        let protocols = prepared.ftpPort == nil ? "http,https" : "ftp"
         let results = [
             // A proxy from the environment would connect on our behalf and bypass the address policy.
             megaton_curl_setopt_string(easy, CURLOPT_PROXY, ""),
@@ -70,13 +70,13 @@ final class CurlRequest {
             megaton_curl_setopt_long(easy, CURLOPT_FOLLOWLOCATION, 0),
             megaton_curl_setopt_long(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1),
             megaton_curl_setopt_opensocket(easy) { context, _, address in
-                guard let address, let exchange = CurlRequest.from(context) else { return curl_socket_t(-1) }
-                return exchange.openSocket(address)
+                guard let address, let request = CurlRequest.from(context) else { return curl_socket_t(-1) }
+                return request.openSocket(address)
             },
             // A reused connection opens no socket, and another rule may have allowed it: its address is checked here.
             megaton_curl_setopt_prereq(easy) { context, address, _, port, _ in
-                guard let address, let exchange = CurlRequest.from(context),
-                    exchange.mayUse(String(cString: address), port: Int(port))
+                guard let address, let request = CurlRequest.from(context),
+                    request.mayUse(String(cString: address), port: Int(port))
                 else { return CURL_PREREQFUNC_ABORT }
                 return CURL_PREREQFUNC_OK
             },
@@ -89,7 +89,7 @@ final class CurlRequest {
         megaton_curl_setopt_long(easy, CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
         // Over TLS the handshake shows whether a connection can be multiplexed (HTTP/2), which is worth waiting for.
         // Over plain HTTP only a whole response would show it, and requests to an origin would run one after the other.
-        let isTLS = hop.request.url?.scheme?.lowercased() == "https"
+        let isTLS = prepared.request.url?.scheme?.lowercased() == "https"
         megaton_curl_setopt_long(easy, CURLOPT_PIPEWAIT, isTLS ? 1 : 0)
         megaton_curl_setopt_long(easy, CURLOPT_CONNECTTIMEOUT_MS, configuration.connectTimeout.wholeMilliseconds)
         megaton_curl_setopt_long(easy, CURLOPT_TIMEOUT_MS, max(0, time.wholeMilliseconds) + 1)
@@ -101,7 +101,7 @@ final class CurlRequest {
         )
         megaton_curl_setopt_long(easy, CURLOPT_BUFFERSIZE, 256 * 1024)
         if let file = configuration.caFile { megaton_curl_setopt_string(easy, CURLOPT_CAINFO, file) }
-        if let parts = hop.parts {
+        if let parts = prepared.parts {
             let addresses = configuration.resolve(parts.host).joined(separator: ",")
             guard !addresses.isEmpty else { return }
             resolveList = curl_slist_append(nil, "\(parts.host):\(parts.port):\(addresses)")
@@ -110,22 +110,22 @@ final class CurlRequest {
     }
 
     private func setRequest() {
-        megaton_curl_setopt_string(easy, CURLOPT_URL, hop.request.url?.absoluteString)
-        if hop.ftpPort != nil {
-            if let login = hop.ftpLogin {
+        megaton_curl_setopt_string(easy, CURLOPT_URL, prepared.request.url?.absoluteString)
+        if prepared.ftpPort != nil {
+            if let login = prepared.ftpLogin {
                 megaton_curl_setopt_string(easy, CURLOPT_USERNAME, login.user)
                 megaton_curl_setopt_string(easy, CURLOPT_PASSWORD, login.password.value)
             }
             return
         }
         megaton_curl_setopt_string(easy, CURLOPT_USERAGENT, configuration.userAgent)
-        for (name, value) in hop.request.allHTTPHeaderFields ?? [:] {
+        for (name, value) in prepared.request.allHTTPHeaderFields ?? [:] {
             // A semicolon in place of the colon makes curl send a field without a value instead of leaving it out.
             headerList = curl_slist_append(headerList, value.isEmpty ? "\(name);" : "\(name): \(value)")
         }
         if let headerList { megaton_curl_setopt_pointer(easy, CURLOPT_HTTPHEADER, headerList) }
-        let method = hop.request.httpMethod?.uppercased() ?? "GET"
-        if let body = hop.request.httpBody {
+        let method = prepared.request.httpMethod?.uppercased() ?? "GET"
+        if let body = prepared.request.httpBody {
             megaton_curl_setopt_offset(easy, CURLOPT_POSTFIELDSIZE_LARGE, curl_off_t(body.count))
             body.withUnsafeBytes { bytes in
                 // curl copies the body.
@@ -138,7 +138,7 @@ final class CurlRequest {
         } else if method != "GET" {
             megaton_curl_setopt_string(easy, CURLOPT_CUSTOMREQUEST, method)
         }
-        guard let signature = hop.signature else { return }
+        guard let signature = prepared.signature else { return }
         megaton_curl_setopt_string(easy, CURLOPT_AWS_SIGV4, signature.provider)
         megaton_curl_setopt_string(easy, CURLOPT_USERNAME, signature.keyID)
         megaton_curl_setopt_string(easy, CURLOPT_PASSWORD, signature.secret.value)
@@ -149,15 +149,15 @@ final class CurlRequest {
         let context = Unmanaged.passUnretained(self).toOpaque()
         megaton_curl_setopt_pointer(easy, CURLOPT_WRITEDATA, context)
         megaton_curl_setopt_data_callback(easy, CURLOPT_WRITEFUNCTION) { bytes, size, count, context in
-            guard let bytes, let exchange = CurlRequest.from(context) else { return 0 }
+            guard let bytes, let request = CurlRequest.from(context) else { return 0 }
             let piece = UnsafeRawBufferPointer(start: bytes, count: size * count)
-            return exchange.receive(piece) ? size * count : 0
+            return request.receive(piece) ? size * count : 0
         }
         megaton_curl_setopt_pointer(easy, CURLOPT_HEADERDATA, context)
         megaton_curl_setopt_data_callback(easy, CURLOPT_HEADERFUNCTION) { bytes, size, count, context in
-            guard let bytes, let exchange = CurlRequest.from(context) else { return 0 }
+            guard let bytes, let request = CurlRequest.from(context) else { return 0 }
             let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
-            return exchange.receiveHeader(line) ? size * count : 0
+            return request.receiveHeader(line) ? size * count : 0
         }
         megaton_curl_setopt_pointer(easy, CURLOPT_OPENSOCKETDATA, context)
         megaton_curl_setopt_pointer(easy, CURLOPT_PREREQDATA, context)
@@ -169,13 +169,14 @@ final class CurlRequest {
 
     // MARK: - Callbacks
 
-    /// Checks the address after DNS, for each hop. The returned socket connects to this address and no other.
+    /// Checks the address after DNS, for each prepared. The returned socket connects to this address and no other.
     private func openSocket(_ address: UnsafeMutablePointer<curl_sockaddr>) -> curl_socket_t {
         guard let (ip, port) = Self.endpoint(address) else {
             refusal = "it is neither an IPv4 nor an IPv6 address"
             return curl_socket_t(-1)
         }
-        if !hop.isTrusted, let complaint = configuration.addressPolicy.complaint(address: ip, port: hop.ftpPort ?? port)
+        if !prepared.isTrusted,
+            let complaint = configuration.addressPolicy.complaint(address: ip, port: prepared.ftpPort ?? port)
         {
             refusal = complaint
             return curl_socket_t(-1)
@@ -189,12 +190,12 @@ final class CurlRequest {
 
     /// Whether the request may use an open connection to this address.
     private func mayUse(_ address: String, port: Int) -> Bool {
-        if hop.isTrusted { return true }
+        if prepared.isTrusted { return true }
         guard let ip = IPAddress(address) else {
             refusal = "it is neither an IPv4 nor an IPv6 address"
             return false
         }
-        refusal = configuration.addressPolicy.complaint(address: ip, port: hop.ftpPort ?? port)
+        refusal = configuration.addressPolicy.complaint(address: ip, port: prepared.ftpPort ?? port)
         return refusal == nil
     }
 
@@ -220,7 +221,7 @@ final class CurlRequest {
     private func receiveHeader(_ line: UnsafeRawBufferPointer) -> Bool {
         headerBytes += line.count
         guard headerBytes <= Self.headerLimit else {
-            let url = hop.request.url?.redacted ?? ""
+            let url = prepared.request.url?.redacted ?? ""
             failure = ImageError(
                 LoadLimit.headerSize.code,
                 "\(url) sent more than \(Self.headerLimit) bytes of header."
@@ -228,7 +229,7 @@ final class CurlRequest {
             return false
         }
         // Replies of an FTP server are not header fields.
-        if hop.ftpPort != nil { return true }
+        if prepared.ftpPort != nil { return true }
         let text = Self.trimmed(Self.text(line)[...])
         if text.hasPrefix("HTTP/") {
             // A new response: the previous one was 1xx.
@@ -281,7 +282,7 @@ final class CurlRequest {
     /// CURLE_TOO_LARGE, which the headers of older libcurl versions lack.
     private static let tooLarge = CURLcode(rawValue: 100)
 
-    /// Why libcurl could not read a response; nil if the exchange failed for another reason.
+    /// Why libcurl could not read a response; nil if the request failed for another reason.
     func complaint(_ result: CURLcode) -> String? {
         switch result {
         case CURLE_WEIRD_SERVER_REPLY: "answered what is no HTTP"
@@ -300,13 +301,13 @@ final class CurlRequest {
     /// values.
     var hasInvalidLength: Bool {
         guard let value = headers["content-length"], headers["transfer-encoding"] == nil, status != 304,
-            hop.request.httpMethod?.uppercased() != "HEAD"
+            prepared.request.httpMethod?.uppercased() != "HEAD"
         else { return false }
         let lengths = HTTPFieldList.elements(value).map { ContentRange.number($0) }
         return lengths.isEmpty || lengths.contains { $0 == nil || $0 != lengths[0] }
     }
 
-    /// Adds the timings of this hop.
+    /// Adds the timings of this request.
     func add(to timings: inout LoadTimings) {
         var last = 0.0
         /// Seconds of one phase. libcurl counts all times in microseconds from the start of the request, 0 for a
@@ -329,7 +330,7 @@ final class CurlRequest {
         var connects = 0
         megaton_curl_getinfo_long(easy, CURLINFO_NUM_CONNECTS, &connects)
         timings.connects += connects
-        timings.effectiveURL = hop.request.url?.redacted
+        timings.effectiveURL = prepared.request.url?.redacted
     }
 
     /// Whether a connection was established, TLS included, and the request could be sent.
@@ -342,7 +343,7 @@ final class CurlRequest {
         return value >= 0 ? Int(value) : nil
     }
 
-    /// Seconds since the exchange began.
+    /// Seconds since the request began.
     var elapsed: Double { offset(CURLINFO_TOTAL_TIME_T) }
 
     private func offset(_ info: CURLINFO) -> Double {

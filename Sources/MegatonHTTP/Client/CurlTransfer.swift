@@ -36,7 +36,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     private var hop: URLRequest
     private var redirects: Redirects
-    private var exchange: CurlRequest?
+    private var curlRequest: CurlRequest?
     private var started: ContinuousClock.Instant?
     private var timings = LoadTimings()
     /// The current response, once it has passed validation.
@@ -45,11 +45,11 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     private var complaint: (any Error)?
     private var failure: (any Error)?
     /// Body bytes received but not delivered yet.
-    private var untold = Data()
-    /// Discarded body bytes, of an error page or a redirect.
-    private var ignored = 0
-    /// The first bytes of an error page, which may explain the error.
-    private var page = Data()
+    private var undelivered = Data()
+    /// Number of body bytes that were discarded, of an error or of a redirect.
+    private var discardedBytes = 0
+    /// The first bytes of an error response, which may explain the error.
+    private var errorBody = Data()
 
     init(
         request: URLRequest,
@@ -77,7 +77,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     /// Notifies the monitor and then, unless it has cancelled, the caller. No closure is called afterwards.
     func finish(_ error: (any Error)?) {
-        exchange = nil
+        curlRequest = nil
         let error = error.map(described)
         if let started { timings.total = started.duration(to: .now).inSeconds }
         monitor(self, timings, isCancelled ? cancellation : error)
@@ -92,7 +92,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         guard var error = error as? ImageError else { return error }
         error.stage = error.stage ?? .load
         error.url = error.url ?? request.url.map(ImageError.withoutQuery)
-        return error.with(nil, page)
+        return error.with(nil, errorBody)
     }
 
     /// Name of the request in messages.
@@ -120,9 +120,9 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         self.started = started
         let left = configuration.timeout - started.duration(to: now)
         guard left > .zero else { throw timeout(.totalTime) }
-        let checked: PreparedRequest
+        let prepared: PreparedRequest
         do throws(ImageError) {
-            checked = try PreparedRequest(hop, configuration)
+            prepared = try PreparedRequest(hop, configuration)
         } catch  where redirects.count > 0 {
             throw ImageError(
                 error.code,
@@ -131,32 +131,32 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         }
         response = nil
         complaint = nil
-        ignored = 0
-        page = Data()
-        // Unowned: the transfer owns the exchange and outlives it.
-        let next = try CurlRequest(checked, configuration, time: left) { [unowned self] in receive($0) }
-        exchange = next
+        discardedBytes = 0
+        errorBody = Data()
+        // Unowned: the transfer owns the request and outlives it.
+        let next = try CurlRequest(prepared, configuration, time: left) { [unowned self] in receive($0) }
+        curlRequest = next
         return next.easy
     }
 
     /// Decides the next step after the current request. Its handle has been removed from the multi handle already.
     func ended(_ result: CURLcode) -> Step {
-        guard let exchange else { return .finished(cancellation) }
-        tell()
-        exchange.add(to: &timings)
-        defer { self.exchange = nil }
-        if let failure = failure ?? exchange.failure { return .finished(failure) }
-        let isWhole = result == CURLE_OK || (ignored > 0 && result == CURLE_WRITE_ERROR)
+        guard let curlRequest else { return .finished(cancellation) }
+        deliver()
+        curlRequest.add(to: &timings)
+        defer { self.curlRequest = nil }
+        if let failure = failure ?? curlRequest.failure { return .finished(failure) }
+        let isWhole = result == CURLE_OK || (discardedBytes > 0 && result == CURLE_WRITE_ERROR)
         do throws(ImageError) {
-            if isWhole, try follow(exchange) { return .next }
+            if isWhole, try follow(curlRequest) { return .next }
         } catch {
             return .finished(
                 ImageError(error.code, "\(request.url?.redacted ?? "") cannot be followed: \(error.message)")
             )
         }
-        if exchange.status > 0, result == CURLE_OK || ignored > 0 { judge(exchange) }
+        if curlRequest.status > 0, result == CURLE_OK || discardedBytes > 0 { evaluateResponse(curlRequest) }
         if let complaint { return .finished(complaint) }
-        guard result == CURLE_OK else { return .finished(error(result, exchange)) }
+        guard result == CURLE_OK else { return .finished(error(result, curlRequest)) }
         // An empty body (a 304, for example) causes no write callback: the caller receives empty data with the
         // response.
         if timings.bytes == 0, let response { gate.call { listener.didReceiveData(Data(), response) } }
@@ -164,11 +164,11 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     /// Whether the response is a redirect to follow; `hop` is then the next request.
-    private func follow(_ exchange: CurlRequest) throws(ImageError) -> Bool {
+    private func follow(_ curlRequest: CurlRequest) throws(ImageError) -> Bool {
         // A signature is valid for one host only. S3 redirects to the bucket's correct region, which has to be
         // configured.
         guard hop.url?.scheme?.lowercased() != "s3" else { return false }
-        let next = try redirects.next(after: hop, status: exchange.status, location: exchange.location)
+        let next = try redirects.next(after: hop, status: curlRequest.status, location: curlRequest.location)
         guard let next else { return false }
         hop = next
         timings.redirects = redirects.count
@@ -178,41 +178,41 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     // MARK: - The body
 
     private func receive(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        guard let exchange, !gate.isClosed else { return false }
-        if ignored > 0 { return ignore(bytes) }
+        guard let curlRequest, !gate.isClosed else { return false }
+        if discardedBytes > 0 { return discard(bytes) }
         if response == nil {
             // The body of a redirect or an error is discarded. It is read, up to a limit, so that the connection can be
             // reused.
-            if Redirects.isRedirect(exchange.status), exchange.location != nil { return ignore(bytes) }
-            judge(exchange)
-            if complaint != nil { return ignore(bytes) }
-            let length = exchange.announcedLength ?? 0
+            if Redirects.isRedirect(curlRequest.status), curlRequest.location != nil { return discard(bytes) }
+            evaluateResponse(curlRequest)
+            if complaint != nil { return discard(bytes) }
+            let length = curlRequest.announcedLength ?? 0
             if length > configuration.maximumBodySize { return refuseSize("announces \(length) bytes, more") }
         }
         timings.bytes += bytes.count
         guard timings.bytes <= configuration.maximumBodySize else { return refuseSize("sends more") }
-        if untold.isEmpty { untold.reserveCapacity(min(exchange.announcedLength ?? 0, Self.toldAtOnce)) }
-        untold.append(contentsOf: bytes)
-        if untold.count >= Self.toldAtOnce { tell() }
+        if undelivered.isEmpty { undelivered.reserveCapacity(min(curlRequest.announcedLength ?? 0, Self.deliverySize)) }
+        undelivered.append(contentsOf: bytes)
+        if undelivered.count >= Self.deliverySize { deliver() }
         return true
     }
 
     /// Size at which buffered bytes are delivered.
-    private static let toldAtOnce = 256 * 1024
+    private static let deliverySize = 256 * 1024
 
     /// Delivers the buffered bytes to the caller. Called after curl has read everything available: curl passes a body
     /// on in pieces of 16 KiB (CURL_MAX_WRITE_SIZE), and a call for each of them cost more than receiving it.
-    func tell() {
-        guard !untold.isEmpty, let response else { return }
-        let data = untold
-        untold = Data()
+    func deliver() {
+        guard !undelivered.isEmpty, let response else { return }
+        let data = undelivered
+        undelivered = Data()
         gate.call { listener.didReceiveData(data, response) }
     }
 
-    private func ignore(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        if complaint != nil { page.append(contentsOf: bytes.prefix(Excerpt.bytes - page.count)) }
-        ignored += bytes.count
-        return ignored <= CurlRequest.headerLimit
+    private func discard(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        if complaint != nil { errorBody.append(contentsOf: bytes.prefix(Excerpt.bytes - errorBody.count)) }
+        discardedBytes += bytes.count
+        return discardedBytes <= CurlRequest.headerLimit
     }
 
     private func refuseSize(_ what: String) -> Bool {
@@ -224,30 +224,30 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     /// Validates status and header fields of a response, once.
-    private func judge(_ exchange: CurlRequest) {
-        guard response == nil, complaint == nil, let url = exchange.hop.request.url else { return }
-        if exchange.hop.ftpPort != nil {
-            let length = exchange.announcedLength ?? -1
+    private func evaluateResponse(_ curlRequest: CurlRequest) {
+        guard response == nil, complaint == nil, let url = curlRequest.prepared.request.url else { return }
+        if curlRequest.prepared.ftpPort != nil {
+            let length = curlRequest.announcedLength ?? -1
             response = URLResponse(url: url, mimeType: nil, expectedContentLength: length, textEncodingName: nil)
             return
         }
         let answer = HTTPURLResponse(
             url: url,
-            statusCode: exchange.status,
-            httpVersion: exchange.httpVersion.map { "HTTP/\($0)" },
-            headerFields: exchange.headers
+            statusCode: curlRequest.status,
+            httpVersion: curlRequest.httpVersion.map { "HTTP/\($0)" },
+            headerFields: curlRequest.headers
         )
         // A 304 to a conditional request is a success, whatever the rules say.
-        if exchange.status != 304 || !request.isConditional {
+        if curlRequest.status != 304 || !request.isConditional {
             if let validate {
                 complaint = answer.flatMap(validate)
             } else {
-                let (status, headers) = (exchange.status, exchange.headers)
+                let (status, headers) = (curlRequest.status, curlRequest.headers)
                 complaint = ResponseRules.complaint(status: status, headers: headers, of: hop, url: target)?
                     .with(answer)
             }
         }
-        if complaint == nil, exchange.hasInvalidLength {
+        if complaint == nil, curlRequest.hasInvalidLength {
             complaint = ImageError(.badResponse, "\(target) answered with a Content-Length that is no length.")
         }
         if complaint == nil { response = answer }
@@ -266,17 +266,17 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         return ImageError(limit.code, "\(target) \(what).")
     }
 
-    private func error(_ result: CURLcode, _ exchange: CurlRequest) -> ImageError {
+    private func error(_ result: CURLcode, _ curlRequest: CurlRequest) -> ImageError {
         if result == CURLE_OPERATION_TIMEDOUT {
             // libcurl has one code for three time limits, and counts in whole milliseconds.
             let total = started.map { $0.duration(to: .now) } ?? .zero
             if total + .milliseconds(2) >= configuration.timeout { return timeout(.totalTime) }
-            return timeout(exchange.wasConnected ? .speed : .connectTime)
+            return timeout(curlRequest.wasConnected ? .speed : .connectTime)
         }
-        if let refusal = exchange.refusal, [CURLE_COULDNT_CONNECT, CURLE_ABORTED_BY_CALLBACK].contains(result) {
+        if let refusal = curlRequest.refusal, [CURLE_COULDNT_CONNECT, CURLE_ABORTED_BY_CALLBACK].contains(result) {
             return ImageError(.forbidden, "\(target) is not fetched: \(refusal).")
         }
-        if let complaint = exchange.complaint(result) {
+        if let complaint = curlRequest.complaint(result) {
             return ImageError(.badResponse, "\(target) \(complaint).")
         }
         let text = String(cString: curl_easy_strerror(result))

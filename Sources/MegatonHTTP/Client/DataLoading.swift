@@ -31,7 +31,7 @@ extension DataLoading {
         onProgress: @escaping @Sendable (_ completed: Int64, _ total: Int64) -> Void = { _, _ in }
     ) async throws(ImageError) -> (data: Data, response: URLResponse?) {
         let download = ResumableDownload(request, resuming: nil)
-        switch await attempt(download, as: request, limit: limit, watch: DownloadObserver(onProgress: onProgress)) {
+        switch await attempt(download, as: request, limit: limit, observer: DownloadObserver(onProgress: onProgress)) {
         case .done(let data, let response): return (data, response)
         case .failed(let error, _): throw error
         case .again: throw ImageError(.dataLoadingFailed, "A load that resumed nothing was to begin anew.")
@@ -47,16 +47,16 @@ extension DataLoading {
         _ download: ResumableDownload,
         as request: URLRequest,
         limit: Int,
-        watch: DownloadObserver
+        observer: DownloadObserver
     ) async -> ResumableDownload.Outcome {
-        let body = BodyAccumulator(download, limit: limit, watch: watch)
+        let body = BodyAccumulator(download, limit: limit, observer: observer)
         return await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 body.start(continuation)
                 let load = timedLoad(
                     with: request,
                     didReceiveData: body.append,
-                    didCollect: watch.onTimings,
+                    didCollect: observer.onTimings,
                     completion: body.complete
                 )
                 body.attach(load)

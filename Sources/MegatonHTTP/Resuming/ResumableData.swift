@@ -57,7 +57,7 @@ package struct ResumableData: Sendable, Equatable {
         response: URLResponse?,
         data: Data,
         continuing previous: ResumableData? = nil,
-        hidden: UnkeyedHeaders? = nil,
+        unkeyed: UnkeyedHeaders? = nil,
         limits: Limits = Limits()
     ) {
         self.init(
@@ -66,7 +66,7 @@ package struct ResumableData: Sendable, Equatable {
             count: data.count,
             data: { data },
             continuing: previous,
-            hidden: hidden,
+            unkeyed: unkeyed,
             limits: limits
         )
     }
@@ -78,7 +78,7 @@ package struct ResumableData: Sendable, Equatable {
     ///   - data: returns all bytes from the first one on, including those resumed from `previous`. Called only if they
     ///     are worth storing.
     ///   - previous: the part that the request asked to resume; ignored unless the response continues it.
-    ///   - hidden: unkeyed headers of the request; nil if it was sent as it is.
+    ///   - unkeyed: unkeyed headers of the request; nil if it was sent as it is.
     /// - Returns: nil if the rest cannot be requested, or if the part is not worth storing.
     package init?(
         request: URLRequest,
@@ -86,18 +86,18 @@ package struct ResumableData: Sendable, Equatable {
         count: Int,
         data: () -> Data,
         continuing previous: ResumableData? = nil,
-        hidden: UnkeyedHeaders? = nil,
+        unkeyed: UnkeyedHeaders? = nil,
         limits: Limits = Limits()
     ) {
         guard let response = response as? HTTPURLResponse, let url = request.url.flatMap(Self.place) else { return nil }
         let headers = response.lowercasedHeaders
         let previous = response.statusCode == 206 ? previous : nil
         guard let total = Self.total(response.statusCode, headers, previous) else { return nil }
-        let hidden = hidden ?? UnkeyedHeaders(sent: request, known: request, scope: nil)
+        let unkeyed = unkeyed ?? UnkeyedHeaders(sent: request, known: request, scope: nil)
         // RFC 9111 section 3.3: a part may be stored only if the whole response may be.
         let merged = (previous?.headers ?? [:]).merging(headers) { $1 }
-        guard HTTPFreshness.mayKeep(merged, status: 200, isAuthorized: hidden.isAuthorized),
-            hidden.areIrrelevant(to: merged),
+        guard HTTPFreshness.mayKeep(merged, status: 200, isAuthorized: unkeyed.isAuthorized),
+            unkeyed.areIrrelevant(to: merged),
             let validator = previous?.validator ?? Self.strongValidator(headers),
             count >= max(1, limits.least), count < total, total <= limits.most
         else { return nil }

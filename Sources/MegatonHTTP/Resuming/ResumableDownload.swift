@@ -23,7 +23,7 @@ package struct ResumableDownload {
     private(set) var failure: ImageError?
     private let plain: URLRequest
     /// Unkeyed headers of the request as sent. Has to be set before the first chunk.
-    package var hidden: UnkeyedHeaders
+    package var unkeyed: UnkeyedHeaders
     private let limits: ResumableData.Limits
     /// Before the response: the part to resume. Afterwards: the part that the response continues.
     private var partial: ResumableData?
@@ -34,12 +34,12 @@ package struct ResumableDownload {
     /// - Parameters:
     ///   - request: without a range.
     ///   - partial: the part that an earlier attempt left.
-    ///   - hidden: unkeyed headers of the request; nil if it is sent as it is.
+    ///   - unkeyed: unkeyed headers of the request; nil if it is sent as it is.
     ///   - spool: storage for the body while it arrives; memory by default.
     package init(
         _ request: URLRequest,
         resuming partial: ResumableData?,
-        hidden: UnkeyedHeaders? = nil,
+        unkeyed: UnkeyedHeaders? = nil,
         limits: ResumableData.Limits = ResumableData.Limits(),
         spool: BodySpool = BodySpool()
     ) {
@@ -47,7 +47,7 @@ package struct ResumableDownload {
         buffer = BodyBuffer(spool)
         plain = request
         self.request = request
-        self.hidden = hidden ?? UnkeyedHeaders(sent: request, known: request, scope: nil)
+        self.unkeyed = unkeyed ?? UnkeyedHeaders(sent: request, known: request, scope: nil)
         self.limits = limits
         if let partial, partial.total <= limits.most, partial.resume(&self.request) { self.partial = partial }
     }
@@ -132,7 +132,7 @@ package struct ResumableDownload {
             count: count,
             data: { buffer.snapshot },
             continuing: partial,
-            hidden: hidden,
+            unkeyed: unkeyed,
             limits: limits
         )
     }

@@ -32,7 +32,7 @@ public struct ImageProcessingContext: Sendable {
 
     /// Whether the time limit has passed or the request was cancelled. Long-running processors should poll it, because
     /// they are not interrupted from outside.
-    public var mustEnd: Bool { bounds.deadline.mustEnd }
+    public var mustEnd: Bool { bounds.deadline.isExpired }
 
     /// The same check, for processors that throw.
     ///

@@ -26,13 +26,13 @@ struct CopyGate: Sendable {
             await work()
             return true
         }
-        let cost = RenderCost(bytes: min(data.count * Self.copies, budget.bytes), isDear: false)
+        let cost = RenderCost(bytes: min(data.count * Self.copies, budget.bytes), isBuffered: false)
         do throws(ImageError) {
-            try await budget.take(cost)
+            try await budget.acquire(cost)
         } catch {
             return false
         }
-        defer { budget.give(cost) }
+        defer { budget.release(cost) }
         await work()
         SpoolFile.releasePages(of: data)
         return true

@@ -16,7 +16,7 @@ public final class PipelineMetrics: Sendable {
         public var rendersByPlanes = 0
         /// Of the renders, renditions that the planes engine left to libvips: the image is damaged, though not so badly
         /// that libvips refuses it.
-        public var rendersLeftByPlanes = 0
+        public var planarFallbacks = 0
         /// Renditions from a cache, or from another request's work.
         public var cacheHits = 0
         /// Originals from a cache, or from another request's fetch.
@@ -34,7 +34,7 @@ public final class PipelineMetrics: Sendable {
         mutating func addRenders(_ images: [EncodedImage]) {
             renders += images.count
             rendersByPlanes += images.count { $0.maker == .planes }
-            rendersLeftByPlanes += images.count { $0.maker == .libvipsForPlanes }
+            planarFallbacks += images.count { $0.maker == .libvipsForPlanes }
         }
 
         mutating func addHit(in layer: String?) {

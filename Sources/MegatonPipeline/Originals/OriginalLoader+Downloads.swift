@@ -8,8 +8,8 @@ internal import FoundationNetworking
 //                                 └──────── once, without a range ◄── 416 ───┤
 //                                                                            └─ interrupted: store the partial
 extension OriginalLoader {
-    /// - Parameter hidden: unkeyed header fields of the request.
-    typealias Loaded = (data: Data, response: URLResponse?, hidden: UnkeyedHeaders)
+    /// - Parameter unkeyed: unkeyed header fields of the request.
+    typealias Loaded = (data: Data, response: URLResponse?, unkeyed: UnkeyedHeaders)
 
     /// Stores the beginning of this download; nil if it must not be stored.
     func partialStore(of request: URLRequest, _ load: Load) -> PartialDownloadStore? {
@@ -49,7 +49,7 @@ extension OriginalLoader {
         var download = ResumableDownload(request, resuming: partial, limits: limits, spool: spool)
         let sent = try await prepared(download.request, load)
         // RFC 9111 section 3.5: header fields that the delegate has just added count too.
-        download.hidden = UnkeyedHeaders(
+        download.unkeyed = UnkeyedHeaders(
             sent: sent,
             known: download.request,
             scope: load.source.request.credentialScope
@@ -57,14 +57,14 @@ extension OriginalLoader {
         switch try await ask(download, as: sent, partials, load) {
         case .done(let data, let response):
             await partials?.finish(storing: nil)
-            return (data, response, download.hidden)
+            return (data, response, download.unkeyed)
         case .again:
             await partials?.finish(storing: nil)
             // Without a partial download the outcome is never `.again`, so this recurses once at most.
             return try await self.download(request, resuming: nil, partials, load)
         case .failed(let error, let partial):
             await partials?.finish(storing: partial)
-            throw error.asked(with: request.allHTTPHeaderFields ?? [:], download.hidden)
+            throw error.asked(with: request.allHTTPHeaderFields ?? [:], download.unkeyed)
         }
     }
 
@@ -79,7 +79,7 @@ extension OriginalLoader {
         let loader = load.source.hooks?.dataLoader() ?? configuration.dataLoader
         let permit = try await configuration.fetchLimiter.acquire(for: url)
         let outcome = await load.metrics.timing(\.fetching) {
-            await loader.attempt(download, as: request, limit: limit, watch: watch(partials, load))
+            await loader.attempt(download, as: request, limit: limit, observer: observer(partials, load))
         }
         if !isRefused(outcome, load) { load.metrics.update { $0.originFetches += 1 } }
         if case .failed(let error, _) = outcome {
@@ -100,7 +100,7 @@ extension OriginalLoader {
         return timings.connects == 0 && timings.redirects == 0
     }
 
-    private func watch(_ partials: PartialDownloadStore?, _ load: Load) -> DownloadObserver {
+    private func observer(_ partials: PartialDownloadStore?, _ load: Load) -> DownloadObserver {
         let schedule = PartSchedule(interval: configuration.progressiveDecodingInterval)
         let key = OriginalLoadKey(load.source)
         let wantsPreview: @Sendable () -> Bool = { [previews] in schedule.isDue && previews.contains(key) }

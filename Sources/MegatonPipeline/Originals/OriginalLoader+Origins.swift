@@ -102,7 +102,7 @@ extension OriginalLoader {
     /// A request, the time at which it was sent, and the response.
     private struct Exchange {
         let request: URLRequest
-        let hidden: UnkeyedHeaders
+        let unkeyed: UnkeyedHeaders
         let requested: Date
         let data: Data
         let response: URLResponse?
@@ -134,8 +134,8 @@ extension OriginalLoader {
         if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
         return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
             let requested = Date()
-            let (data, response, hidden) = try await download(request, resuming: partial, partials, load)
-            return Exchange(request: request, hidden: hidden, requested: requested, data: data, response: response)
+            let (data, response, unkeyed) = try await download(request, resuming: partial, partials, load)
+            return Exchange(request: request, unkeyed: unkeyed, requested: requested, data: data, response: response)
         }
     }
 
@@ -149,9 +149,9 @@ extension OriginalLoader {
         let http = response as? HTTPURLResponse
         let (url, headers) = (request.url?.redacted ?? "", http?.lowercasedHeaders ?? [:])
         // `Vary` is recorded with the request's keyed header fields, as later requests are compared by these.
-        let (asked, hidden) = (request.allHTTPHeaderFields ?? [:], exchange.hidden)
+        let (asked, unkeyed) = (request.allHTTPHeaderFields ?? [:], exchange.unkeyed)
         let policy = load.source.cachePolicy
-        let allowsStorage = policy.allowsStorage && !hidden.isExclusive && hidden.areIrrelevant(to: headers)
+        let allowsStorage = policy.allowsStorage && !unkeyed.isExclusive && unkeyed.areIrrelevant(to: headers)
         if policy.isExclusive, load.options.wantsResponse {
             return original(exchange.data, nil, response, leader, load)
         }
@@ -165,7 +165,7 @@ extension OriginalLoader {
                 headers: headers,
                 request: asked,
                 status: status,
-                isAuthorized: hidden.isAuthorized,
+                isAuthorized: unkeyed.isAuthorized,
                 heuristic: heuristic,
                 requested: requested
             )
@@ -175,7 +175,7 @@ extension OriginalLoader {
             let metadata = stale.metadata.refreshed(
                 by: headers,
                 request: asked,
-                isAuthorized: hidden.isAuthorized,
+                isAuthorized: unkeyed.isAuthorized,
                 heuristic: heuristic,
                 requested: requested
             )
@@ -194,7 +194,7 @@ extension OriginalLoader {
         // The caller's own condition, an unrequested partial response, or a loader that does not throw for a status.
         case (let status, _):
             throw HTTPStatusError.error(status: status, headers: headers, url: url).with(http, exchange.data)
-                .asked(with: asked, hidden)
+                .asked(with: asked, unkeyed)
         }
     }
 

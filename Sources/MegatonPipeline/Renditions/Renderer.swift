@@ -99,13 +99,13 @@ final class Renderer: Sendable {
         by decoder: @escaping @Sendable () -> (any ImageDecoding)?
     ) async throws(Error) -> ImageContainer? {
         try await run(context, until: cancellation) { [budget] deadline in
-            guard !deadline.mustEnd, let decoder = decoder() else { return nil }
+            guard !deadline.isExpired, let decoder = decoder() else { return nil }
             guard let own = decoder as? ImageDecoders.Default else {
                 return decoder.decodePartiallyDownloadedData(data)
             }
             return own.preview(of: data, deadline) { cost, decode throws(Error) in
-                guard try budget.takeIfFree(cost) else { return nil }
-                defer { budget.give(cost) }
+                guard try budget.tryAcquire(cost) else { return nil }
+                defer { budget.release(cost) }
                 return try decode()
             }
         }
@@ -157,13 +157,13 @@ final class Renderer: Sendable {
                     let deadline = cancellation.deadline(limits.time)
                     let (plan, execute) = try prepare()
                     // Codecs cannot be interrupted while they read a header, so the deadline may have passed.
-                    if deadline.mustEnd, let error = deadline.error { throw error }
+                    if deadline.isExpired, let error = deadline.error { throw error }
                     let cost = plan.cost.adding(SpoolFile.bytes(of: data), within: budget.bytes)
-                    guard try budget.takeIfFree(cost) else {
+                    guard try budget.tryAcquire(cost) else {
                         SpoolFile.releasePages(of: data)
                         return .mustWait(cost, execute, start.duration(to: .now))
                     }
-                    defer { budget.give(cost) }
+                    defer { budget.release(cost) }
                     return .done(try execute(deadline))
                 }
             }
@@ -171,8 +171,8 @@ final class Renderer: Sendable {
         switch admission {
         case .done(let value): return value
         case .mustWait(let cost, let execute, let spent):
-            do throws(Error) { try await budget.take(cost) } catch { throw error.about(context) }
-            defer { budget.give(cost) }
+            do throws(Error) { try await budget.acquire(cost) } catch { throw error.about(context) }
+            defer { budget.release(cost) }
             return try await cancelling(cancellation) { () throws(Error) in
                 try await onThread(context, slot) { [self] in
                     try timed { try execute(cancellation.deadline(limits.time - spent)) }

@@ -143,7 +143,7 @@ final class RenditionProducer: Sendable {
         let left = images.count { $0.maker == .libvipsForPlanes }
         if left == 0 { return }
         configuration.logger.debug(
-            "planes left a picture to libvips",
+            "planes left an image to libvips",
             metadata: ["source": "\(request.source)", "renditions": "\(left)"]
         )
     }

@@ -31,18 +31,18 @@ public final class MemoryBudget: Sendable {
 
     public var counts: Counts { state.withLock { $0.counts } }
 
-    /// Acquires memory if it is available and no other render waits for it; otherwise the caller must call `take`.
+    /// Acquires memory if it is available and no other render waits for it; otherwise the caller must call `acquire`.
     ///
     /// - Throws: `.tooCostly` if the cost exceeds the capacity.
-    package func takeIfFree(_ cost: RenderCost) throws(ImageError) -> Bool {
+    package func tryAcquire(_ cost: RenderCost) throws(ImageError) -> Bool {
         try check(cost)
-        return state.withLock { $0.takeIfFree(cost) }
+        return state.withLock { $0.tryAcquire(cost) }
     }
 
-    /// Suspends until memory is available and acquires it. The caller must call `give` after each success.
+    /// Suspends until memory is available and acquires it. The caller must call `release` after each success.
     ///
     /// - Throws: `.tooCostly` if the cost exceeds the capacity; `.cancelled` if the task was cancelled while it waited.
-    package func take(_ cost: RenderCost) async throws(ImageError) {
+    package func acquire(_ cost: RenderCost) async throws(ImageError) {
         try check(cost)
         let id = state.withLock { $0.nextID() }
         let start = ContinuousClock.now
@@ -51,7 +51,7 @@ public final class MemoryBudget: Sendable {
             await withCheckedContinuation { continuation in
                 let answer = state.withLock { state -> Bool? in
                     if Task.isCancelled { return false }
-                    if state.takeIfFree(cost) { return true }
+                    if state.tryAcquire(cost) { return true }
                     state.wait(.init(id: id, cost: cost, continuation: continuation))
                     return nil
                 }
@@ -68,8 +68,8 @@ public final class MemoryBudget: Sendable {
     }
 
     /// Releases acquired memory and resumes waiters that now fit.
-    package func give(_ cost: RenderCost) {
-        let admitted = state.withLock { $0.give(cost) }
+    package func release(_ cost: RenderCost) {
+        let admitted = state.withLock { $0.release(cost) }
         for continuation in admitted { continuation.resume(returning: true) }
     }
 
@@ -92,9 +92,9 @@ extension MemoryBudget {
     private struct State {
         let bytes: Int
         var counts = Counts()
-        private var dearBytes = 0
-        private var cheap: [Waiter] = []
-        private var dear: [Waiter] = []
+        private var bufferedBytes = 0
+        private var streamed: [Waiter] = []
+        private var buffered: [Waiter] = []
         private var lastID = 0
         /// How often one queue has been served while the head of the other waited for memory.
         private var overtaken = 0
@@ -109,8 +109,8 @@ extension MemoryBudget {
             return lastID
         }
 
-        mutating func takeIfFree(_ cost: RenderCost) -> Bool {
-            let (own, other) = cost.isDear ? (dear, cheap) : (cheap, dear)
+        mutating func tryAcquire(_ cost: RenderCost) -> Bool {
+            let (own, other) = cost.isBuffered ? (buffered, streamed) : (streamed, buffered)
             guard own.isEmpty, hasPlace(cost), other.isEmpty || overtaken < Self.overtakingLimit else { return false }
             if !other.isEmpty { overtaken += 1 }
             use(cost)
@@ -118,13 +118,13 @@ extension MemoryBudget {
         }
 
         mutating func wait(_ waiter: Waiter) {
-            if waiter.cost.isDear { dear.append(waiter) } else { cheap.append(waiter) }
+            if waiter.cost.isBuffered { buffered.append(waiter) } else { streamed.append(waiter) }
             counts.waiting += 1
             counts.waited += 1
         }
 
         mutating func remove(_ id: Int) -> CheckedContinuation<Bool, Never>? {
-            for line in [\State.cheap, \State.dear] {
+            for line in [\State.streamed, \State.buffered] {
                 guard let index = self[keyPath: line].firstIndex(where: { $0.id == id }) else { continue }
                 counts.waiting -= 1
                 return self[keyPath: line].remove(at: index).continuation
@@ -132,9 +132,9 @@ extension MemoryBudget {
             return nil
         }
 
-        mutating func give(_ cost: RenderCost) -> [CheckedContinuation<Bool, Never>] {
+        mutating func release(_ cost: RenderCost) -> [CheckedContinuation<Bool, Never>] {
             counts.bytesInUse -= cost.bytes
-            if cost.isDear { dearBytes -= cost.bytes }
+            if cost.isBuffered { bufferedBytes -= cost.bytes }
             return admit()
         }
 
@@ -150,7 +150,7 @@ extension MemoryBudget {
         }
 
         private mutating func next() -> Waiter? {
-            let heads = [cheap.first, dear.first].compactMap { $0 }.sorted { $0.id < $1.id }
+            let heads = [streamed.first, buffered.first].compactMap { $0 }.sorted { $0.id < $1.id }
             guard let first = heads.first else { return nil }
             if hasPlace(first.cost) {
                 overtaken = 0
@@ -162,17 +162,17 @@ extension MemoryBudget {
         }
 
         private mutating func removeFirst(of cost: RenderCost) -> Waiter {
-            cost.isDear ? dear.removeFirst() : cheap.removeFirst()
+            cost.isBuffered ? buffered.removeFirst() : streamed.removeFirst()
         }
 
         private mutating func use(_ cost: RenderCost) {
             counts.bytesInUse += cost.bytes
-            if cost.isDear { dearBytes += cost.bytes }
+            if cost.isBuffered { bufferedBytes += cost.bytes }
         }
 
         private func hasPlace(_ cost: RenderCost) -> Bool {
             if counts.bytesInUse + cost.bytes > bytes { return false }
-            return !cost.isDear || dearBytes == 0 || dearBytes + cost.bytes <= bytes / 2
+            return !cost.isBuffered || bufferedBytes == 0 || bufferedBytes + cost.bytes <= bytes / 2
         }
     }
 }

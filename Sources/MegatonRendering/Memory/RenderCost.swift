@@ -2,17 +2,20 @@
 package struct RenderCost: Sendable, Equatable {
     package var bytes: Int
     /// Whether decoding or encoding buffers the whole image or animation. Such renders wait in a queue of their own.
-    package var isDear: Bool
+    package var isBuffered: Bool
 
-    package init(bytes: Int, isDear: Bool) {
+    package init(bytes: Int, isBuffered: Bool) {
         self.bytes = bytes
-        self.isDear = isDear
+        self.isBuffered = isBuffered
     }
 
     /// Adds bytes that are read at the same time. The sum is capped at `limit`, so that a large body alone does not
     /// make a render inadmissible.
     package func adding(_ more: Int, within limit: Int) -> RenderCost {
-        RenderCost(bytes: max(bytes, min(bytes.addingReportingOverflow(more).partialValue, limit)), isDear: isDear)
+        RenderCost(
+            bytes: max(bytes, min(bytes.addingReportingOverflow(more).partialValue, limit)),
+            isBuffered: isBuffered
+        )
     }
 }
 
@@ -57,7 +60,7 @@ extension RenderPlan {
         let bytes = passes.map(bytes).max() ?? 0
         let isWhole = probe.isProgressive || [.avif, .heic, .jxl].contains(probe.type)
         let writesWhole = steps.contains { $0.rendition.format == .avif || $0.rendition.format == .jxl }
-        return RenderCost(bytes: Int(bytes), isDear: isWhole || writesWhole || passes.contains { $0.frames > 1 })
+        return RenderCost(bytes: Int(bytes), isBuffered: isWhole || writesWhole || passes.contains { $0.frames > 1 })
     }
 
     private func bytes(of pass: Pass) -> Double {
@@ -65,17 +68,17 @@ extension RenderPlan {
         let samples = page * Double(probe.bands * probe.sampleBytes)
         // If the data turns out to be damaged, libvips decodes it as well, hence the maximum of both. The levels of the
         // pyramid together are at most as large as the decoded image.
-        let rungs: Double = pass.ladderMargin == nil ? 1 : 2
+        let levels: Double = pass.pyramidMargin == nil ? 1 : 2
         let decoding = max(
             samples * decodingFactor,
-            pass.usesPlanes ? planes(of: pass, page) * rungs : 0,
+            pass.usesPlanes ? planes(of: pass, page) * levels : 0,
             Double(probe.heif?.bytes ?? 0)
         )
         let base = Double(pass.base.width) * Double(pass.base.height)
         // An image that is handed to the caller or shared by several steps is held in memory, as are all frames of an
         // animation.
         let isHeld = pass.steps.count != 1 || pass.frames > 1 || steps[pass.steps[0]].needsMemory
-        let held = isHeld ? base * 4 * Double(pass.frames) * rungs : 0
+        let held = isHeld ? base * 4 * Double(pass.frames) * levels : 0
         let encoding = pass.steps.map { index in
             let size = steps[index].output
             let area = Double(size.width) * Double(size.height)

@@ -29,7 +29,7 @@ package struct ProcessingBounds: Sendable {
 
     /// - Throws: `.renderTimedOut`, `.cancelled`.
     package func checkTime() throws(ImageError) {
-        guard deadline.mustEnd, var error = deadline.error else { return }
+        guard deadline.isExpired, var error = deadline.error else { return }
         error.stage = .process
         throw error
     }

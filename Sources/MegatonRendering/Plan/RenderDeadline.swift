@@ -5,17 +5,17 @@ package final class RenderDeadline: Sendable {
     private let instant: ContinuousClock.Instant
     private let cancelled = Atomic(false)
     /// Whether the time limit stopped the render.
-    private let expired = Atomic(false)
+    private let timedOut = Atomic(false)
 
     package init(_ instant: ContinuousClock.Instant) { self.instant = instant }
 
     package func cancel() { cancelled.store(true, ordering: .relaxed) }
 
     /// Polled often, from the engines' threads.
-    package var mustEnd: Bool {
+    package var isExpired: Bool {
         if cancelled.load(ordering: .relaxed) { return true }
         if ContinuousClock.now < instant { return false }
-        expired.store(true, ordering: .relaxed)
+        timedOut.store(true, ordering: .relaxed)
         return true
     }
 
@@ -24,7 +24,7 @@ package final class RenderDeadline: Sendable {
         if cancelled.load(ordering: .relaxed) {
             return ImageError(.cancelled, "the rendering was cancelled.")
         }
-        if expired.load(ordering: .relaxed) {
+        if timedOut.load(ordering: .relaxed) {
             return ImageError(.renderTimedOut, "rendering took longer than its limit and was ended.")
         }
         return nil

@@ -19,7 +19,7 @@ package protocol RenderEngine: Sendable {
     ) throws(ImageError) -> [EncodedImage]
 
     /// Decodes an image in memory, for a plan without steps.
-    func picture(
+    func image(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline

@@ -138,13 +138,13 @@ public struct RenderLimits: Sendable, Equatable {
         if max(size.width, size.height) > outputSide {
             throw ImageError(
                 .outputTooLarge,
-                "A picture of \(size) would have to be made; a side may have \(outputSide)."
+                "An image of \(size) would have to be made; a side may have \(outputSide)."
             )
         }
         if size.width * size.height * frames > outputPixels {
             throw ImageError(
                 .outputTooLarge,
-                "A picture of \(size) in \(frames) frames would have to be made; the limit is \(outputPixels) pixels."
+                "An image of \(size) in \(frames) frames would have to be made; the limit is \(outputPixels) pixels."
             )
         }
     }

@@ -10,12 +10,12 @@ extension PlanarJPEGEngine {
     }
 
     /// Turns the decoded planes upright and scales them to the size of the plan's first step.
-    func scale(_ picture: PlanarImage, _ plan: RenderPlan) -> PlanarImage? {
-        var ladder = PlanePyramid(picture, plan.passes[0], EXIFOrientation(plan.probe.orientation))
-        return ladder.make(plan.steps[0], graphs)
+    func scale(_ image: PlanarImage, _ plan: RenderPlan) -> PlanarImage? {
+        var pyramid = PlanePyramid(image, plan.passes[0], EXIFOrientation(plan.probe.orientation))
+        return pyramid.make(plan.steps[0], graphs)
     }
 
-    func encode(_ picture: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
-        codecs.withCodec { encode(picture, rendition, $0, deadline) }
+    func encode(_ image: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
+        codecs.withCodec { encode(image, rendition, $0, deadline) }
     }
 }

@@ -22,24 +22,24 @@ final class PlanarJPEGEngine: Sendable {
         deadline: RenderDeadline
     ) throws(ImageError) -> [EncodedImage]? {
         try codecs.withCodec { codec throws(ImageError) in
-            if deadline.mustEnd, let error = deadline.error { throw error }
+            if deadline.isExpired, let error = deadline.error { throw error }
             let decoded = data.withUnsafeBytes {
                 codec.decode($0, plan.probe, shrink: plan.shrink(pass), isWhole: isWhole)
             }
             guard let decoded else { return nil }
-            var ladder = PlanePyramid(decoded, pass, EXIFOrientation(plan.probe.orientation))
+            var pyramid = PlanePyramid(decoded, pass, EXIFOrientation(plan.probe.orientation))
             var images: [Int: EncodedImage] = [:]
             for index in plan.fromLargeToSmall(pass) {
                 let step = plan.steps[index]
-                if deadline.mustEnd, let error = deadline.error { throw error }
-                guard let picture = ladder.make(step, graphs) else { return nil }
-                guard let bytes = encode(picture, step.rendition, codec, deadline) else {
+                if deadline.isExpired, let error = deadline.error { throw error }
+                guard let image = pyramid.make(step, graphs) else { return nil }
+                guard let bytes = encode(image, step.rendition, codec, deadline) else {
                     if let error = deadline.error { throw error }
                     return nil
                 }
                 images[index] = EncodedImage(
                     data: bytes,
-                    size: picture.size,
+                    size: image.size,
                     maker: .planes,
                     notes: plan.probe.notes
                 )
@@ -50,12 +50,12 @@ final class PlanarJPEGEngine: Sendable {
 
     /// Encodes the planes of an upright image.
     func encode(
-        _ picture: PlanarImage,
+        _ image: PlanarImage,
         _ rendition: Rendition,
         _ codec: TurboJPEGCodec,
         _ deadline: RenderDeadline
     ) -> Data? {
         rendition.format == .webp
-            ? WebPPlanes.encode(picture, rendition, deadline) : codec.encode(picture, rendition)
+            ? WebPPlanes.encode(image, rendition, deadline) : codec.encode(image, rendition)
     }
 }

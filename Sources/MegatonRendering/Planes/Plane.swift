@@ -15,13 +15,13 @@ final class Plane {
     /// Allocates samples, all of the given value or uninitialized.
     ///
     /// - Returns: nil if there is no memory.
-    init?(width: Int, height: Int, filledWith grey: UInt8? = nil) {
+    init?(width: Int, height: Int, filledWith gray: UInt8? = nil) {
         self.width = width
         self.height = height
         stride = Self.padded(width)
         guard let memory = aligned_alloc(Self.alignment, max(1, stride * height)) else { return nil }
         bytes = memory.assumingMemoryBound(to: UInt8.self)
-        if let grey { memset(memory, Int32(grey), stride * height) }
+        if let gray { memset(memory, Int32(gray), stride * height) }
     }
 
     deinit { free(bytes) }

@@ -22,12 +22,12 @@ struct PlaneGeometry: Hashable {
     /// - Parameters:
     ///   - index: 0 is luma.
     ///   - step: If it crops, the crop must have a fixed place.
-    ///   - picture: The whole source, as stored.
+    ///   - image: The whole source, as stored.
     ///   - sampling: Sampling of the result.
     init(
         plane index: Int,
         of step: RenderPlan.Step,
-        from picture: PlanarImage,
+        from image: PlanarImage,
         _ orientation: EXIFOrientation,
         to sampling: ChromaSampling
     ) {
@@ -38,26 +38,26 @@ struct PlaneGeometry: Hashable {
         if orientation.swapsAxes { (left, top) = (top, left) }
         var padding = (across: sampling.horizontal, down: sampling.vertical)
         if orientation.swapsAxes { padding = (padding.down, padding.across) }
-        let isColour = index > 0
+        let isChroma = index > 0
         let across = Axis(
-            source: picture.width,
-            sourceFactor: isColour ? picture.sampling.horizontal : 1,
+            source: image.width,
+            sourceFactor: isChroma ? image.sampling.horizontal : 1,
             scaled: scaled.width,
             start: left,
             length: cut.width,
             isMirrored: orientation.mirrorsColumns,
             padding: padding.across,
-            factor: isColour ? padding.across : 1
+            factor: isChroma ? padding.across : 1
         )
         let down = Axis(
-            source: picture.height,
-            sourceFactor: isColour ? picture.sampling.vertical : 1,
+            source: image.height,
+            sourceFactor: isChroma ? image.sampling.vertical : 1,
             scaled: scaled.height,
             start: top,
             length: cut.height,
             isMirrored: orientation.mirrorsRows,
             padding: padding.down,
-            factor: isColour ? padding.down : 1
+            factor: isChroma ? padding.down : 1
         )
         source = PixelSize(width: across.source, height: down.source)
         part = Part(left: across.start, top: down.start, width: across.length, height: down.length)

@@ -1,12 +1,12 @@
 /// The image pyramid of one pass, as stored: the decoded planes, and the results kept as sources for smaller ones. Each
 /// result is made from the smallest level that leaves a scaling factor of at least two.
 struct PlanePyramid {
-    private var rungs: [PlanarImage]
+    private var levels: [PlanarImage]
     private let orientation: EXIFOrientation
     private let pass: RenderPlan.Pass
 
     init(_ decoded: PlanarImage, _ pass: RenderPlan.Pass, _ orientation: EXIFOrientation) {
-        rungs = [decoded]
+        levels = [decoded]
         self.orientation = orientation
         self.pass = pass
     }
@@ -15,7 +15,7 @@ struct PlanePyramid {
     ///
     /// - Returns: nil if zimg fails, or if there is no memory.
     mutating func make(_ step: RenderPlan.Step, _ graphs: ZimgGraphs) -> PlanarImage? {
-        let sampling = step.planeSampling(rungs[0].sampling)
+        let sampling = step.planeSampling(levels[0].sampling)
         let source = source(step, sampling)
         var planes: [Plane] = []
         for (index, plane) in source.planes.enumerated() {
@@ -32,37 +32,37 @@ struct PlanePyramid {
             sampling: sampling,
             planes: planes
         )
-        if isRung(made, step) { rungs.append(made) }
+        if isLevel(made, step) { levels.append(made) }
         return upright(made)
     }
 
     /// The smallest level that is large enough, with chroma at least as fine as the result's.
     private func source(_ step: RenderPlan.Step, _ sampling: ChromaSampling) -> PlanarImage {
-        guard let margin = pass.ladderMargin else { return rungs[0] }
+        guard let margin = pass.pyramidMargin else { return levels[0] }
         let size = orientation.turned(step.scaled)
-        let large = rungs.dropFirst().filter { rung in
-            rung.width >= margin * Double(size.width) && rung.height >= margin * Double(size.height)
-                && rung.sampling.horizontal <= sampling.horizontal && rung.sampling.vertical <= sampling.vertical
+        let large = levels.dropFirst().filter { level in
+            level.width >= margin * Double(size.width) && level.height >= margin * Double(size.height)
+                && level.sampling.horizontal <= sampling.horizontal && level.sampling.vertical <= sampling.vertical
         }
-        return large.min { $0.area < $1.area } ?? rungs[0]
+        return large.min { $0.area < $1.area } ?? levels[0]
     }
 
     /// Whether the result becomes a level: it must show the whole source from the first sample on, without padding at
     /// its start.
-    private func isRung(_ made: PlanarImage, _ step: RenderPlan.Step) -> Bool {
-        guard step.crop == nil, pass.isRung(made.area, below: rungs[rungs.count - 1].area) else { return false }
+    private func isLevel(_ made: PlanarImage, _ step: RenderPlan.Step) -> Bool {
+        guard step.crop == nil, pass.isLevel(made.area, below: levels[levels.count - 1].area) else { return false }
         let isMirrored = orientation.mirrorsColumns || orientation.mirrorsRows
         return !isMirrored || (step.output.width.isMultiple(of: 2) && step.output.height.isMultiple(of: 2))
     }
 
-    private func upright(_ picture: PlanarImage) -> PlanarImage? {
-        let planes = picture.planes.compactMap { $0.turned(orientation) }
-        guard planes.count == picture.planes.count else { return nil }
+    private func upright(_ image: PlanarImage) -> PlanarImage? {
+        let planes = image.planes.compactMap { $0.turned(orientation) }
+        guard planes.count == image.planes.count else { return nil }
         let isTurned = orientation.swapsAxes
         return PlanarImage(
-            width: isTurned ? picture.height : picture.width,
-            height: isTurned ? picture.width : picture.height,
-            sampling: picture.sampling,
+            width: isTurned ? image.height : image.width,
+            height: isTurned ? image.width : image.height,
+            sampling: image.sampling,
             planes: planes
         )
     }

@@ -17,7 +17,7 @@ extension RenderPlan.Step {
 
     /// Sampling of the result: chroma at half size except for high-quality JPEGs, as in libvips.
     func planeSampling(_ source: ChromaSampling) -> ChromaSampling {
-        if source == .grey { return .grey }
+        if source == .gray { return .gray }
         return rendition.format == .jpeg && rendition.quality >= 90 ? .s444 : .s420
     }
 }

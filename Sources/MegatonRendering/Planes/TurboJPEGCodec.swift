@@ -37,7 +37,7 @@ final class TurboJPEGCodec: @unchecked Sendable {
         defer { tjDestroy(decompressor) }
         // For tiny images TurboJPEG would choose another factor that leads to the same size.
         let shrink = min(probe.width, probe.height) < 16 ? 1 : shrink
-        var (width, height, samples, colours): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
+        var (width, height, samples, colors): (Int32, Int32, Int32, Int32) = (0, 0, 0, 0)
         let isRead = tjDecompressHeader3(
             decompressor,
             bytes,
@@ -45,11 +45,11 @@ final class TurboJPEGCodec: @unchecked Sendable {
             &width,
             &height,
             &samples,
-            &colours
+            &colors
         )
-        let expected = sampling == .grey ? TJCS_GRAY : TJCS_YCbCr
+        let expected = sampling == .gray ? TJCS_GRAY : TJCS_YCbCr
         guard isRead == 0, width == probe.width, height == probe.height, samples == sampling.code,
-            colours == Int32(expected.rawValue)
+            colors == Int32(expected.rawValue)
         else { return nil }
         let size = PixelSize(
             width: (probe.width + shrink - 1) / shrink,
@@ -82,23 +82,23 @@ final class TurboJPEGCodec: @unchecked Sendable {
     /// Encodes the planes of an upright image.
     ///
     /// - Returns: nil if TurboJPEG fails.
-    func encode(_ picture: PlanarImage, _ rendition: Rendition) -> Data? {
-        guard rendition.progressive else { return Self.encode(picture, rendition, compressor) }
+    func encode(_ image: PlanarImage, _ rendition: Rendition) -> Data? {
+        guard rendition.progressive else { return Self.encode(image, rendition, compressor) }
         // A new compressor: the tables of a progressive image stay with it and do not fit the next image (seen in
         // libjpeg-turbo 2.1.5).
         guard let compressor = tjInitCompress() else { return nil }
         defer { tjDestroy(compressor) }
-        return Self.encode(picture, rendition, compressor)
+        return Self.encode(image, rendition, compressor)
     }
 
     private static func encode(
-        _ picture: PlanarImage,
+        _ image: PlanarImage,
         _ rendition: Rendition,
         _ compressor: tjhandle
     ) -> Data? {
-        let size = picture.size
-        var pointers: [UnsafePointer<UInt8>?] = picture.planes.map { UnsafePointer($0.bytes) }
-        var strides = picture.planes.map { Int32($0.stride) }
+        let size = image.size
+        var pointers: [UnsafePointer<UInt8>?] = image.planes.map { UnsafePointer($0.bytes) }
+        var strides = image.planes.map { Int32($0.stride) }
         var bytes: UnsafeMutablePointer<UInt8>?
         var length: UInt = 0
         let isEncoded = tjCompressFromYUVPlanes(
@@ -107,7 +107,7 @@ final class TurboJPEGCodec: @unchecked Sendable {
             Int32(size.width),
             &strides,
             Int32(size.height),
-            picture.sampling.code,
+            image.sampling.code,
             &bytes,
             &length,
             Int32(rendition.quality),
@@ -140,7 +140,7 @@ extension ChromaSampling {
     /// The corresponding constant of TurboJPEG.
     fileprivate var code: Int32 {
         switch self {
-        case .grey: Int32(TJSAMP_GRAY.rawValue)
+        case .gray: Int32(TJSAMP_GRAY.rawValue)
         case .s444: Int32(TJSAMP_444.rawValue)
         case .s422: Int32(TJSAMP_422.rawValue)
         case .s420: Int32(TJSAMP_420.rawValue)

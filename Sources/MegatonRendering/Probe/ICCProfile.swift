@@ -11,7 +11,7 @@ struct ICCProfile {
     init?(_ bytes: [UInt8]) {
         guard bytes.count >= 132, Self.text(bytes, 36) == "acsp" else { return nil }
         isRGB = Self.text(bytes, 16) == "RGB "
-        isSRGB = isRGB && Self.hasColours(of: bytes, Self.tags(bytes))
+        isSRGB = isRGB && Self.hasColors(of: bytes, Self.tags(bytes))
     }
 
     private static let tagLimit = 100
@@ -24,7 +24,7 @@ struct ICCProfile {
     /// where sRGB's steps are smallest.
     private static let (primaryTolerance, curveTolerance) = (0.001, 0.0005)
 
-    private static func hasColours(of bytes: [UInt8], _ tags: [String: Range<Int>]) -> Bool {
+    private static func hasColors(of bytes: [UInt8], _ tags: [String: Range<Int>]) -> Bool {
         // Lookup tables take precedence over matrices (section 8.3.1).
         let hasTables = tags.keys.contains { $0.hasPrefix("A2B") || $0.hasPrefix("D2B") }
         if hasTables || text(bytes, 20) != "XYZ " { return false }

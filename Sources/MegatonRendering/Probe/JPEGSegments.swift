@@ -13,7 +13,7 @@ struct JPEGSegments {
         var sampling: ChromaSampling? {
             guard factors.dropFirst().allSatisfy({ $0 == (1, 1) }) else { return nil }
             return switch (factors.count, factors[0].horizontal, factors[0].vertical) {
-            case (1, 1, 1): .grey
+            case (1, 1, 1): .gray
             case (3, 1, 1): .s444
             case (3, 2, 1): .s422
             case (3, 2, 2): .s420

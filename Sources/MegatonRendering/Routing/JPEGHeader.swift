@@ -48,7 +48,7 @@ struct JPEGHeader {
             isProgressive: isProgressive,
             hasRGBProfile: components == 3 && profile != nil,
             planes: profile?.isSRGB ?? true ? sampling : nil,
-            notes: hasMisfit ? [ProfileFit.note("it is for RGB, and the image is grey", as: "grey")] : []
+            notes: hasMisfit ? [ProfileFit.note("it is for RGB, and the image is gray", as: "gray")] : []
         )
     }
 }

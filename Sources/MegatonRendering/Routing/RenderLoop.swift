@@ -21,7 +21,7 @@ package struct RenderLoop: Sendable {
         let plan = try RenderPlan(probing: data, AssetType.supported.sniff(data), [rendition], engine, limits)
         let deadline = RenderDeadline(.now + limits.time)
         guard let image = try engine.execute(plan, data, deadline: deadline).first else {
-            throw ImageError(.renderFailed, "the engine made nothing of the picture.")
+            throw ImageError(.renderFailed, "the engine made nothing of the image.")
         }
         return image.data
     }

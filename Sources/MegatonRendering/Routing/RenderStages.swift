@@ -11,7 +11,7 @@ package struct RenderStages: Sendable {
     }
 
     /// The decoded image: as stored, perhaps at a fraction of its size.
-    package struct Picture {
+    package struct DecodedImage {
         enum Samples {
             case pixels(VipsImage)
             case planes(PlanarImage)
@@ -28,14 +28,14 @@ package struct RenderStages: Sendable {
         case planes(Planes)
 
         package struct Planes {
-            package let picture: PlanarImage
+            package let image: PlanarImage
         }
 
         /// Size in pixels.
         package var size: PixelSize {
             switch self {
             case .pixels(let image): image.size
-            case .planes(let planes): planes.picture.size
+            case .planes(let planes): planes.image.size
             }
         }
     }
@@ -58,21 +58,21 @@ package struct RenderStages: Sendable {
         Header(plan: try RenderPlan(probing: data, AssetType.supported.sniff(data), [rendition], engine, limits))
     }
 
-    package func decode(_ data: Data, _ header: Header) throws(ImageError) -> Picture {
+    package func decode(_ data: Data, _ header: Header) throws(ImageError) -> DecodedImage {
         let plan = header.plan
-        if plan.passes[0].usesPlanes, let picture = planes.load(plan, data) {
-            return Picture(plan: plan, samples: .planes(picture))
+        if plan.passes[0].usesPlanes, let image = planes.load(plan, data) {
+            return DecodedImage(plan: plan, samples: .planes(image))
         }
-        return Picture(plan: plan, samples: .pixels(try vips.load(plan, data, deadline: deadline)))
+        return DecodedImage(plan: plan, samples: .pixels(try vips.load(plan, data, deadline: deadline)))
     }
 
     /// Scales to the rendition's size, turns upright and converts to sRGB.
-    package func resize(_ picture: Picture) throws(ImageError) -> Result {
-        switch picture.samples {
-        case .pixels(let image): return .pixels(try vips.scale(image, picture.plan, deadline: deadline))
+    package func resize(_ decoded: DecodedImage) throws(ImageError) -> Result {
+        switch decoded.samples {
+        case .pixels(let image): return .pixels(try vips.scale(image, decoded.plan, deadline: deadline))
         case .planes(let source):
-            guard let scaled = planes.scale(source, picture.plan) else { throw Self.failure }
-            return .planes(Result.Planes(picture: scaled))
+            guard let scaled = planes.scale(source, decoded.plan) else { throw Self.failure }
+            return .planes(Result.Planes(image: scaled))
         }
     }
 
@@ -85,7 +85,7 @@ package struct RenderStages: Sendable {
             return try vips.encode(image, rendition, deadline)
         case .planes(let planes):
             guard format == .jpeg || format == .webp,
-                let data = self.planes.encode(planes.picture, rendition, deadline)
+                let data = self.planes.encode(planes.image, rendition, deadline)
             else { throw Self.failure }
             return data
         }

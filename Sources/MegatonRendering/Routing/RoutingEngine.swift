@@ -31,7 +31,7 @@ package struct RoutingEngine: RenderEngine {
         let gap = JPEGDamage(ofScansIn: data, plan.probe)
         if gap == nil, let images = try planes.render(pass, of: plan, from: data, deadline: deadline) { return images }
         // The plane decoder cannot be interrupted and may have used up the time limit.
-        if deadline.mustEnd, let error = deadline.error { throw error }
+        if deadline.isExpired, let error = deadline.error { throw error }
         let damage = gap ?? JPEGDamage(examining: data, until: deadline)
         if let error = deadline.error { throw error }
         if let damage, !damage.isTolerated(by: pass.failOn) { throw damage.error }
@@ -46,12 +46,12 @@ package struct RoutingEngine: RenderEngine {
         return images
     }
 
-    package func picture(
+    package func image(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline
     ) throws(ImageError) -> PlatformImage {
-        try vips.picture(plan, data, deadline: deadline)
+        try vips.image(plan, data, deadline: deadline)
     }
 
     private func refusal(_ pass: RenderPlan.Pass, _ plan: RenderPlan) -> ImageError {
@@ -64,7 +64,7 @@ package struct RoutingEngine: RenderEngine {
         let step = plan.steps[pass.steps[0]]
         let obstacle =
             plan.probe.planes == nil
-            ? "the source is no JPEG of usual sampling in sRGB or grey" : step.reasonPlanesUnsupported(plan.probe) ?? ""
+            ? "the source is no JPEG of usual sampling in sRGB or gray" : step.reasonPlanesUnsupported(plan.probe) ?? ""
         return ImageError(
             .unsupportedFormat,
             "the planes engine cannot make \(step.rendition.name): \(obstacle). The engine auto leaves that to libvips."

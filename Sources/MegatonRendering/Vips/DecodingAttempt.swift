@@ -67,7 +67,7 @@ extension Result where Failure == VipsError {
 }
 
 extension VipsError {
-    func asCorruptImage(_ what: String = "the picture cannot be decoded") -> ImageError {
+    func asCorruptImage(_ what: String = "the image cannot be decoded") -> ImageError {
         ImageError(.corruptImage, "\(what): \(text).")
     }
 }

@@ -28,7 +28,7 @@ package struct JPEGDamage: Equatable {
                     bytes.count,
                     { context in
                         guard let context else { return 0 }
-                        return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().mustEnd ? 1 : 0
+                        return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().isExpired ? 1 : 0
                     },
                     Unmanaged.passUnretained(deadline).toOpaque(),
                     &report
@@ -63,7 +63,7 @@ package struct JPEGDamage: Equatable {
     }
 
     var error: ImageError {
-        ImageError(.corruptImage, "the picture cannot be decoded: \(text).")
+        ImageError(.corruptImage, "the image cannot be decoded: \(text).")
     }
 
     /// The note for an image that was rendered despite the damage.

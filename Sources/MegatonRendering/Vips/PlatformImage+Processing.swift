@@ -20,7 +20,7 @@ extension PlatformImage {
         }
         let result: VipsImage
         do {
-            result = try VipsMessages.collecting { () throws(VipsError) in try change(picture) }
+            result = try VipsMessages.collecting { () throws(VipsError) in try change(vipsImage) }
         } catch {
             throw failure(error)
         }

@@ -9,12 +9,12 @@ public import Foundation
 /// several threads may read one image.
 public final class PlatformImage: @unchecked Sendable {
     /// The wrapped image: in memory, upright, 8 bits for each channel.
-    package let picture: VipsImage
+    package let vipsImage: VipsImage
     /// Whether it shows the decoded image unchanged; false for the results of processors.
     package let isAsDecoded: Bool
 
-    package init(inMemory picture: VipsImage, isAsDecoded: Bool = false) {
-        self.picture = picture
+    package init(inMemory vipsImage: VipsImage, isAsDecoded: Bool = false) {
+        self.vipsImage = vipsImage
         self.isAsDecoded = isAsDecoded
     }
 
@@ -33,29 +33,29 @@ public final class PlatformImage: @unchecked Sendable {
         else { return nil }
         do {
             try VipsRuntime.start()
-            let picture = try pixels.withUnsafeBytes {
+            let vipsImage = try pixels.withUnsafeBytes {
                 try VipsImage.fromMemory($0, PixelSize(width: width, height: height), bands: bands)
             }
             // This deadline is never reached: copied pixels are in memory already.
             let stop = VipsImage.Stop(RenderDeadline(.now + .seconds(3600)))
-            self.init(inMemory: try withExtendedLifetime(stop) { try picture.inMemory(stop: stop) })
+            self.init(inMemory: try withExtendedLifetime(stop) { try vipsImage.inMemory(stop: stop) })
         } catch {
             return nil
         }
     }
 
     /// Size in pixels.
-    public var size: PixelSize { PixelSize(width: picture.width, height: picture.height) }
+    public var size: PixelSize { PixelSize(width: vipsImage.width, height: vipsImage.height) }
     /// Number of channels, including alpha.
-    public var bands: Int { picture.bands }
-    public var hasAlpha: Bool { picture.hasAlpha }
+    public var bands: Int { vipsImage.bands }
+    public var hasAlpha: Bool { vipsImage.hasAlpha }
     /// Memory that the pixels take, in bytes.
-    public var byteCount: Int { picture.width * picture.height * picture.bands }
+    public var byteCount: Int { vipsImage.width * vipsImage.height * vipsImage.bands }
 
     /// Copies the pixels: rows from the top, one byte for each band of each pixel.
     public func pixels() -> Data {
         var length = 0
-        guard let bytes = vips_image_write_to_memory(picture.pointer, &length) else { return Data() }
+        guard let bytes = vips_image_write_to_memory(vipsImage.pointer, &length) else { return Data() }
         return Data(bytesNoCopy: bytes, count: length, deallocator: .custom { bytes, _ in g_free(bytes) })
     }
 }

@@ -55,7 +55,7 @@ enum ProfileFit {
         guard length <= profile.count else { return "it is cut off: \(profile.count) of \(length) bytes" }
         if ["link", "abst", "nmcl"].contains(text(12..<16)) { return "it is not the profile of a device" }
         guard let kind = image.colorKind, kind.signature != text(16..<20) else { return nil }
-        let named = ["RGB ": "RGB", "GRAY": "grey", "CMYK": "CMYK", "Lab ": "Lab", "XYZ ": "XYZ"]
+        let named = ["RGB ": "RGB", "GRAY": "gray", "CMYK": "CMYK", "Lab ": "Lab", "XYZ ": "XYZ"]
         return "it is for \(named[text(16..<20)] ?? "other colors"), and the image is \(kind.name)"
     }
 
@@ -78,7 +78,7 @@ extension VipsImage {
     /// The color space of its pixels without a profile.
     var plainColors: String {
         if vips_image_get_interpretation(pointer) == VIPS_INTERPRETATION_CMYK { return "CMYK without a profile" }
-        return bands < 3 ? "grey" : "sRGB"
+        return bands < 3 ? "gray" : "sRGB"
     }
 
     fileprivate var profileData: Data? {
@@ -94,7 +94,7 @@ extension VipsImage {
     fileprivate var colorKind: (signature: String, name: String)? {
         if isRGB { return ("RGB ", "RGB") }
         return switch vips_image_get_interpretation(pointer) {
-        case VIPS_INTERPRETATION_B_W, VIPS_INTERPRETATION_GREY16: ("GRAY", "grey")
+        case VIPS_INTERPRETATION_B_W, VIPS_INTERPRETATION_GREY16: ("GRAY", "gray")
         case VIPS_INTERPRETATION_CMYK: ("CMYK", "CMYK")
         default: nil
         }

@@ -12,12 +12,12 @@ extension VipsEngine {
         let stop = VipsImage.Stop(deadline)
         let result: Result<Data, VipsError> = VipsMessages.collecting {
             do throws(VipsError) {
-                var picture = image.picture
-                if picture.hasAlpha && !rendition.format.hasAlpha {
-                    picture = try picture.flatten(background: rendition.background.channels(grey: picture.bands <= 2))
+                var pixels = image.vipsImage
+                if pixels.hasAlpha && !rendition.format.hasAlpha {
+                    pixels = try pixels.flatten(background: rendition.background.channels(gray: pixels.bands <= 2))
                 }
                 // Encodes a copy, because progress handlers must not stay on a shared image.
-                return .success(try picture.keeping([]).encode(rendition, stop: stop))
+                return .success(try pixels.keeping([]).encode(rendition, stop: stop))
             } catch {
                 return .failure(error)
             }

@@ -28,7 +28,7 @@ extension VipsEngine {
                 PlatformImage(inMemory: try image.thumbnail(plan.passes[0].base).eightBit().inMemory(stop: stop))
             }
         } catch {
-            throw deadline.error ?? ImageError(.renderFailed, "the picture cannot be scaled: \(error.text).")
+            throw deadline.error ?? ImageError(.renderFailed, "the image cannot be scaled: \(error.text).")
         }
     }
 }

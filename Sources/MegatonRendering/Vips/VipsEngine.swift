@@ -9,7 +9,7 @@ package struct VipsEngine: RenderEngine {
         if type == .avif && AssetType.isSequence(data) {
             throw ImageError(
                 .unsupportedFormat,
-                "this is an AVIF image sequence (brand avis), and only single AVIF pictures are read."
+                "this is an AVIF image sequence (brand avis), and only single AVIF images are read."
             )
         }
         try HeaderBounds.check(data, type)
@@ -58,18 +58,18 @@ package struct VipsEngine: RenderEngine {
         }
     }
 
-    package func picture(
+    package func image(
         _ plan: RenderPlan,
         _ data: Data,
         deadline: RenderDeadline
     ) throws(ImageError) -> PlatformImage {
-        try picture(plan, data, failOn: plan.passes[0].failOn, orientation: nil, deadline: deadline)
+        try image(plan, data, failOn: plan.passes[0].failOn, orientation: nil, deadline: deadline)
     }
 
     /// - Parameters:
     ///   - failOn: The least damage that is an error.
     ///   - orientation: EXIF orientation to use instead of the image's own.
-    package func picture(
+    package func image(
         _ plan: RenderPlan,
         _ data: Data,
         failOn: Rendition.FailOn,
@@ -109,11 +109,11 @@ package struct VipsEngine: RenderEngine {
                 .inMemory(stop: limit)
                 .readInOrder()
         }
-        var ladder = VipsPyramid(base, pass)
+        var pyramid = VipsPyramid(base, pass)
         var images: [Int: EncodedImage] = [:]
         for index in plan.fromLargeToSmall(pass) {
             let step = plan.steps[index]
-            let image = try arrange(try ladder.make(step.scaled, limit), step, limit)
+            let image = try arrange(try pyramid.make(step.scaled, limit), step, limit)
             var rendition = step.rendition
             if !pass.keepsProfile { rendition.profile = .srgb }
             images[index] = EncodedImage(data: try image.encode(rendition, stop: limit), size: image.size)
@@ -137,10 +137,10 @@ package struct VipsEngine: RenderEngine {
             }
         }
         if image.hasAlpha && !rendition.format.hasAlpha {
-            image = try image.flatten(background: color.channels(grey: image.bands <= 2))
+            image = try image.flatten(background: color.channels(gray: image.bands <= 2))
         }
         if let canvas = step.canvas {
-            let opaque = color.channels(grey: image.bands <= 2)
+            let opaque = color.channels(gray: image.bands <= 2)
             let background = image.hasAlpha ? opaque.map { _ in 0 } + [0] : opaque
             image = try image.mapFrames { frame throws(VipsError) in try frame.pad(to: canvas, background: background) }
         }
@@ -210,8 +210,8 @@ extension AssetType {
 
 extension Color {
     /// The color's channels; for gray images its luminance, with the weights of sRGB.
-    package func channels(grey: Bool) -> [Double] {
+    package func channels(gray: Bool) -> [Double] {
         let rgb = [Double(red), Double(green), Double(blue)]
-        return grey ? [(0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]).rounded()] : rgb
+        return gray ? [(0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]).rounded()] : rgb
     }
 }

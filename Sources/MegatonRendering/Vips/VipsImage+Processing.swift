@@ -58,12 +58,12 @@ extension VipsImage {
     }
 
     /// Converts gray images to RGB.
-    package func coloured() throws(VipsError) -> VipsImage {
+    package func inColor() throws(VipsError) -> VipsImage {
         bands > 2 ? self : try Self.make { megaton_vips_to_srgb(pointer, $0) }
     }
 
     /// Declares 8-bit samples as gray (one or two bands) or sRGB (three or four), whatever the interpretation was.
-    package func asPicture() throws(VipsError) -> VipsImage {
+    package func withStandardColors() throws(VipsError) -> VipsImage {
         let rounded = try rounded()
         return try Self.make { megaton_vips_call_picture(rounded.pointer, $0) }
     }

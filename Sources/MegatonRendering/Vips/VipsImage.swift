@@ -115,8 +115,8 @@ package final class VipsImage {
     func eightBit() throws(VipsError) -> VipsImage {
         var image = self
         let interpretation = vips_image_get_interpretation(pointer)
-        let isGrey = interpretation == VIPS_INTERPRETATION_B_W
-        if interpretation != VIPS_INTERPRETATION_sRGB && !isGrey {
+        let isGray = interpretation == VIPS_INTERPRETATION_B_W
+        if interpretation != VIPS_INTERPRETATION_sRGB && !isGray {
             image = try Self.make { megaton_vips_to_srgb(pointer, $0) }
         }
         if vips_image_get_format(image.pointer) != VIPS_FORMAT_UCHAR {
@@ -160,7 +160,7 @@ package final class VipsImage {
                 to: megaton_vips_stop(
                     asks: { context in
                         guard let context else { return 0 }
-                        return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().mustEnd ? 1 : 0
+                        return Unmanaged<RenderDeadline>.fromOpaque(context).takeUnretainedValue().isExpired ? 1 : 0
                     },
                     context: Unmanaged.passUnretained(deadline).toOpaque()
                 )

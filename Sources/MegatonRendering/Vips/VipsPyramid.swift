@@ -1,7 +1,7 @@
 /// The image pyramid of one pass: the decoded image, and the renditions kept in memory as sources for smaller ones.
 /// Each rendition is made from the smallest level that leaves a scaling factor of at least two.
 struct VipsPyramid {
-    private struct Rung {
+    private struct Level {
         let image: VipsImage
         let size: PixelSize
 
@@ -9,32 +9,32 @@ struct VipsPyramid {
     }
 
     private let pass: RenderPlan.Pass
-    private var rungs: [Rung]
+    private var levels: [Level]
 
     /// - Parameter base: The image at the size of the pass's base; in memory if the pass has several steps.
     init(_ base: VipsImage, _ pass: RenderPlan.Pass) {
         self.pass = pass
-        rungs = [Rung(image: base, size: pass.base)]
+        levels = [Level(image: base, size: pass.base)]
     }
 
     /// The whole source at a step's size. Call it for large steps first.
     mutating func make(_ size: PixelSize, _ stop: VipsImage.Stop) throws(VipsError) -> VipsImage {
-        if let same = rungs.first(where: { $0.size == size }) { return same.image }
+        if let same = levels.first(where: { $0.size == size }) { return same.image }
         var made = try source(size).thumbnail(size, keepsProfile: pass.keepsProfile)
-        let rung = Rung(image: made, size: size)
-        if pass.isRung(rung.area, below: rungs[rungs.count - 1].area) {
+        let level = Level(image: made, size: size)
+        if pass.isLevel(level.area, below: levels[levels.count - 1].area) {
             made = try made.inMemory(stop: stop)
-            rungs.append(Rung(image: made, size: size))
+            levels.append(Level(image: made, size: size))
         }
         return made
     }
 
     private func source(_ size: PixelSize) -> VipsImage {
-        guard let margin = pass.ladderMargin else { return rungs[0].image }
-        let large = rungs.dropFirst().filter {
+        guard let margin = pass.pyramidMargin else { return levels[0].image }
+        let large = levels.dropFirst().filter {
             Double($0.size.width) >= margin * Double(size.width)
                 && Double($0.size.height) >= margin * Double(size.height)
         }
-        return (large.min { $0.area < $1.area } ?? rungs[0]).image
+        return (large.min { $0.area < $1.area } ?? levels[0]).image
     }
 }

@@ -19,11 +19,11 @@ import Testing
 
     @Test func anImageWaitsForMemory() async throws {
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) { $0.memoryBudget = budget }
-        try #require(try budget.takeIfFree(cost))
+        try #require(try budget.tryAcquire(cost))
         let task = pipeline.imageTask(with: TestPipeline.url)
         while budget.counts.waiting == 0, !Task.isCancelled { await Task.yield() }
         #expect(task.status.result == nil)
-        budget.give(cost)
+        budget.release(cost)
         #expect(try await task.image.size == PixelSize(width: 16, height: 8))
         #expect(budget.counts.bytesInUse == 0)
     }
@@ -32,19 +32,19 @@ import Testing
     @Test func imagesAndRenditionsDoNotWaitForEachOther() async throws {
         let rendition = Rendition(width: 8)
         let plan = try RenderPlan(probing: png, .png, [rendition], VipsEngine(), RenderLimits())
-        let cost = RenderCost(bytes: max(cost.bytes, plan.cost.bytes), isDear: false)
+        let cost = RenderCost(bytes: max(cost.bytes, plan.cost.bytes), isBuffered: false)
         // Room for only one of the two at a time.
         let budget = MemoryBudget(bytes: cost.bytes)
         let pipeline = TestPipeline.make(HeldLoader(isHeld: false)) {
             $0.memoryBudget = budget
             $0.renderConcurrency = 1
         }
-        try #require(try budget.takeIfFree(cost))
+        try #require(try budget.tryAcquire(cost))
         async let renditions = pipeline.renditions([rendition], for: ImageRequest(url: TestPipeline.url))
         while budget.counts.waiting < 1, !Task.isCancelled { await Task.yield() }
         async let image = pipeline.image(for: TestPipeline.url)
         while budget.counts.waiting < 2, !Task.isCancelled { await Task.yield() }
-        budget.give(cost)
+        budget.release(cost)
         #expect(try await image.size == PixelSize(width: 16, height: 8))
         #expect(try await renditions.count == 1)
         // A result is delivered before its slot is free again, so that callers need not wait for the slot.
@@ -68,11 +68,11 @@ import Testing
         }
         let request = probe.request(TestPipeline.url)
         await probe.keepOriginal(png, of: request)
-        try #require(try budget.takeIfFree(cost))
+        try #require(try budget.tryAcquire(cost))
         let cache = probe.pipeline.cache
         async let image = cache.cachedImage(for: request, caches: .disk)
         while budget.counts.waiting == 0, !Task.isCancelled { await Task.yield() }
-        budget.give(cost)
+        budget.release(cost)
         #expect(await image?.image.size == PixelSize(width: 16, height: 8))
     }
 
@@ -85,7 +85,7 @@ import Testing
         let request = probe.request(TestPipeline.url, steps)
         let key = steps.isEmpty ? CacheKey.original(of: request) : probe.pipeline.dataCacheKey(for: request)
         await probe.keep(png, for: key)
-        try #require(try budget.takeIfFree(cost))
+        try #require(try budget.tryAcquire(cost))
         let task = probe.pipeline.imageTask(with: request)
         while budget.counts.waiting == 0, !Task.isCancelled { await Task.yield() }
         task.cancel()

@@ -168,9 +168,9 @@ import Testing
 
     @Test(arguments: [true, false]) func theWaitForMemory(isImage: Bool) async throws {
         let budget = MemoryBudget(bytes: 64 << 20)
-        let all = RenderCost(bytes: budget.bytes, isDear: false)
+        let all = RenderCost(bytes: budget.bytes, isBuffered: false)
         let pipeline = pipeline { $0.memoryBudget = budget }
-        try #require(try budget.takeIfFree(all))
+        try #require(try budget.tryAcquire(all))
         let metrics = PipelineMetrics()
         async let waits = {
             if isImage {
@@ -184,7 +184,7 @@ import Testing
         }()
         while budget.counts.waiting == 0, !Task.isCancelled { await Task.yield() }
         let meanwhile = try await meanwhile()
-        budget.give(all)
+        budget.release(all)
         #expect(try await waits.memory > meanwhile)
     }
 

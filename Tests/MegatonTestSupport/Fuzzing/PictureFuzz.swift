@@ -68,7 +68,7 @@
                     _ = engine.embeddedThumbnail(data)
                     let plan = try engine.planPartly(data, limits, as: nil)
                     let deadline = RenderDeadline(.now + .seconds(60))
-                    _ = try engine.picture(plan, data, failOn: .nothing, orientation: nil, deadline: deadline)
+                    _ = try engine.image(plan, data, failOn: .nothing, orientation: nil, deadline: deadline)
                 }
             } catch {
                 let known: Set<ImagePipeline.Error.Code> = [

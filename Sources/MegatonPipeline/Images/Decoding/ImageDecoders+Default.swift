@@ -56,7 +56,7 @@ extension ImageDecoders {
         ) throws(ImageError) -> ImageContainer {
             let keepsData = thumbnail == nil && (plan.probe.type == .gif || plan.probe.isAnimated)
             return ImageContainer(
-                image: try engine.picture(plan, data, deadline: deadline),
+                image: try engine.image(plan, data, deadline: deadline),
                 type: plan.probe.type,
                 data: keepsData ? data : nil
             )
@@ -132,7 +132,7 @@ extension ImageDecoders {
             do throws(ImageError) {
                 let plan = try engine.planPartly(data, limits, as: thumbnail, orientation: orientation)
                 return try admit(plan.cost) { () throws(ImageError) in
-                    try engine.picture(plan, data, failOn: .nothing, orientation: orientation, deadline: deadline)
+                    try engine.image(plan, data, failOn: .nothing, orientation: orientation, deadline: deadline)
                 }
             } catch {
                 return nil

@@ -21,7 +21,7 @@ extension ImageDecoders {
         public func decode(_ data: Data) throws -> ImageContainer {
             try VipsRuntime.start()
             guard let container = container(data, isPreview: false) else {
-                throw ImageError(.renderFailed, "a picture of one pixel cannot be made.")
+                throw ImageError(.renderFailed, "an image of one pixel cannot be made.")
             }
             return container
         }

@@ -24,8 +24,8 @@ extension ImageProcessors {
             let square = PixelSize(width: side, height: side)
             let shape = RoundedRectangle(size: square, radius: Double(side) / 2)
             let (left, top) = ((image.size.width - side) / 2, (image.size.height - side) / 2)
-            return try shape.cut(identifier, image, border, bounds) { picture throws(VipsError) in
-                square == image.size ? picture : try picture.extract(left, top, square)
+            return try shape.cut(identifier, image, border, bounds) { pixels throws(VipsError) in
+                square == image.size ? pixels : try pixels.extract(left, top, square)
             }
         }
     }

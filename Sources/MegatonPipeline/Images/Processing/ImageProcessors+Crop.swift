@@ -58,22 +58,22 @@ extension ImageProcessors {
                 height: min(size.height, image.size.height)
             )
             if part == image.size { return image }
-            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
-                let (left, top) = try origin(of: part, in: picture)
-                return try picture.extract(left, top, part)
+            return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
+                let (left, top) = try origin(of: part, in: pixels)
+                return try pixels.extract(left, top, part)
             }
         }
 
-        private func origin(of part: PixelSize, in picture: VipsImage) throws(VipsError) -> (left: Int, top: Int) {
-            let free = (width: picture.width - part.width, height: picture.height - part.height)
+        private func origin(of part: PixelSize, in pixels: VipsImage) throws(VipsError) -> (left: Int, top: Int) {
+            let free = (width: pixels.width - part.width, height: pixels.height - part.height)
             switch anchor {
             case .focus(let point):
-                let x = Int((point.x * Double(picture.width) - Double(part.width) / 2).rounded())
-                let y = Int((point.y * Double(picture.height) - Double(part.height) / 2).rounded())
+                let x = Int((point.x * Double(pixels.width) - Double(part.width) / 2).rounded())
+                let y = Int((point.y * Double(pixels.height) - Double(part.height) / 2).rounded())
                 return (min(max(0, x), free.width), min(max(0, y), free.height))
             case .gravity(let gravity):
                 guard let halves = gravity.halves else {
-                    return try picture.interestingPlace(part, byEntropy: gravity == .entropy)
+                    return try pixels.interestingPlace(part, byEntropy: gravity == .entropy)
                 }
                 return (free.width * halves.horizontal / 2, free.height * halves.vertical / 2)
             }

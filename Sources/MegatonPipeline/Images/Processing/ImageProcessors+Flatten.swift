@@ -21,9 +21,9 @@ extension ImageProcessors {
             _ bounds: ProcessingBounds
         ) throws(ImageError) -> PlatformImage {
             guard image.hasAlpha else { return image }
-            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
-                let base = background.isGrey ? picture : try picture.coloured()
-                return try base.flatten(background: background.channels(grey: base.bands <= 2))
+            return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
+                let base = background.isGray ? pixels : try pixels.inColor()
+                return try base.flatten(background: background.channels(gray: base.bands <= 2))
             }
         }
     }

@@ -25,8 +25,8 @@ extension ImageProcessors {
             _ image: PlatformImage,
             _ bounds: ProcessingBounds
         ) throws(ImageError) -> PlatformImage {
-            try image.changed(by: identifier, bounds) { picture throws(VipsError) in
-                try picture.flipped(vertically: direction == .vertical)
+            try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
+                try pixels.flipped(vertically: direction == .vertical)
             }
         }
     }

@@ -29,8 +29,8 @@ extension ImageProcessors {
             guard radius <= Self.most else {
                 throw ImageProcessors.failure(identifier, "the radius may be \(Self.most) pixels")
             }
-            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
-                try picture.premultiplied { colours throws(VipsError) in try colours.blurred(Double(radius)) }
+            return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
+                try pixels.premultiplied { colors throws(VipsError) in try colors.blurred(Double(radius)) }
             }
         }
     }

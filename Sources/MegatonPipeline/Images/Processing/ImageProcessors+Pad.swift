@@ -47,8 +47,8 @@ extension ImageProcessors {
             if canvas == image.size { return image }
             let left = (canvas.width - image.size.width) * halves.horizontal / 2
             let top = (canvas.height - image.size.height) * halves.vertical / 2
-            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
-                let (base, values) = try picture.ready(for: background)
+            return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
+                let (base, values) = try pixels.ready(for: background)
                 return try base.placed(left, top, on: canvas, values)
             }
         }
@@ -60,10 +60,10 @@ extension VipsImage {
     /// transparent.
     func ready(for background: Color?) throws(VipsError) -> (VipsImage, [Double]) {
         guard let background else {
-            let picture = try withAlpha()
-            return (picture, [Double](repeating: 0, count: picture.bands))
+            let pixels = try withAlpha()
+            return (pixels, [Double](repeating: 0, count: pixels.bands))
         }
-        let picture = background.isGrey ? self : try coloured()
-        return (picture, background.channels(grey: picture.bands <= 2) + (picture.hasAlpha ? [255] : []))
+        let pixels = background.isGray ? self : try inColor()
+        return (pixels, background.channels(gray: pixels.bands <= 2) + (pixels.hasAlpha ? [255] : []))
     }
 }

@@ -88,8 +88,8 @@ extension ImageProcessors {
             if scale == 1 || (scale > 1 && !upscale) { return image }
             let scaled = try size(source.width * scale, source.height * scale, bounds)
             if scaled == image.size { return image }
-            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
-                try picture.thumbnail(scaled)
+            return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
+                try pixels.thumbnail(scaled)
             }
         }
 
@@ -109,8 +109,8 @@ extension ImageProcessors {
             )
             let target = isScaled ? try size(width, height, bounds) : part
             if part == source && target == source { return image }
-            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
-                let middle = try picture.extract(
+            return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
+                let middle = try pixels.extract(
                     (source.width - part.width) / 2,
                     (source.height - part.height) / 2,
                     part

@@ -33,9 +33,9 @@ extension ImageProcessors {
         ) throws(ImageError) -> PlatformImage {
             guard degrees.isFinite else { throw ImageProcessors.failure(identifier, "the angle must be a number") }
             if degrees == 0 { return image }
-            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
-                if degrees.truncatingRemainder(dividingBy: 90) == 0 { return try picture.turned(Int(degrees / 90)) }
-                let (base, values) = try picture.ready(for: background)
+            return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
+                if degrees.truncatingRemainder(dividingBy: 90) == 0 { return try pixels.turned(Int(degrees / 90)) }
+                let (base, values) = try pixels.ready(for: background)
                 return try base.rotated(degrees, values).rounded()
             }
         }

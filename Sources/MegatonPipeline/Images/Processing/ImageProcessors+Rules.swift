@@ -22,5 +22,5 @@ extension Optional where Wrapped == Color {
 }
 
 extension Color {
-    var isGrey: Bool { red == green && green == blue }
+    var isGray: Bool { red == green && green == blue }
 }

@@ -55,16 +55,16 @@ extension ImageProcessors {
             case .success(let checked): arguments = checked
             case .failure(let complaint): throw ImageProcessors.failure(identifier, complaint.text)
             }
-            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
+            return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
                 switch rule.alpha {
-                case .moves: return try picture.operation(name, arguments).asPicture()
+                case .moves: return try pixels.operation(name, arguments).withStandardColors()
                 case .blends:
-                    return try picture.premultiplied { colours throws(VipsError) in
-                        try colours.operation(name, arguments)
+                    return try pixels.premultiplied { colors throws(VipsError) in
+                        try colors.operation(name, arguments)
                     }
                 case .stays:
-                    let result = try picture.opaque().operation(name, arguments).asPicture()
-                    return picture.hasAlpha ? try result.joined(picture.alpha()).asPicture() : result
+                    let result = try pixels.opaque().operation(name, arguments).withStandardColors()
+                    return pixels.hasAlpha ? try result.joined(pixels.alpha()).withStandardColors() : result
                 }
             }
         }

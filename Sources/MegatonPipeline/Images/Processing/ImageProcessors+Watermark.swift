@@ -68,11 +68,11 @@ extension ImageProcessors {
             let size = fitting(image.size)
             let left = (image.size.width - size.width) * halves.horizontal / 2
             let top = (image.size.height - size.height) * halves.vertical / 2
-            return try image.changed(by: identifier, bounds) { picture throws(VipsError) in
-                let isGrey = picture.bands <= 2 && overlay.bands <= 2
-                var mark = size == overlay.size ? overlay.picture : try overlay.picture.thumbnail(size)
-                mark = try (isGrey ? mark : mark.coloured()).withAlpha().faded(opacity)
-                let base = try (isGrey ? picture : picture.coloured()).withAlpha()
+            return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
+                let isGray = pixels.bands <= 2 && overlay.bands <= 2
+                var mark = size == overlay.size ? overlay.vipsImage : try overlay.vipsImage.thumbnail(size)
+                mark = try (isGray ? mark : mark.inColor()).withAlpha().faded(opacity)
+                let base = try (isGray ? pixels : pixels.inColor()).withAlpha()
                 let result =
                     tile
                     ? try base.covered(by: mark.tiled(image.size), at: 0, 0)

@@ -54,29 +54,29 @@ struct RoundedRectangle {
         _ image: PlatformImage,
         _ border: ImageProcessingOptions.Border?,
         _ bounds: ProcessingBounds,
-        _ prepare: (VipsImage) throws(VipsError) -> VipsImage = { picture throws(VipsError) in picture }
+        _ prepare: (VipsImage) throws(VipsError) -> VipsImage = { pixels throws(VipsError) in pixels }
     ) throws(ImageError) -> PlatformImage {
         if let border, !border.width.isFinite || border.width < 0 {
             throw ImageProcessors.failure(what, "the border's width must be a number, 0 or more")
         }
         try bounds.checkOutput(Double(size.width), Double(size.height), what)
-        return try image.changed(by: what, bounds) { picture throws(VipsError) in
-            var picture = try prepare(picture)
-            if let border, border.width > 0 { picture = try framed(picture, border) }
-            return try picture.masked(PlatformImage.mask(coverage(), size))
+        return try image.changed(by: what, bounds) { pixels throws(VipsError) in
+            var pixels = try prepare(pixels)
+            if let border, border.width > 0 { pixels = try framed(pixels, border) }
+            return try pixels.masked(PlatformImage.mask(coverage(), size))
         }
     }
 
     /// Draws the border: the area outside of a smaller inset shape. The caller cuts off the part outside of this shape.
     private func framed(
-        _ picture: VipsImage,
+        _ pixels: VipsImage,
         _ border: ImageProcessingOptions.Border
     ) throws(VipsError) -> VipsImage {
         var inner = self
         inner.inset = border.width
-        let base = try (border.color.isGrey ? picture : picture.coloured()).withAlpha()
+        let base = try (border.color.isGray ? pixels : pixels.inColor()).withAlpha()
         let frame = try PlatformImage.mask(inner.coverage().map { 255 - $0 }, size)
-        let colour = try base.opaque().solid(border.color.channels(grey: base.bands <= 2))
-        return try base.covered(by: colour.joined(frame), at: 0, 0)
+        let color = try base.opaque().solid(border.color.channels(gray: base.bands <= 2))
+        return try base.covered(by: color.joined(frame), at: 0, 0)
     }
 }

@@ -90,9 +90,9 @@ struct AV1SequenceHeader {
     private mutating func readColors(_ bits: inout BitReader, _ profile: Int) {
         let isHigh = bits.flag()
         depth = profile == 2 && isHigh ? (bits.flag() ? 12 : 10) : isHigh ? 10 : 8
-        let isGrey = profile != 1 && bits.flag()
+        let isGray = profile != 1 && bits.flag()
         let description = bits.flag() ? [bits.bits(8), bits.bits(8), bits.bits(8)] : [2, 2, 2]
-        if isGrey { return }
+        if isGray { return }
         // sRGB, stored without conversion.
         if description == [1, 13, 0] {
             samples = 3

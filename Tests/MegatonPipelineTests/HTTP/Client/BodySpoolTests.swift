@@ -150,8 +150,8 @@ import Testing
     @Test func copiesShareTheMemoryOfRenders() async throws {
         let budget = MemoryBudget(bytes: 700_000)
         let gate = CopyGate(budget, threshold: 100_000)
-        let other = RenderCost(bytes: 200_000, isDear: false)
-        #expect(try budget.takeIfFree(other))
+        let other = RenderCost(bytes: 200_000, isBuffered: false)
+        #expect(try budget.tryAcquire(other))
         let (large, huge) = (Self.body.prefix(200_000), Self.body)
         let order = TestLog<Int>()
         await gate.perform(Self.body.prefix(1000)) { order.append(0) }
@@ -160,7 +160,7 @@ import Testing
         async let second = gate.perform(huge) { order.append(budget.counts.bytesInUse) }
         while budget.counts.waiting < 2, !Task.isCancelled { await Task.yield() }
         #expect(order.values == [0])
-        budget.give(other)
+        budget.release(other)
         let areDone = await [first, second]
         #expect(areDone == [true, true])
         #expect(order.values == [0, 600_000, 700_000], "one after the other, and the huge one alone")
@@ -170,21 +170,24 @@ import Testing
     @Test func aCancelledTaskCopiesNothing() async throws {
         let budget = MemoryBudget(bytes: 300_000)
         let gate = CopyGate(budget, threshold: 100_000)
-        let all = RenderCost(bytes: 300_000, isDear: false)
-        #expect(try budget.takeIfFree(all))
+        let all = RenderCost(bytes: 300_000, isBuffered: false)
+        #expect(try budget.tryAcquire(all))
         let task = Task { await gate.perform(Self.body) { Issue.record("nobody wants it any more") } }
         while budget.counts.waiting < 1, !Task.isCancelled { await Task.yield() }
         task.cancel()
         #expect(await !task.value)
-        budget.give(all)
+        budget.release(all)
         #expect(budget.counts == MemoryBudget.Counts(waited: 1))
     }
 
     @Test func bytesOfAFileAreAPartOfARendersCost() {
-        let cost = RenderCost(bytes: 100, isDear: true)
-        #expect(cost.adding(50, within: 1000) == RenderCost(bytes: 150, isDear: true))
+        let cost = RenderCost(bytes: 100, isBuffered: true)
+        #expect(cost.adding(50, within: 1000) == RenderCost(bytes: 150, isBuffered: true))
         #expect(cost.adding(5000, within: 1000).bytes == 1000)
-        #expect(RenderCost(bytes: 2000, isDear: false).adding(50, within: 1000).bytes == 2000, "never fits, as before")
+        #expect(
+            RenderCost(bytes: 2000, isBuffered: false).adding(50, within: 1000).bytes == 2000,
+            "never fits, as before"
+        )
         #expect(cost.adding(.max, within: 1000).bytes >= 100)
     }
 }

@@ -33,8 +33,8 @@ import Testing
     private func attempt(_ url: URL, resuming partial: ResumableData? = nil) async -> End {
         for partial in [partial, nil] {
             let download = ResumableDownload(URLRequest(url: url), resuming: partial, limits: Self.limits)
-            let watch = DownloadObserver()
-            switch await loader.attempt(download, as: download.request, limit: Self.limits.most, watch: watch) {
+            let observer = DownloadObserver()
+            switch await loader.attempt(download, as: download.request, limit: Self.limits.most, observer: observer) {
             case .again: continue
             case .done(let data, let response): return .done(data, response as? HTTPURLResponse)
             case .failed(let error, let kept): return .failed(error.code, kept: kept)

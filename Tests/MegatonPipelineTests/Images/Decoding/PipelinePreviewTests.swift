@@ -269,10 +269,10 @@ import Testing
         let probe = PreviewProbe(scans) { $0.memoryBudget = budget }
         let task = await probe.begin()
         var previews = task.previews.makeAsyncIterator()
-        try #require(try budget.takeIfFree(cost))
+        try #require(try budget.tryAcquire(cost))
         await probe.send(0)
         #expect(budget.counts.waited == 0)
-        budget.give(cost)
+        budget.release(cost)
         await probe.send(1)
         let number = await previews.next()?.container.userInfo[ImageDecoders.Default.scanNumberKey] as? Int
         #expect(number == 2, "the first one was not shown")

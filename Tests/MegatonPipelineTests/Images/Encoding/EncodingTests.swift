@@ -149,7 +149,7 @@ import Testing
         let source = TestEXIF.jpeg(try TestPicture.jpeg(64, 48), orientation: 6, texts: texts)
         let (pipeline, request) = (ImagePipeline(), ImageRequest(id: "a", data: { source }))
         let image = try await pipeline.image(for: request)
-        #expect(image.size == PixelSize(width: 48, height: 64) && !image.picture.hasProfile)
+        #expect(image.size == PixelSize(width: 48, height: 64) && !image.vipsImage.hasProfile)
         let written = try #require(ImageEncoders.Vips(format: .jpeg).encode(image))
         #expect(try TestPicture.fields(of: written).filter { $0.hasPrefix("exif-") || $0 == "orientation" }.isEmpty)
         #expect(try await pipeline.data(for: request).data == source)

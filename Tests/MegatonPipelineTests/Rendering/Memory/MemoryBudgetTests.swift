@@ -7,8 +7,8 @@ import Testing
 
 /// The order in which waiters get memory when it is short.
 @Suite(.timeLimit(.minutes(1))) struct MemoryBudgetTests {
-    private func cheap(_ bytes: Int) -> RenderCost { RenderCost(bytes: bytes, isDear: false) }
-    private func dear(_ bytes: Int) -> RenderCost { RenderCost(bytes: bytes, isDear: true) }
+    private func streamed(_ bytes: Int) -> RenderCost { RenderCost(bytes: bytes, isBuffered: false) }
+    private func buffered(_ bytes: Int) -> RenderCost { RenderCost(bytes: bytes, isBuffered: true) }
 
     /// Starts a task that acquires memory, and returns once it waits or has it.
     private func start(_ budget: MemoryBudget, _ cost: RenderCost, _ done: @escaping @Sendable () -> Void = {}) async
@@ -17,7 +17,7 @@ import Testing
         let before = budget.counts
         let task = Task { () -> ImagePipeline.Error.Code? in
             do throws(ImagePipeline.Error) {
-                try await budget.take(cost)
+                try await budget.acquire(cost)
                 done()
                 return nil
             } catch {
@@ -30,46 +30,46 @@ import Testing
 
     @Test func freeMemoryIsAcquiredAtOnce() throws {
         let budget = MemoryBudget(bytes: 100)
-        #expect(try budget.takeIfFree(cheap(60)) && budget.takeIfFree(cheap(40)))
-        #expect(try !budget.takeIfFree(cheap(1)))
-        budget.give(cheap(40))
-        #expect(try !budget.takeIfFree(cheap(41)) && budget.takeIfFree(cheap(40)))
+        #expect(try budget.tryAcquire(streamed(60)) && budget.tryAcquire(streamed(40)))
+        #expect(try !budget.tryAcquire(streamed(1)))
+        budget.release(streamed(40))
+        #expect(try !budget.tryAcquire(streamed(41)) && budget.tryAcquire(streamed(40)))
         #expect(budget.counts == .init(bytesInUse: 100, waiting: 0, waited: 0))
     }
 
     @Test func anAmountThatNeverFitsIsTooCostly() async throws {
         let budget = MemoryBudget(bytes: 100)
-        #expect(try budget.takeIfFree(dear(100)))
-        #expect { try budget.takeIfFree(cheap(101)) } throws: { ($0 as? ImagePipeline.Error)?.code == .tooCostly }
-        await #expect { () async throws in try await budget.take(dear(101)) } throws: {
+        #expect(try budget.tryAcquire(buffered(100)))
+        #expect { try budget.tryAcquire(streamed(101)) } throws: { ($0 as? ImagePipeline.Error)?.code == .tooCostly }
+        await #expect { () async throws in try await budget.acquire(buffered(101)) } throws: {
             ($0 as? ImagePipeline.Error)?.code == .tooCostly
         }
     }
 
     @Test func waitersAreServedInTheirOrder() async throws {
         let budget = MemoryBudget(bytes: 100)
-        #expect(try budget.takeIfFree(cheap(100)))
+        #expect(try budget.tryAcquire(streamed(100)))
         let order = Mutex<[Int]>([])
         var tasks: [Task<ImagePipeline.Error.Code?, Never>] = []
         for (index, bytes) in [70, 20, 50].enumerated() {
-            tasks.append(await start(budget, cheap(bytes)) { order.withLock { $0.append(index) } })
+            tasks.append(await start(budget, streamed(bytes)) { order.withLock { $0.append(index) } })
         }
         #expect(budget.counts == .init(bytesInUse: 100, waiting: 3, waited: 3))
-        #expect(try !budget.takeIfFree(cheap(0)), "nobody overtakes in his own line")
-        budget.give(cheap(100))
+        #expect(try !budget.tryAcquire(streamed(0)), "nobody overtakes in his own line")
+        budget.release(streamed(100))
         #expect(await tasks[0].value == nil)
         #expect(await tasks[1].value == nil)
         #expect(Set(order.withLock { $0 }) == [0, 1])
         #expect(budget.counts == .init(bytesInUse: 90, waiting: 1, waited: 3))
-        budget.give(cheap(70))
+        budget.release(streamed(70))
         #expect(await tasks[2].value == nil)
     }
 
     @Test func aCancelledWaiterLeavesTheQueue() async throws {
         let budget = MemoryBudget(bytes: 100)
-        #expect(try budget.takeIfFree(cheap(50)))
-        let large = await start(budget, cheap(90))
-        let small = await start(budget, cheap(50))
+        #expect(try budget.tryAcquire(streamed(50)))
+        let large = await start(budget, streamed(90))
+        let small = await start(budget, streamed(50))
         #expect(budget.counts.waiting == 2)
         large.cancel()
         #expect(await large.value == .cancelled)
@@ -77,7 +77,7 @@ import Testing
         #expect(budget.counts == .init(bytesInUse: 100, waiting: 0, waited: 2))
         let late = Task { () -> Bool in
             withUnsafeCurrentTask { $0?.cancel() }
-            return (try? await budget.take(cheap(1))) == nil
+            return (try? await budget.acquire(streamed(1))) == nil
         }
         #expect(await late.value)
         #expect(budget.counts.bytesInUse == 100)
@@ -85,28 +85,28 @@ import Testing
 
     @Test func bufferedImagesHaveAQueueOfTheirOwnWithHalfOfTheMemory() async throws {
         let budget = MemoryBudget(bytes: 100)
-        #expect(try budget.takeIfFree(dear(40)))
-        let second = await start(budget, dear(20))
-        #expect(try budget.takeIfFree(cheap(30)), "who is cheap does not wait for who is dear")
-        budget.give(dear(40))
+        #expect(try budget.tryAcquire(buffered(40)))
+        let second = await start(budget, buffered(20))
+        #expect(try budget.tryAcquire(streamed(30)), "who is cheap does not wait for who is dear")
+        budget.release(buffered(40))
         #expect(await second.value == nil)
-        budget.give(dear(20))
-        budget.give(cheap(30))
-        #expect(try budget.takeIfFree(dear(100)), "one may have all of it")
+        budget.release(buffered(20))
+        budget.release(streamed(30))
+        #expect(try budget.tryAcquire(buffered(100)), "one may have all of it")
     }
 
     @Test func theCheapDoNotStarveTheDear() async throws {
         let budget = MemoryBudget(bytes: 100)
-        #expect(try budget.takeIfFree(cheap(10)))
-        let large = await start(budget, dear(100))
+        #expect(try budget.tryAcquire(streamed(10)))
+        let large = await start(budget, buffered(100))
         var overtaken = 0
-        while try budget.takeIfFree(cheap(10)) {
+        while try budget.tryAcquire(streamed(10)) {
             overtaken += 1
-            budget.give(cheap(10))
+            budget.release(streamed(10))
             try #require(overtaken < 1000)
         }
         #expect(overtaken == 64)
-        budget.give(cheap(10))
+        budget.release(streamed(10))
         #expect(await large.value == nil)
         #expect(budget.counts.bytesInUse == 100)
     }

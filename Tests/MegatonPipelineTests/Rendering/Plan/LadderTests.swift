@@ -80,13 +80,13 @@ import Testing
         let plan = RenderPlan(Self.probe, (64...1280).reversed().map { Rendition(width: $0) })
         let pass = plan.passes[0]
         let base = Double(pass.base.width * pass.base.height)
-        var rungs: [Double] = [base]
+        var levels: [Double] = [base]
         for index in plan.fromLargeToSmall(pass) {
             let area = Double(plan.steps[index].scaled.width * plan.steps[index].scaled.height)
-            if pass.isRung(area, below: rungs[rungs.count - 1]) { rungs.append(area) }
+            if pass.isLevel(area, below: levels[levels.count - 1]) { levels.append(area) }
         }
-        #expect(rungs.count > 6)
-        #expect(rungs.dropFirst().reduce(0, +) <= base)
+        #expect(levels.count > 6)
+        #expect(levels.dropFirst().reduce(0, +) <= base)
         let alone = RenderPlan(Self.probe, [Rendition(width: 1280)])
         #expect(plan.cost.bytes > alone.cost.bytes + Int(base) * 4)
     }
@@ -95,7 +95,7 @@ import Testing
         let faithful = [1280, 320].map { Rendition(width: $0, qualityProfile: .faithful) }
         for wanted in [faithful, [Rendition(width: 1280)]] {
             let pass = RenderPlan(Self.probe, wanted).passes[0]
-            #expect(pass.ladderMargin == nil && !pass.isRung(1, below: 100))
+            #expect(pass.pyramidMargin == nil && !pass.isLevel(1, below: 100))
         }
     }
 }

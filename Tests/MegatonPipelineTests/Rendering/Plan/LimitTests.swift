@@ -126,14 +126,19 @@ import Testing
             return RenderPlan(probe, [rendition]).cost
         }
         let plain = cost(.jpeg)
-        #expect(!plain.isDear && !cost(.png).isDear && !cost(.webp).isDear)
-        #expect(cost(.jpeg, isProgressive: true).isDear && cost(.png, isProgressive: true).isDear)
-        #expect(cost(.avif).isDear && cost(.heic).isDear && cost(.jpeg, Rendition(width: 9, format: .avif)).isDear)
+        #expect(!plain.isBuffered && !cost(.png).isBuffered && !cost(.webp).isBuffered)
+        #expect(cost(.jpeg, isProgressive: true).isBuffered && cost(.png, isProgressive: true).isBuffered)
+        #expect(
+            cost(.avif).isBuffered && cost(.heic).isBuffered
+                && cost(.jpeg, Rendition(width: 9, format: .avif)).isBuffered
+        )
         #expect(cost(.jpeg, isProgressive: true).bytes > plain.bytes * 4)
         #expect(cost(.png, isProgressive: true).bytes > cost(.png).bytes * 2)
         #expect(cost(.png, sampleBytes: 2).bytes > cost(.png).bytes * 3 / 2)
         let animated = cost(.gif, Rendition(width: 1000, format: .gif, animated: true), frames: 9)
-        #expect(animated.isDear && animated.bytes > cost(.gif, Rendition(width: 1000, format: .gif), frames: 9).bytes)
+        #expect(
+            animated.isBuffered && animated.bytes > cost(.gif, Rendition(width: 1000, format: .gif), frames: 9).bytes
+        )
         let probe = ImageProbe(
             type: .jpeg,
             width: 4000,

@@ -41,7 +41,7 @@ struct EngineComparisonTests {
     @Test func thereIsEnoughToCompare() {
         #expect(Self.names.count > 60)
         let samplings = Set(Self.names.compactMap { (try? Corpus.data($0)).flatMap(JPEGHeader.init)?.sampling })
-        #expect(samplings == [.grey, .s444, .s420])
+        #expect(samplings == [.gray, .s444, .s420])
         let turned = Set(Self.names.compactMap { (try? Corpus.data($0)).flatMap(JPEGHeader.init)?.orientation })
         #expect(turned == Set(1...8))
     }

@@ -79,7 +79,7 @@ import Testing
             #expect(mirrored.part == .init(left: -10 / factor, top: 0, width: 60 / factor, height: 40 / factor))
         }
         #expect(Self.geometry(0, (50, 40), wanted, to: .s444).size.width == 5)
-        #expect(Self.geometry(0, (50, 40), wanted, from: .grey, to: .grey).size.width == 5)
+        #expect(Self.geometry(0, (50, 40), wanted, from: .gray, to: .gray).size.width == 5)
     }
 
     /// A crop is given for the upright image, and applied to the stored one.

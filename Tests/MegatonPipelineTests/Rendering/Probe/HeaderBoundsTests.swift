@@ -145,7 +145,7 @@ import Testing
             deadline: RenderDeadline
         ) throws(ImagePipeline.Error) -> [EncodedImage] { [] }
 
-        func picture(
+        func image(
             _ plan: RenderPlan,
             _ data: Data,
             deadline: RenderDeadline

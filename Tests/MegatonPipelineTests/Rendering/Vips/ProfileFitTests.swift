@@ -54,7 +54,7 @@ struct ProfileFitTests {
                     image.notes.contains { $0.hasPrefix("the color profile does not fit") },
                     "\(name): \(image.notes)"
                 )
-                #expect(image.notes.contains { $0.hasSuffix(isGrey ? "grey" : "sRGB") }, "\(name): \(image.notes)")
+                #expect(image.notes.contains { $0.hasSuffix(isGrey ? "gray" : "sRGB") }, "\(name): \(image.notes)")
                 #expect(try VipsEngine().probe(image.data, type: AssetType(image.data) ?? .html).hasRGBProfile == false)
                 let wanted = try PixelReader(DamageTests.render(plain, rendition, .vips).data)
                 #expect(try PixelReader(image.data).distance(to: wanted) < 1.5, "\(name)")

@@ -11,11 +11,11 @@ extension RenderPlan.Pass {
     /// image.
     ///
     /// At least 2, even if the decoder needs no margin, because the losses of successive scalings add up.
-    var ladderMargin: Double? { steps.count > 1 ? qualityProfile.margin.map { max(2, $0) } : nil }
+    var pyramidMargin: Double? { steps.count > 1 ? qualityProfile.margin.map { max(2, $0) } : nil }
 
     /// Whether a result becomes a level of the pyramid. Each level has at most half the area of the last one, so all
     /// levels together are no larger than the decoded image, for any number of sizes.
     ///
     /// - Parameters: Areas in pixels.
-    func isRung(_ area: Double, below last: Double) -> Bool { ladderMargin != nil && area * 2 <= last }
+    func isLevel(_ area: Double, below last: Double) -> Bool { pyramidMargin != nil && area * 2 <= last }
 }
