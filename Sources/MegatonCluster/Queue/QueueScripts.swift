@@ -3,8 +3,8 @@ internal import MegatonRedis
 /// Lua scripts that change jobs and batches. Nothing else changes them, except a client's `LPUSH` to an intake.
 ///
 /// Each is a file in `Scripts`; its first lines are its contract. Every script names all keys that it touches, takes
-/// the time from Redis, and does a bounded amount of work. Scripts that work the queue off carry `allow-oom`: when Redis
-/// is out of memory, jobs can still finish while no new work gets in.
+/// the time from Redis, and does a bounded amount of work. Scripts that work the queue off carry `allow-oom`: when
+/// Redis is out of memory, jobs can still finish while no new work gets in.
 enum QueueScripts {
     // Batches
     static let submit = script("submit", PackageResources.submit_lua)

@@ -4,8 +4,8 @@
     /// Replaces `Synchronization.Mutex` in sanitizer builds. On Linux that type is a futex, which ThreadSanitizer does
     /// not see, so that it would report every access to the protected value as a race.
     ///
-    /// A module's own declaration takes precedence over all imported ones, so each module that uses `Mutex` has an alias
-    /// for this class. Without one the name is ambiguous in sanitizer builds.
+    /// A module's own declaration takes precedence over all imported ones, so each module that uses `Mutex` has an
+    /// alias for this class. Without one the name is ambiguous in sanitizer builds.
     ///
     /// `@unchecked Sendable`: the value is accessed with the lock held only.
     package final class Mutex<Value>: @unchecked Sendable {
