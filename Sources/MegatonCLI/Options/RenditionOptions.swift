@@ -44,7 +44,7 @@ struct RenditionOptions: ParsableArguments {
         var all = try (size.isEmpty && rendition.isEmpty ? ["256x256"] : size).map { try Self.sized($0, template) }
         all += try rendition.map { try Self.parse($0, template) }
         for rendition in all {
-            if let error = rendition.complaint { throw ValidationError("\(rendition.name): \(error).") }
+            if let error = rendition.validationError { throw ValidationError("\(rendition.name): \(error).") }
         }
         if values.contains(where: { $0.flag.option.name == "quality" }), let lossless = all.first,
             !all.contains(where: { $0.format.hasQuality })

@@ -138,7 +138,7 @@ struct JobValidator: Sendable {
             job.refused != nil, job.output != nil
         else { return nil }
         job.refused = nil
-        return job.complaint == nil ? job : nil
+        return job.validationError == nil ? job : nil
     }
 
     private func renditions(of job: Job) throws(JobError) -> [Rendition]? {

@@ -78,7 +78,7 @@ extension Job: Codable {
     }
 
     /// Describes the first invalid value; nil if all are valid.
-    public var complaint: String? { problem?.description }
+    public var validationError: String? { problem?.description }
 
     /// The first field whose value cannot be used; nil if there is none.
     var problem: FieldProblem? {
@@ -157,7 +157,7 @@ extension Job {
         guard json.count <= Self.maximumSize else {
             throw JobError("the job has \(json.count) bytes of JSON; allowed are \(Self.maximumSize)")
         }
-        if let job = Self(plainJSON: json), wasValidated || job.complaint == nil {
+        if let job = Self(plainJSON: json), wasValidated || job.validationError == nil {
             self = job
             return
         }

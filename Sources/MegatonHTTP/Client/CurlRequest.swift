@@ -176,9 +176,12 @@ final class CurlRequest {
             return curl_socket_t(-1)
         }
         if !prepared.isTrusted,
-            let complaint = configuration.addressPolicy.complaint(address: ip, port: prepared.ftpPort ?? port)
+            let validationError = configuration.addressPolicy.validationError(
+                address: ip,
+                port: prepared.ftpPort ?? port
+            )
         {
-            refusal = complaint
+            refusal = validationError
             return curl_socket_t(-1)
         }
         // One of several addresses is allowed: if it cannot be reached, that is the error, not the refusal of the
@@ -195,7 +198,7 @@ final class CurlRequest {
             refusal = "it is neither an IPv4 nor an IPv6 address"
             return false
         }
-        refusal = configuration.addressPolicy.complaint(address: ip, port: prepared.ftpPort ?? port)
+        refusal = configuration.addressPolicy.validationError(address: ip, port: prepared.ftpPort ?? port)
         return refusal == nil
     }
 
@@ -283,7 +286,7 @@ final class CurlRequest {
     private static let tooLarge = CURLcode(rawValue: 100)
 
     /// Why libcurl could not read a response; nil if the request failed for another reason.
-    func complaint(_ result: CURLcode) -> String? {
+    func validationError(_ result: CURLcode) -> String? {
         switch result {
         case CURLE_WEIRD_SERVER_REPLY: "answered what is no HTTP"
         case CURLE_BAD_CONTENT_ENCODING: "answered with an unknown Transfer-Encoding"

@@ -42,7 +42,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     /// The current response, once it has passed validation.
     private var response: URLResponse?
     /// Why the current response failed validation.
-    private var complaint: (any Error)?
+    private var validationError: (any Error)?
     private var failure: (any Error)?
     /// Body bytes received but not delivered yet.
     private var undelivered = Data()
@@ -130,7 +130,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             )
         }
         response = nil
-        complaint = nil
+        validationError = nil
         discardedBytes = 0
         errorBody = Data()
         // Unowned: the transfer owns the request and outlives it.
@@ -155,7 +155,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             )
         }
         if curlRequest.status > 0, result == CURLE_OK || discardedBytes > 0 { evaluateResponse(curlRequest) }
-        if let complaint { return .finished(complaint) }
+        if let validationError { return .finished(validationError) }
         guard result == CURLE_OK else { return .finished(error(result, curlRequest)) }
         // An empty body (a 304, for example) causes no write callback: the caller receives empty data with the
         // response.
@@ -185,7 +185,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             // reused.
             if Redirects.isRedirect(curlRequest.status), curlRequest.location != nil { return discard(bytes) }
             evaluateResponse(curlRequest)
-            if complaint != nil { return discard(bytes) }
+            if validationError != nil { return discard(bytes) }
             let length = curlRequest.announcedLength ?? 0
             if length > configuration.maximumBodySize { return refuseSize("announces \(length) bytes, more") }
         }
@@ -210,7 +210,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
     }
 
     private func discard(_ bytes: UnsafeRawBufferPointer) -> Bool {
-        if complaint != nil { errorBody.append(contentsOf: bytes.prefix(Excerpt.bytes - errorBody.count)) }
+        if validationError != nil { errorBody.append(contentsOf: bytes.prefix(Excerpt.bytes - errorBody.count)) }
         discardedBytes += bytes.count
         return discardedBytes <= CurlRequest.headerLimit
     }
@@ -225,7 +225,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
 
     /// Validates status and header fields of a response, once.
     private func evaluateResponse(_ curlRequest: CurlRequest) {
-        guard response == nil, complaint == nil, let url = curlRequest.prepared.request.url else { return }
+        guard response == nil, validationError == nil, let url = curlRequest.prepared.request.url else { return }
         if curlRequest.prepared.ftpPort != nil {
             let length = curlRequest.announcedLength ?? -1
             response = URLResponse(url: url, mimeType: nil, expectedContentLength: length, textEncodingName: nil)
@@ -240,17 +240,17 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         // A 304 to a conditional request is a success, whatever the rules say.
         if curlRequest.status != 304 || !request.isConditional {
             if let validate {
-                complaint = answer.flatMap(validate)
+                validationError = answer.flatMap(validate)
             } else {
                 let (status, headers) = (curlRequest.status, curlRequest.headers)
-                complaint = ResponseRules.complaint(status: status, headers: headers, of: hop, url: target)?
+                validationError = ResponseRules.validationError(status: status, headers: headers, of: hop, url: target)?
                     .with(answer)
             }
         }
-        if complaint == nil, curlRequest.hasInvalidLength {
-            complaint = ImageError(.badResponse, "\(target) answered with a Content-Length that is no length.")
+        if validationError == nil, curlRequest.hasInvalidLength {
+            validationError = ImageError(.badResponse, "\(target) answered with a Content-Length that is no length.")
         }
-        if complaint == nil { response = answer }
+        if validationError == nil { response = answer }
     }
 
     // MARK: - Errors
@@ -276,8 +276,8 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         if let refusal = curlRequest.refusal, [CURLE_COULDNT_CONNECT, CURLE_ABORTED_BY_CALLBACK].contains(result) {
             return ImageError(.forbidden, "\(target) is not fetched: \(refusal).")
         }
-        if let complaint = curlRequest.complaint(result) {
-            return ImageError(.badResponse, "\(target) \(complaint).")
+        if let validationError = curlRequest.validationError(result) {
+            return ImageError(.badResponse, "\(target) \(validationError).")
         }
         let text = String(cString: curl_easy_strerror(result))
         return ImageError(CurlTransfer.code(of: result), "\(target) could not be fetched: \(text).")

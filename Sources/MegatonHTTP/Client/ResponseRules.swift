@@ -8,7 +8,7 @@ enum ResponseRules {
     /// - Parameters:
     ///   - headers: names in lower case.
     ///   - url: for the message.
-    static func complaint(
+    static func validationError(
         status: Int,
         headers: [String: String],
         of request: URLRequest,

@@ -101,8 +101,8 @@ public struct RenderLimits: Sendable, Equatable {
     /// - Throws: `.outputTooLarge`; `.renderFailed` for invalid values; `.unsupportedFormat` for a format that is
     ///   disabled.
     package func check(_ rendition: Rendition) throws(ImageError) {
-        if let complaint = rendition.renderComplaint {
-            throw ImageError(.renderFailed, "The rendition \(rendition.name) cannot be made: \(complaint).")
+        if let validationError = rendition.renderValidationError {
+            throw ImageError(.renderFailed, "The rendition \(rendition.name) cannot be made: \(validationError).")
         }
         for wanted in [rendition.width, rendition.height] {
             if let wanted, wanted > outputSide {

@@ -21,27 +21,27 @@ enum HeaderBounds {
 
     /// - Throws: `.headerTooLarge`.
     static func check(_ data: Data, _ type: AssetType) throws(ImageError) {
-        let complaint: String? = data.withUnsafeBytes { bytes in
+        let validationError: String? = data.withUnsafeBytes { bytes in
             switch type {
-            case .jpeg: segmentsComplaint(bytes)
-            case .webp: partsComplaint(chunks(of: bytes), "chunks")
+            case .jpeg: segmentsError(bytes)
+            case .webp: partsError(chunks(of: bytes), "chunks")
             case .png:
                 inflated(bytes) > text ? "compressed texts that may grow to more than \(text >> 20) MiB" : nil
-            case .svg: SVGBounds.complaint(bytes)
+            case .svg: SVGBounds.validationError(bytes)
             // A GIF header is read in one step, and `HEIFDemand` measures the boxes of a HEIF file.
             default: nil
             }
         }
-        if let complaint, type == .svg { throw ImageError(.tooCostly, "the SVG \(complaint).") }
-        if let complaint { throw ImageError(.headerTooLarge, "the header has \(complaint).") }
+        if let validationError, type == .svg { throw ImageError(.tooCostly, "the SVG \(validationError).") }
+        if let validationError { throw ImageError(.headerTooLarge, "the header has \(validationError).") }
     }
 
-    private static func segmentsComplaint(_ bytes: UnsafeRawBufferPointer) -> String? {
+    private static func segmentsError(_ bytes: UnsafeRawBufferPointer) -> String? {
         let found = segments(of: bytes)
-        return found.scans > scans ? "more than \(scans) scans" : partsComplaint(found.parts, "segments")
+        return found.scans > scans ? "more than \(scans) scans" : partsError(found.parts, "segments")
     }
 
-    private static func partsComplaint(_ count: Int, _ what: String) -> String? {
+    private static func partsError(_ count: Int, _ what: String) -> String? {
         count > parts ? "more than \(parts) \(what)" : nil
     }
 

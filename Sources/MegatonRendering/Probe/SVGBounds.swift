@@ -24,7 +24,7 @@ enum SVGBounds {
     private static let longestName = 256
 
     /// - Returns: Why the SVG is refused, worded to follow "the SVG"; nil if it is accepted.
-    static func complaint(_ bytes: UnsafeRawBufferPointer) -> String? {
+    static func validationError(_ bytes: UnsafeRawBufferPointer) -> String? {
         if bytes.count > Self.bytes { return "has \(bytes.count) bytes; the limit is \(Self.bytes)" }
         var walk = SVGWalk(bytes)
         do throws(SVGWalk.Refusal) {
@@ -42,7 +42,7 @@ enum SVGBounds {
     static func cost(ofText bytes: Int, after before: Int) -> Int { (2 * before + bytes) * bytes / 8 }
 
     /// Refuses elements whose cost is not proportional to what they draw.
-    static func complaint(ofElement name: String) -> String? {
+    static func validationError(ofElement name: String) -> String? {
         switch name {
         case "filter": "has filters, which are not drawn: their cost has no bound"
         case "pattern": "has patterns, which are not drawn: their tiles may be of any size"
@@ -52,7 +52,7 @@ enum SVGBounds {
     }
 
     /// Refuses embedded images. librsvg ignores links to external images, because data in memory has no base URL.
-    static func complaint(ofImage reference: String) -> String? {
+    static func validationError(ofImage reference: String) -> String? {
         let isEmbedded = reference.trimmingCharacters(in: .whitespacesAndNewlines).lowercased().hasPrefix("data:")
         return isEmbedded ? "has embedded images, which are not drawn: they would be decoded without limits" : nil
     }

@@ -83,7 +83,7 @@ struct SVGWalk {
         if count > SVGBounds.elements { throw Refusal(text: "has more than \(SVGBounds.elements) elements") }
         index += 1
         let name = local(takeName())
-        if let complaint = SVGBounds.complaint(ofElement: name) { throw Refusal(text: complaint) }
+        if let validationError = SVGBounds.validationError(ofElement: name) { throw Refusal(text: validationError) }
         var (id, targets, isClosed, isLayer) = (String?.none, [String](), false, false)
         while true {
             skipSpace()
@@ -96,8 +96,8 @@ struct SVGWalk {
             }
             let (attribute, value) = try takeAttribute()
             if Self.isLayer(attribute, value) { isLayer = true }
-            if attribute == "href", let complaint = SVGBounds.complaint(ofImage: value) {
-                throw Refusal(text: complaint)
+            if attribute == "href", let validationError = SVGBounds.validationError(ofImage: value) {
+                throw Refusal(text: validationError)
             }
             switch attribute {
             case "id": id = value

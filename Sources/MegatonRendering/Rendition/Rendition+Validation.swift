@@ -1,13 +1,13 @@
 extension Rendition {
     /// Describes the first invalid value in a sentence; nil if all are valid.
-    public var complaint: String? { problem?.description }
+    public var validationError: String? { problem?.description }
 
     /// The first invalid field, or nil.
     public var problem: FieldProblem? { nameProblem ?? sizeProblem ?? cutProblem ?? encodingProblem }
 
-    /// Like `complaint`, but without the checks of the name and the maximum side, for which a pipeline has limits of
-    /// its own.
-    var renderComplaint: String? {
+    /// Like `validationError`, but without the checks of the name and the maximum side, for which a pipeline has limits
+    /// of its own.
+    var renderValidationError: String? {
         let side = sides.first { $0.pixels < 1 }.map {
             FieldProblem($0.field, "is \($0.pixels); allowed is 1 pixel or more")
         }

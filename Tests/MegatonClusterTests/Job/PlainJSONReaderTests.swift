@@ -53,7 +53,7 @@ struct PlainJSONReaderTests {
     /// With bytes changed, removed and inserted: if the fast reader reads a job, the decoder reads the same.
     @Test func damagedJobsAreReadAsTheDecoderReadsThemOrNotAtAll() {
         let read = damage(Data(Self.job.utf8)) { json in
-            guard let job = Job(plainJSON: json), job.complaint == nil else { return false }
+            guard let job = Job(plainJSON: json), job.validationError == nil else { return false }
             let decoded = try? JSONDecoder().decode(Job.self, from: json)
             #expect(decoded == job, "\(String(decoding: json, as: UTF8.self))")
             return true

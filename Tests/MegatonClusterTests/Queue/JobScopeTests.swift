@@ -162,7 +162,7 @@ import Testing
             return found
         }
         let job = try #require(held("file:///srv/a.jpg"))
-        #expect(job.output == "file:///srv/a.jpg" && job.refused == nil && job.complaint == nil)
+        #expect(job.output == "file:///srv/a.jpg" && job.refused == nil && job.validationError == nil)
         #expect(held(nil) == nil, "a refused line of a list")
         #expect(held("file:///srv/a.jpg", "") == nil, "invalid for another reason too")
         #expect(held("file:///srv/{no}.jpg", refused: nil) == nil)

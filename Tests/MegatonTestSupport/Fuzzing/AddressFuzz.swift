@@ -39,11 +39,14 @@
             try promise(IPAddress(address.description) == address, "\(address) reads back as another address")
             let isSpecial = AddressOracle.isSpecial(address.bytes)
             for port in [80, 443] {
-                let complaint = AddressPolicy().complaint(address: address, port: port)
-                try promise((complaint != nil) == isSpecial, "\(address): \(complaint ?? "is let pass")")
+                let validationError = AddressPolicy().validationError(address: address, port: port)
+                try promise((validationError != nil) == isSpecial, "\(address): \(validationError ?? "is let pass")")
             }
-            try promise(AddressPolicy().complaint(address: address, port: 22) != nil, "\(address): any port")
-            try promise(AddressPolicy(allowsPrivate: true).complaint(address: address, port: 80) == nil, "\(address)")
+            try promise(AddressPolicy().validationError(address: address, port: 22) != nil, "\(address): any port")
+            try promise(
+                AddressPolicy(allowsPrivate: true).validationError(address: address, port: 80) == nil,
+                "\(address)"
+            )
         }
     }
 #endif

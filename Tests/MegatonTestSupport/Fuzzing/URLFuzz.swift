@@ -98,7 +98,7 @@
                 "\(text): \(seen), \(asked)"
             )
             if let askedAddress {
-                let isRefused = AddressPolicy().complaint(address: askedAddress, port: 80) != nil
+                let isRefused = AddressPolicy().validationError(address: askedAddress, port: 80) != nil
                 try promise(isRefused == AddressOracle.isSpecial(askedAddress.bytes), "\(text): \(askedAddress) passes")
             }
         }

@@ -35,7 +35,7 @@ extension ImageEncoders {
         }
 
         /// A message about the first invalid option, or nil. `encode` returns nil if there is one.
-        public var complaint: String? { rendition.encodingProblem?.description }
+        public var validationError: String? { rendition.encodingProblem?.description }
 
         /// Identifies everything that changes a byte; part of cache keys.
         public var identifier: String {
@@ -56,10 +56,10 @@ extension ImageEncoders {
         }
 
         func encoded(_ image: PlatformImage) throws(ImageError) -> Data {
-            if let complaint {
+            if let validationError {
                 throw ImageError(
                     .encodingFailed,
-                    "\(rendition.format.rawValue) cannot be written: \(complaint)."
+                    "\(rendition.format.rawValue) cannot be written: \(validationError)."
                 )
             }
             return try VipsEngine().encode(image, rendition, RenderDeadline(.now + time))

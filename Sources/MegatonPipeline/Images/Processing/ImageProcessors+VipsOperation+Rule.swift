@@ -20,29 +20,29 @@ extension ImageProcessors.VipsOperation {
             case blends
         }
 
-        struct Complaint: Error { let text: String }
+        struct ValidationError: Error { let text: String }
 
         var required: [String: Range] = [:]
         var optional: [String: Range] = [:]
         var alpha = Alpha.stays
 
         /// Checks the arguments, and converts integers to fractions if an argument takes fractions.
-        func checked(_ arguments: [String: Argument]) -> Result<[String: Argument], Complaint> {
+        func checked(_ arguments: [String: Argument]) -> Result<[String: Argument], ValidationError> {
             var checked: [String: Argument] = [:]
             for (name, value) in arguments.sorted(by: { $0.key < $1.key }) {
                 guard let range = required[name] ?? optional[name] else {
                     let known = (Array(required.keys) + optional.keys).sorted().joined(separator: ", ")
                     return .failure(
-                        Complaint(text: "\(name) is no argument; there are \(known.isEmpty ? "none" : known)")
+                        ValidationError(text: "\(name) is no argument; there are \(known.isEmpty ? "none" : known)")
                     )
                 }
                 guard let fitting = range.fitting(value) else {
-                    return .failure(Complaint(text: "\(name) is \(range.description)"))
+                    return .failure(ValidationError(text: "\(name) is \(range.description)"))
                 }
                 checked[name] = fitting
             }
             for name in required.keys.sorted() where checked[name] == nil {
-                return .failure(Complaint(text: "\(name) is missing"))
+                return .failure(ValidationError(text: "\(name) is missing"))
             }
             return .success(checked)
         }

@@ -53,7 +53,7 @@ extension ImageProcessors {
             let arguments: [String: Argument]
             switch rule.checked(self.arguments) {
             case .success(let checked): arguments = checked
-            case .failure(let complaint): throw ImageProcessors.failure(identifier, complaint.text)
+            case .failure(let error): throw ImageProcessors.failure(identifier, error.text)
             }
             return try image.changed(by: identifier, bounds) { pixels throws(VipsError) in
                 switch rule.alpha {

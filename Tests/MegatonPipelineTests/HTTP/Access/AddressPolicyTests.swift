@@ -15,8 +15,8 @@ import Testing
     ])
     func refusesSpecialAddresses(_ text: String) throws {
         let address = try #require(IPAddress(text))
-        #expect(AddressPolicy().complaint(address: address, port: 80) != nil)
-        #expect(AddressPolicy(allowsPrivate: true).complaint(address: address, port: 8080) == nil)
+        #expect(AddressPolicy().validationError(address: address, port: 80) != nil)
+        #expect(AddressPolicy(allowsPrivate: true).validationError(address: address, port: 8080) == nil)
     }
 
     @Test(arguments: [
@@ -26,9 +26,9 @@ import Testing
     ])
     func letsPublicAddressesPass(_ text: String) throws {
         let address = try #require(IPAddress(text))
-        #expect(AddressPolicy().complaint(address: address, port: 443) == nil)
-        #expect(AddressPolicy().complaint(address: address, port: 8443)?.contains("port 8443") == true)
-        #expect(AddressPolicy(ports: [8443]).complaint(address: address, port: 8443) == nil)
+        #expect(AddressPolicy().validationError(address: address, port: 443) == nil)
+        #expect(AddressPolicy().validationError(address: address, port: 8443)?.contains("port 8443") == true)
+        #expect(AddressPolicy(ports: [8443]).validationError(address: address, port: 8443) == nil)
     }
 
     @Test(arguments: ["", "1.2.3", "example.org", "1.2.3.4.5", "::g"])

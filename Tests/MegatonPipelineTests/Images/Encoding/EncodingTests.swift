@@ -97,13 +97,13 @@ import Testing
             .init(format: .jpeg, lossless: true), .init(format: .avif, lossless: true),
         ]
         for encoder in bad {
-            #expect(encoder.complaint != nil && encoder.encode(picture) == nil)
+            #expect(encoder.validationError != nil && encoder.encode(picture) == nil)
         }
         let good = [
             ImageEncoders.Vips(format: .jpeg, quality: 1), .init(format: .jpeg, quality: 100),
             .init(format: .webp, effort: 6), .init(format: .png, effort: 9), .init(format: .gif, effort: 1),
         ]
-        for encoder in good { #expect(encoder.complaint == nil && encoder.encode(picture) != nil) }
+        for encoder in good { #expect(encoder.validationError == nil && encoder.encode(picture) != nil) }
     }
 
     /// Every option that changes a byte changes the identifier.

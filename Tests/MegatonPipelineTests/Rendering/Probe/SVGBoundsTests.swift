@@ -6,9 +6,9 @@ import Testing
 
 /// Limits on an SVG's content: librsvg cannot be interrupted.
 struct SVGBoundsTests {
-    private static func complaint(_ body: String, start: String = "") -> String? {
+    private static func validationError(_ body: String, start: String = "") -> String? {
         let svg = "\(start)<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 100 100\">\(body)</svg>"
-        return Data(svg.utf8).withUnsafeBytes { SVGBounds.complaint($0) }
+        return Data(svg.utf8).withUnsafeBytes { SVGBounds.validationError($0) }
     }
 
     @Test(arguments: [
@@ -23,8 +23,8 @@ struct SVGBoundsTests {
         "<defs><marker id='m'><path d='M0 0'/></marker></defs><path marker-end='url(#m)' d='M0 0L9 9'/>",
     ])
     func ordinaryDrawingsAreRendered(_ body: String) {
-        #expect(Self.complaint(body) == nil)
-        #expect(Self.complaint(body, start: "<?xml version='1.0' encoding='UTF-8'?><!DOCTYPE svg>") == nil)
+        #expect(Self.validationError(body) == nil)
+        #expect(Self.validationError(body, start: "<?xml version='1.0' encoding='UTF-8'?><!DOCTYPE svg>") == nil)
     }
 
     private static func levels(_ count: Int, _ line: (Int) -> String) -> String {
@@ -57,39 +57,39 @@ struct SVGBoundsTests {
         ),
     ])
     func unboundedContentIsRefused(_ body: String, _ reason: String) {
-        let complaint = Self.complaint(body)
-        #expect(complaint?.contains(reason) == true, "\(complaint ?? "nothing")")
+        let validationError = Self.validationError(body)
+        #expect(validationError?.contains(reason) == true, "\(validationError ?? "nothing")")
     }
 
     /// Fault: a path of 100 kB drawn by 100 references kept librsvg busy for more than 40 s.
     @Test func pathsAndTextsAreCountedEachTimeTheyAreDrawn() {
         let path = "<path id='p' d='M" + String(repeating: "1 1 ", count: 100_000) + "'/>"
         let pathUses = String(repeating: "<use href='#p'/>", count: 100)
-        #expect(Self.complaint(path) == nil)
-        #expect(Self.complaint(path + pathUses)?.contains("drawn too often") == true)
+        #expect(Self.validationError(path) == nil)
+        #expect(Self.validationError(path + pathUses)?.contains("drawn too often") == true)
         let words = String(repeating: "ab ", count: 10)
         let text = "<text id='t'>" + String(repeating: "<tspan>\(words)</tspan>", count: 300) + "</text>"
         let textUses = String(repeating: "<use href='#t'/>", count: 100)
-        #expect(Self.complaint(text) == nil)
-        #expect(Self.complaint(text + textUses)?.contains("drawn too often") == true)
+        #expect(Self.validationError(text) == nil)
+        #expect(Self.validationError(text + textUses)?.contains("drawn too often") == true)
     }
 
     /// Fault: a text of 900 kB took librsvg 3.3 GB.
     @Test func aTextHasALongestLength() {
         let long = String(repeating: "ab ", count: 10_000)
-        #expect(Self.complaint("<text>\(long)</text>")?.contains("too long") == true)
-        #expect(Self.complaint("<text><![CDATA[\(long)]]></text>")?.contains("too long") == true)
-        #expect(Self.complaint("<desc>\(long)</desc><text>a</text>") == nil)
-        #expect(Self.complaint(String(repeating: "<text>a label of a map</text>", count: 5000)) == nil)
+        #expect(Self.validationError("<text>\(long)</text>")?.contains("too long") == true)
+        #expect(Self.validationError("<text><![CDATA[\(long)]]></text>")?.contains("too long") == true)
+        #expect(Self.validationError("<desc>\(long)</desc><text>a</text>") == nil)
+        #expect(Self.validationError(String(repeating: "<text>a label of a map</text>", count: 5000)) == nil)
     }
 
     /// Fault: the targets of an element were looked up again for each reference, which took minutes.
     @Test(.timeLimit(.minutes(1))) func manyReferencesAreWalkedOnce() {
         let groups = Self.levels(40_000) { "<g id='g\($0)'/>" }
         let uses = Self.levels(40_000) { "<use href='#g\($0)'/>" }
-        #expect(Self.complaint(groups + uses) == nil)
+        #expect(Self.validationError(groups + uses) == nil)
         let nested = String(repeating: "url(", count: 100_000)
-        #expect(Self.complaint("<g fill='\(nested)'/>") == nil)
+        #expect(Self.validationError("<g fill='\(nested)'/>") == nil)
     }
 
     @Test(arguments: [
@@ -97,7 +97,7 @@ struct SVGBoundsTests {
         "<?xml version='1.0' encoding='UTF-7'?>", "<?xml-stylesheet href='a.css'?>",
     ])
     func entitiesAndStylesheetsAreRefused(_ start: String) {
-        #expect(Self.complaint("", start: start) != nil)
+        #expect(Self.validationError("", start: start) != nil)
     }
 
     /// Markup with any byte changed is parsed to its end and no further.
@@ -109,8 +109,8 @@ struct SVGBoundsTests {
             for byte in Array("<>'\"&;=/!?- \0".utf8) {
                 var changed = svg
                 changed[place] = byte
-                _ = changed.withUnsafeBytes { SVGBounds.complaint($0) }
-                _ = changed.prefix(place).withUnsafeBytes { SVGBounds.complaint($0) }
+                _ = changed.withUnsafeBytes { SVGBounds.validationError($0) }
+                _ = changed.prefix(place).withUnsafeBytes { SVGBounds.validationError($0) }
             }
         }
     }

@@ -105,7 +105,7 @@ import Testing
         #""height":5,"fit":"cover","focus":{"x":0,"y":1}"#, #""height":5,"fit":"cover","gravity":"southwest""#,
     ])
     func takesOptionsAtTheirEdges(_ fields: String) throws {
-        #expect(try decode("{\"width\":5,\(fields)}").complaint == nil)
+        #expect(try decode("{\"width\":5,\(fields)}").validationError == nil)
     }
 
     @Test func identityHoldsEveryOption() {
