@@ -1,4 +1,5 @@
 internal import Crypto
+internal import MegatonCore
 
 /// A Lua script that the server knows by its digest.
 ///
@@ -15,9 +16,7 @@ public struct RedisScript: Sendable {
     public init(name: String, source: String) {
         self.name = name
         self.source = source
-        digest = Insecure.SHA1.hash(data: Array(source.utf8)).map { byte in
-            (byte < 16 ? "0" : "") + String(byte, radix: 16)
-        }.joined()
+        digest = Insecure.SHA1.hash(data: Array(source.utf8)).hexDigits
     }
 
     /// A script that is embedded in the program as a `.lua` file.

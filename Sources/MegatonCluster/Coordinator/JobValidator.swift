@@ -70,7 +70,7 @@ struct JobValidator: Sendable {
             var hash = SHA256()
             // Each field with its length, so that no field can pass for two.
             for field in fields { hash.update(data: Data("\(field.utf8.count):\(field)".utf8)) }
-            return hash.finalize().prefix(16).map { String(Int($0) + 256, radix: 16).dropFirst() }.joined()
+            return String(hash.finalize().hexDigits.prefix(32))
         }
     }
 

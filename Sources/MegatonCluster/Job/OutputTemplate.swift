@@ -128,6 +128,6 @@ public struct OutputTemplate: Sendable, Hashable {
 
     /// The first 12 hex digits of a SHA-256.
     public static func hash(_ text: String) -> String {
-        SHA256.hash(data: Data(text.utf8)).prefix(6).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        String(SHA256.hash(data: Data(text.utf8)).hexDigits.prefix(12))
     }
 }

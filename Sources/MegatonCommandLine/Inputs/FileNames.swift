@@ -1,4 +1,5 @@
 import Foundation
+import MegatonCore
 
 /// Conversion of paths to URLs and back.
 package enum FileNames {
@@ -33,7 +34,7 @@ package enum FileNames {
         name.map { byte in
             let scalar = Unicode.Scalar(byte)
             if scalar.isASCII && allowed.contains(scalar) { return String(scalar) }
-            return (byte < 16 ? "%0" : "%") + String(byte, radix: 16, uppercase: true)
+            return HexDigits.percentEncoded(byte)
         }.joined()
     }
 }

@@ -11,7 +11,7 @@ package enum Excerpt {
         // Lossy: a character may be truncated, beyond the part that is shown.
         let decoded = String(decoding: data.prefix(bytes), as: UTF8.self)
         guard decoded.unicodeScalars.prefix(length).allSatisfy(isText) else {
-            return data.prefix(12).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined(separator: " ")
+            return data.prefix(12).map { [$0].hexDigits }.joined(separator: " ")
         }
         let text = Redaction.text(decoded)
         let line = withoutQueries(text).split(whereSeparator: \.isNewline).joined(separator: " ")

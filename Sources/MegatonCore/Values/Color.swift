@@ -28,8 +28,6 @@ public struct Color: Sendable, Hashable, CustomStringConvertible {
 
     /// The color as `#rrggbb`.
     public var description: String {
-        let number = UInt32(red) << 16 | UInt32(green) << 8 | UInt32(blue)
-        let digits = String(number, radix: 16)
-        return "#" + String(repeating: "0", count: 6 - digits.count) + digits
+        "#" + [red, green, blue].hexDigits
     }
 }

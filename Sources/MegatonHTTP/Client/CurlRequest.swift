@@ -263,13 +263,9 @@ final class CurlRequest {
             if scalar.isASCII {
                 text.unicodeScalars.append(scalar)
             } else {
-                text += percentEncoded(UInt8(scalar.value))
+                text += HexDigits.percentEncoded(UInt8(scalar.value))
             }
         }
-    }
-
-    private static func percentEncoded(_ byte: UInt8) -> String {
-        "%" + (byte < 16 ? "0" : "") + String(byte, radix: 16, uppercase: true)
     }
 
     /// Removes the whitespace around a field value (RFC 9110 section 5.6.3) and the end of the line.

@@ -36,14 +36,8 @@ struct DataCacheFileName: Hashable, Sendable {
 
     /// The name as 64 hex digits.
     var hex: String {
-        String(unsafeUninitializedCapacity: 64) { buffer in
-            let digits = Array("0123456789abcdef".utf8)
-            for index in 0..<64 {
-                let shift = 60 - UInt64(index % 16) * 4
-                buffer[index] = digits[Int(words[index / 16] >> shift & 15)]
-            }
-            return 64
-        }
+        let bytes = SIMD4(words[0].bigEndian, words[1].bigEndian, words[2].bigEndian, words[3].bigEndian)
+        return withUnsafeBytes(of: bytes) { HexDigits.text($0) }
     }
 
     /// Mixes the digest into a checksum, so that a file under another file's name is detected.

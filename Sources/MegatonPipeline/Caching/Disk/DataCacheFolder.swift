@@ -35,8 +35,7 @@ struct DataCacheFolder: Sendable {
     static let temporaryLifetime: Int64 = 60 * 1_000_000_000
 
     func path(of folder: UInt8) -> String {
-        let digits = String(folder, radix: 16)
-        return "\(path)/\(digits.count == 1 ? "0" : "")\(digits)"
+        "\(path)/\([folder].hexDigits)"
     }
 
     func path(of name: DataCacheFileName) -> String { "\(path(of: name.folder))/\(name.hex)" }
