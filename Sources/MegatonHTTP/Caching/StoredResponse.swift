@@ -23,24 +23,11 @@ package struct StoredResponse: Sendable, Codable, Equatable {
 }
 
 extension StoredResponse {
-    /// One blob for caches of plain bytes: `L1`, the head's length (4 bytes, little endian), the head as JSON, the
-    /// body.
-    package func encoded(with body: Data) throws -> Data {
-        let json = try JSONEncoder().encode(self)
-        var blob = Data("L1".utf8)
-        withUnsafeBytes(of: UInt32(json.count).littleEndian) { blob.append(contentsOf: $0) }
-        return blob + json + body
-    }
+    /// One blob for caches of plain bytes.
+    package func encoded(with body: Data) throws -> Data { try BlobFormat.response.encode(self, body) }
 
-    /// Decodes a blob; nil, as for a cache miss, if it has another format or is truncated.
+    /// Decodes a blob; nil, as for a cache miss, if it has another format, is cut short, damaged or of another version.
     package static func decode(_ blob: Data) -> (head: StoredResponse, body: Data)? {
-        let start = blob.prefix(6)
-        guard start.count == 6, start.starts(with: Data("L1".utf8)) else { return nil }
-        let length = start.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
-        guard blob.count >= 6 + length else { return nil }
-        let json = Data(blob.dropFirst(6).prefix(length))
-        // Written by another version, or damaged: a cache miss.
-        guard let head = try? JSONDecoder().decode(StoredResponse.self, from: json) else { return nil }
-        return (head, Data(blob.dropFirst(6 + length)))
+        BlobFormat.response.decode(StoredResponse.self, from: blob).map { ($0.header, Data($0.body)) }
     }
 }

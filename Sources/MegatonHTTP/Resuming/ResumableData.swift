@@ -256,8 +256,7 @@ extension ResumableData {
         let stored: Double
     }
 
-    /// One blob for a data cache, so that another worker can fetch the rest: `P1`, the header's length (4 bytes, little
-    /// endian), the header as JSON, the bytes.
+    /// One blob for a data cache, so that another worker can fetch the rest.
     package func encoded(at now: Date = Date()) throws -> Data {
         let header = Header(
             url: url,
@@ -268,24 +267,13 @@ extension ResumableData {
             sha256: SHA256.hash(data: data).hexDigits,
             stored: now.timeIntervalSince1970
         )
-        let json = try JSONEncoder().encode(header)
-        var blob = Data("P1".utf8)
-        withUnsafeBytes(of: UInt32(json.count).littleEndian) { blob.append(contentsOf: $0) }
-        blob.append(json)
-        blob.append(data)
-        return blob
+        return try BlobFormat.partialDownload.encode(header, data)
     }
 
     /// Decodes a blob; nil if it has another format, is damaged, or is too old to be worth a request.
     package init?(encoded blob: Data, at now: Date = Date()) {
-        let bytes = blob.prefix(6)
-        guard bytes.count == 6, bytes.starts(with: Data("P1".utf8)) else { return nil }
-        let length = bytes.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
-        guard blob.count >= 6 + length,
-            // Written by another version, or damaged: nothing can be resumed.
-            let header = try? JSONDecoder().decode(Header.self, from: Data(blob.dropFirst(6).prefix(length)))
-        else { return nil }
-        let data = Data(blob.dropFirst(6 + length))
+        guard let (header, body) = BlobFormat.partialDownload.decode(Header.self, from: blob) else { return nil }
+        let data = Data(body)
         let isRecent = abs(now.timeIntervalSince1970 - header.stored) <= Self.longestStorage
         guard isRecent, data.count == header.count, data.count > 0, data.count < header.total,
             Self.isStrong(header.validator) || HTTPDate.parse(header.validator) != nil,

@@ -101,26 +101,12 @@ extension CachedData.Metadata {
 }
 
 extension CachedData {
-    /// One blob for caches that store only bytes: `M1`, the length of the metadata (4 bytes, little endian), the
-    /// metadata as JSON, the data.
-    func encoded() throws -> Data {
-        let json = try JSONEncoder().encode(metadata)
-        var blob = Data("M1".utf8)
-        withUnsafeBytes(of: UInt32(json.count).littleEndian) { blob.append(contentsOf: $0) }
-        blob.append(json)
-        blob.append(data)
-        return blob
-    }
+    /// One blob for caches that store only bytes.
+    func encoded() throws -> Data { try BlobFormat.cachedData.encode(metadata, data) }
 
-    /// Nil if the blob has another format or is cut short, which counts as a miss.
+    /// Nil if the blob has another format, is cut short, damaged or of another version, which counts as a miss.
     init?(encoded blob: Data) {
-        let bytes = blob.prefix(6)
-        guard bytes.count == 6, bytes.starts(with: Data("M1".utf8)) else { return nil }
-        let length = bytes.dropFirst(2).enumerated().reduce(0) { $0 | Int($1.element) << (8 * $1.offset) }
-        guard blob.count >= 6 + length else { return nil }
-        let json = blob.dropFirst(6).prefix(length)
-        // Metadata that is damaged or of another version is a miss too.
-        guard let metadata = try? JSONDecoder().decode(Metadata.self, from: Data(json)) else { return nil }
-        self.init(data: blob.dropFirst(6 + length), metadata: metadata)
+        guard let (metadata, data) = BlobFormat.cachedData.decode(Metadata.self, from: blob) else { return nil }
+        self.init(data: data, metadata: metadata)
     }
 }

@@ -8,7 +8,7 @@ struct NearCacheEntry {
     let freshUntil: Int64
     private let blob: Data
 
-    /// `L1`, and two integers of 8 bytes each.
+    /// The magic, and two integers of 8 bytes each, little endian.
     private static let headerSize = 18
     /// Seconds: longer than any real lifetime, and small enough to be counted in nanoseconds by an `Int64`.
     private static let longestLifetime: Double = 1_000_000_000
@@ -26,23 +26,20 @@ struct NearCacheEntry {
 
     var encoded: Data {
         var data = Data(capacity: Self.headerSize + blob.count)
-        data.append(contentsOf: "L1".utf8)
-        for number in [seen, freshUntil] {
-            withUnsafeBytes(of: number.littleEndian) { data.append(contentsOf: $0) }
-        }
+        data.append(BlobFormat.nearCacheEntry.magic)
+        data.append(littleEndian: seen)
+        data.append(littleEndian: freshUntil)
         data.append(blob)
         return data
     }
 
     /// Nil if the data has another format, e.g. if it was stored by a pipeline without a shared cache.
     init?(encoded data: Data) {
-        guard data.count >= Self.headerSize, data.starts(with: "L1".utf8) else { return nil }
-        func number(_ offset: Int) -> Int64 {
-            let bytes = data.dropFirst(offset).prefix(8)
-            return Int64(bitPattern: bytes.enumerated().reduce(0) { $0 | UInt64($1.element) << (8 * $1.offset) })
-        }
-        seen = number(2)
-        freshUntil = number(10)
+        guard data.starts(with: BlobFormat.nearCacheEntry.magic), let seen = data.littleEndian(Int64.self, at: 2),
+            let freshUntil = data.littleEndian(Int64.self, at: 10)
+        else { return nil }
+        self.seen = seen
+        self.freshUntil = freshUntil
         blob = data.dropFirst(Self.headerSize)
     }
 

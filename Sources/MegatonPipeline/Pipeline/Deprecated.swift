@@ -40,3 +40,11 @@ extension ImagePipeline.Configuration {
         set { nearCacheTTL = newValue }
     }
 }
+
+extension PipelineMetrics.Counts {
+    @available(*, deprecated, renamed: "planarFallbacks")
+    public var rendersLeftByPlanes: Int {
+        get { planarFallbacks }
+        set { planarFallbacks = newValue }
+    }
+}

@@ -60,6 +60,8 @@ struct CopyrightEXIF {
     }
 
     private static func little<Number: FixedWidthInteger>(_ number: Number) -> Data {
-        withUnsafeBytes(of: number.littleEndian) { Data($0) }
+        var data = Data()
+        data.append(littleEndian: number)
+        return data
     }
 }

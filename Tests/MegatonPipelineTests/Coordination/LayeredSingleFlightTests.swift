@@ -173,8 +173,10 @@ import Testing
     @Test func anEntryThatIsNoCopyIsNotUsed() async {
         await LocalSingleFlight(cache: local).store(one, for: key)
         #expect(await found() == nil)
-        await local.storeData(Data("L1".utf8), for: key.description)
-        #expect(await found() == nil)
+        for damaged in ["L1", "N1"] {
+            await local.storeData(Data(damaged.utf8), for: key.description)
+            #expect(await found() == nil)
+        }
     }
 
     // MARK: - Configuration

@@ -9,7 +9,7 @@
     public struct CacheBlobFuzz: FuzzTarget {
         public let name = "blob"
         public let words = [
-            "M1", "L1", "P1", "M2", "\"headers\":{", "\"status\":", "\0\0\0\0", "{\"lifetime\":", "\"etag\":\"",
+            "M1", "L1", "P1", "N1", "M2", "\"headers\":{", "\"status\":", "\0\0\0\0", "{\"lifetime\":", "\"etag\":\"",
             "\"width\":", "}", "1e999", "null",
         ]
         public let seeds: [[UInt8]]

@@ -8,11 +8,11 @@ internal import Foundation
 /// may therefore be empty, cut short or full of zeros; the checksum detects that.
 enum DataCacheBlob {
     static let headerSize = 4 + 8 + 32
-    private static let magic = Data("MDC1".utf8)
+    private static let magic = BlobFormat.diskFile.magic
 
     static func header(of data: Data, _ name: DataCacheFileName) -> Data {
         var header = magic
-        withUnsafeBytes(of: UInt64(data.count).littleEndian) { header.append(contentsOf: $0) }
+        header.append(littleEndian: UInt64(data.count))
         header.append(contentsOf: checksum(data, name))
         return header
     }
@@ -20,10 +20,7 @@ enum DataCacheBlob {
     /// The length that a header announces; nil if the header has another format.
     static func length(_ header: Data) -> Int? {
         guard header.count == headerSize, header.starts(with: magic) else { return nil }
-        let length = header.dropFirst(4).prefix(8).enumerated().reduce(0 as UInt64) { value, byte in
-            value | UInt64(byte.element) << (8 * UInt64(byte.offset))
-        }
-        return Int(exactly: length)
+        return header.littleEndian(UInt64.self, at: magic.count).flatMap { Int(exactly: $0) }
     }
 
     static func isIntact(_ data: Data, _ header: Data, _ name: DataCacheFileName) -> Bool {
