@@ -45,30 +45,15 @@ enum HeaderBounds {
         count > parts ? "more than \(parts) \(what)" : nil
     }
 
-    /// Counts segments and scans up to the end of the image, as libjpeg finds them: it skips bytes that are not
-    /// markers, including entropy-coded data (ITU-T T.81 annex B.1.1.2). Stops one above the limit.
+    /// Counts segments and scans up to the end of the image. Stops one above the limit.
     private static func segments(of bytes: UnsafeRawBufferPointer) -> (parts: Int, scans: Int) {
-        var (count, index, found) = (0, 2, 0)
-        while let mark = firstMark(in: bytes, from: index), mark + 3 < bytes.count, count <= parts, found <= scans {
-            switch bytes[mark + 1] {
-            case 0xFF: index = mark + 1
-            case 0, 0x01, 0xD0...0xD8: index = mark + 2
-            case 0xD9: return (count, found)
-            default:
-                count += 1
-                if bytes[mark + 1] == 0xDA { found += 1 }
-                index = mark + 2 + (Int(bytes[mark + 2]) << 8 | Int(bytes[mark + 3]))
-            }
+        var (count, found) = (0, 0)
+        for segment in JPEGMarkers(bytes) {
+            count += 1
+            if segment.marker == JPEGMarkers.startOfScan { found += 1 }
+            if count > parts || found > scans { break }
         }
         return (count, found)
-    }
-
-    /// The next 0xFF byte. Uses memchr, because most of an image is other bytes.
-    static func firstMark(in bytes: UnsafeRawBufferPointer, from index: Int) -> Int? {
-        guard index < bytes.count, let start = bytes.baseAddress,
-            let found = memchr(start + index, 0xFF, bytes.count - index)
-        else { return nil }
-        return UnsafeRawPointer(found) - start
     }
 
     /// Counts the chunks of a RIFF file: a name, a length, and that many bytes, padded to an even number.

@@ -38,27 +38,19 @@ struct JPEGSegments {
 
     init?(_ bytes: UnsafeRawBufferPointer) {
         guard bytes.count > 4, bytes[0] == 0xFF, bytes[1] == 0xD8 else { return nil }
-        var index = 2
-        // Each segment takes at least four bytes, and `HeaderBounds` has limited their number.
-        while index + 4 <= bytes.count, bytes[index] == 0xFF {
-            let marker = bytes[index + 1]
-            // Fill bytes may precede a marker (annex B.1.1.2).
-            if marker == 0xFF {
-                index += 1
-                continue
+        var scan: JPEGMarkers.Segment?
+        for segment in JPEGMarkers(bytes) {
+            guard !segment.followsGap, segment.start + 4 <= segment.end, segment.end <= bytes.count else { return nil }
+            if segment.marker == JPEGMarkers.startOfScan {
+                scan = segment
+                break
             }
-            let length = Int(bytes[index + 2]) << 8 | Int(bytes[index + 3])
-            let end = index + 2 + length
-            guard length >= 2, end <= bytes.count else { return nil }
-            if marker == 0xDA { break }
-            let body = UnsafeRawBufferPointer(rebasing: bytes[(index + 4)..<end])
-            guard take(marker, body) else { return nil }
-            index = end
+            let body = UnsafeRawBufferPointer(rebasing: bytes[(segment.start + 4)..<segment.end])
+            guard take(segment.marker, body) else { return nil }
         }
-        guard index + 4 <= bytes.count, bytes[index] == 0xFF, bytes[index + 1] == 0xDA, isComplete else { return nil }
         // The component count of a scan follows its length (annex B.2.3).
-        guard index + 5 <= bytes.count, let frame else { return nil }
-        hasSeveralScans = Int(bytes[index + 4]) < frame.factors.count
+        guard let scan, isComplete, scan.start + 5 <= bytes.count, let frame else { return nil }
+        hasSeveralScans = Int(bytes[scan.start + 4]) < frame.factors.count
         // Without JFIF and Adobe segments, libjpeg treats components named R, G and B as RGB; libvips decodes those.
         if isNamedRGB && !hasJFIF && !hasAdobe { return nil }
         if !isYCbCr && frame.factors.count != 1 { return nil }

@@ -1,0 +1,53 @@
+internal import Foundation
+
+/// The marker segments of a JPEG in file order, as libjpeg finds them: it skips bytes that are not markers, including
+/// entropy-coded data (ITU-T T.81 annex B.1.1.2). Ends at the end of the image or of the data.
+///
+/// A file may have a segment for every four bytes; `HeaderBounds` limits their number.
+struct JPEGMarkers: Sequence, IteratorProtocol {
+    struct Segment {
+        /// The code after 0xFF. Never one that stands alone: a fill byte, a stuffed byte, TEM, RST, SOI or EOI.
+        let marker: UInt8
+        /// Offset of the 0xFF before the marker.
+        let start: Int
+        /// Offset of the next segment or of a scan's data; beyond the data if the segment is cut off.
+        let end: Int
+        /// Whether bytes other than fill bytes lie between it and the segment before.
+        let followsGap: Bool
+    }
+
+    static let startOfScan: UInt8 = 0xDA
+
+    private let bytes: UnsafeRawBufferPointer
+    private var index = 2
+
+    /// - Parameter bytes: a whole file, or its first bytes, with SOI.
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    mutating func next() -> Segment? {
+        var followsGap = false
+        while let mark = nextMark(), mark + 3 < bytes.count {
+            if mark > index { followsGap = true }
+            switch bytes[mark + 1] {
+            // A fill byte (annex B.1.1.2).
+            case 0xFF: index = mark + 1
+            case 0, 0x01, 0xD0...0xD8:
+                index = mark + 2
+                followsGap = true
+            case 0xD9: return nil
+            case let marker:
+                index = mark + 2 + (Int(bytes[mark + 2]) << 8 | Int(bytes[mark + 3]))
+                return Segment(marker: marker, start: mark, end: index, followsGap: followsGap)
+            }
+        }
+        return nil
+    }
+
+    /// The next 0xFF byte. Uses memchr, because most of an image is other bytes.
+    private func nextMark() -> Int? {
+        guard index < bytes.count, let start = bytes.baseAddress,
+            let found = memchr(start + index, 0xFF, bytes.count - index)
+        else { return nil }
+        return UnsafeRawPointer(found) - start
+    }
+}
