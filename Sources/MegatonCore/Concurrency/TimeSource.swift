@@ -22,3 +22,26 @@ package struct TimeSource: Sendable {
         return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 }
+
+/// Time limit for foreign code that other requests wait for.
+package enum TimeLimit {
+    /// Value of the body; nil if it takes longer than the limit. The body is then cancelled, and its value ignored.
+    package static func run<Value: Sendable>(
+        _ limit: Duration,
+        _ body: @escaping @Sendable () async -> Value
+    ) async -> Value? {
+        let end = Promise<Value?>()
+        // Unstructured, as a task group would wait for a body that ignores its cancellation, the very case that this
+        // limits.
+        let work = Task { end.resolve(await body()) }
+        // Unstructured as well. It is cancelled as soon as there is a value, which ends its sleep.
+        let timer = Task {
+            guard (try? await Task.sleep(for: limit)) != nil else { return }  // Cancelled: there is a value.
+            end.resolve(nil)
+        }
+        let value = await end.value
+        timer.cancel()
+        work.cancel()
+        return value
+    }
+}

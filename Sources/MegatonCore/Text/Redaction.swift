@@ -1,3 +1,5 @@
+internal import Foundation
+
 /// Removes the parts of URLs that messages, logs and other processes must not contain: user, password, query and
 /// fragment.
 ///
@@ -68,4 +70,9 @@ package enum Redaction {
 
     /// Characters that no URL contains.
     private static func isEnd(_ character: Character) -> Bool { character.isWhitespace || "\"<>`".contains(character) }
+}
+
+extension URL {
+    /// The URL for messages and logs, without parts that may be secret.
+    package var redacted: String { Redaction.url(absoluteString) }
 }

@@ -110,3 +110,27 @@ public final class DataLoader: TimedDataLoading {
         let delegate = Mutex<(any Delegate)?>(nil)
     }
 }
+
+extension DataLoader {
+    /// Observes the loads of a loader, for logs and metrics.
+    ///
+    /// Called on the loader's own thread, which must not block: hand over work that takes time.
+    public protocol Delegate: Sendable {
+        /// Called when a load has ended, before its completion; also for cancelled loads (`.cancelled`).
+        ///
+        /// - Parameters:
+        ///   - url: the requested URL. It may carry a signature; `timings.effectiveURL` has none.
+        ///   - error: nil if the load succeeded.
+        func loadDidEnd(_ url: URL, timings: LoadTimings, error: (any Error)?)
+    }
+}
+
+/// A loader whose limits decide whether a load fails.
+package protocol LoadLimitDeclaring: Sendable {
+    /// Nil if they are unknown.
+    var loadLimits: DataLoader.Configuration? { get }
+}
+
+extension DataLoader: LoadLimitDeclaring {
+    package var loadLimits: DataLoader.Configuration? { configuration }
+}

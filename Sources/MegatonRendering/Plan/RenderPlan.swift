@@ -1,3 +1,5 @@
+package import Foundation
+
 /// The sizes that a render computes for a source whose header is known. Geometry only, no pixels.
 ///
 /// If a size that follows from the source's aspect would exceed the output limits, it is reduced with the aspect kept.
@@ -239,4 +241,61 @@ private struct Target {
         func scaled(_ side: Int) -> Int { Int((Double(side) * ratio).rounded(rule)) }
         (width, height) = (rendition.width.map(scaled), rendition.height.map(scaled))
     }
+}
+
+extension RenderPlan {
+    /// Reads the header, and plans renditions that are within the limits.
+    package init(
+        probing data: Data,
+        _ type: AssetType,
+        _ renditions: [Rendition],
+        _ engine: any RenderEngine,
+        _ limits: RenderLimits
+    ) throws(ImageError) {
+        let probe = try limits.probe(data, type, engine)
+        self.init(probe, renditions, limits: limits)
+        for pass in passes { try limits.check(probe, frames: pass.frames) }
+        try limits.check(self)
+    }
+}
+
+extension RenderPlan {
+    /// Source pixels for each pixel of the base, along the side that shrinks less.
+    package func scale(_ pass: Pass) -> Double {
+        let source = probe.uprightSize
+        return min(
+            Double(source.width) / Double(pass.base.width),
+            Double(source.height) / Double(pass.base.height)
+        )
+    }
+
+    /// The factor (1, 2, 4 or 8) by which a JPEG is shrunk while it is decoded. A smaller inverse transform skips most
+    /// of the decoding work.
+    func shrink(_ pass: Pass) -> Int {
+        guard let margin = pass.qualityProfile.margin else { return 1 }
+        let scale = scale(pass)
+        return [8, 4, 2].first { scale >= Double($0) * margin } ?? 1
+    }
+}
+
+// A pass with several sizes makes small renditions from larger ones: an image pyramid.
+extension RenderPlan {
+    /// Steps of a pass, widest first.
+    func fromLargeToSmall(_ pass: Pass) -> [Int] {
+        pass.steps.sorted { steps[$0].scaled.width > steps[$1].scaled.width }
+    }
+}
+
+extension RenderPlan.Pass {
+    /// How many times larger than a result its pyramid level must be; nil if every result is made from the decoded
+    /// image.
+    ///
+    /// At least 2, even if the decoder needs no margin, because the losses of successive scalings add up.
+    var pyramidMargin: Double? { steps.count > 1 ? qualityProfile.margin.map { max(2, $0) } : nil }
+
+    /// Whether a result becomes a level of the pyramid. Each level has at most half the area of the last one, so all
+    /// levels together are no larger than the decoded image, for any number of sizes.
+    ///
+    /// - Parameters: Areas in pixels.
+    func isLevel(_ area: Double, below last: Double) -> Bool { pyramidMargin != nil && area * 2 <= last }
 }

@@ -59,3 +59,47 @@ final class PlanarJPEGEngine: Sendable {
             ? WebPPlanes.encode(image, rendition, deadline) : codec.encode(image, rendition)
     }
 }
+
+// The stages of a render with one rendition.
+extension PlanarJPEGEngine {
+    /// Decodes the source of a plan's first pass, shrunk by a fraction; nil as in `render`.
+    func load(_ plan: RenderPlan, _ data: Data) -> PlanarImage? {
+        codecs.withCodec { codec in
+            data.withUnsafeBytes { codec.decode($0, plan.probe, shrink: plan.shrink(plan.passes[0])) }
+        }
+    }
+
+    /// Turns the decoded planes upright and scales them to the size of the plan's first step.
+    func scale(_ image: PlanarImage, _ plan: RenderPlan) -> PlanarImage? {
+        var pyramid = PlanePyramid(image, plan.passes[0], EXIFOrientation(plan.probe.orientation))
+        return pyramid.make(plan.steps[0], graphs)
+    }
+
+    func encode(_ image: PlanarImage, _ rendition: Rendition, _ deadline: RenderDeadline) -> Data? {
+        codecs.withCodec { encode(image, rendition, $0, deadline) }
+    }
+}
+
+extension RenderPlan.Step {
+    /// Why the planes engine cannot make this rendition; nil if it can, given a source with planes.
+    func reasonPlanesUnsupported(_ probe: ImageProbe) -> String? {
+        switch rendition.format {
+        case .jpeg: break
+        case .webp: if rendition.lossless { return "WebP without loss is made of pixels" }
+        case .png, .avif, .gif, .jxl: return "\(rendition.format.rawValue) is made of pixels"
+        }
+        if rendition.keepMetadata != .none { return "metadata are kept" }
+        if rendition.profile == .keep && probe.hasRGBProfile { return "the profile is kept" }
+        if canvas != nil { return "there is a canvas around it" }
+        switch crop?.place {
+        case .attention, .entropy: return "what stays is found by looking at pixels"
+        case .at, nil: return nil
+        }
+    }
+
+    /// Sampling of the result: chroma at half size except for high-quality JPEGs, as in libvips.
+    func planeSampling(_ source: ChromaSampling) -> ChromaSampling {
+        if source == .gray { return .gray }
+        return rendition.format == .jpeg && rendition.quality >= 90 ? .s444 : .s420
+    }
+}

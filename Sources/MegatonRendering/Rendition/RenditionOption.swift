@@ -3,7 +3,7 @@
 /// with the text of `--help`.
 ///
 /// A new option is a property of ``Rendition`` and a row. If it concerns JPEGs that are encoded from planes,
-/// `RenderPlan+Planes.swift` applies it or leaves the rendition to libvips. The default of an option is its value in
+/// `PlanarJPEGEngine.swift` applies it or leaves the rendition to libvips. The default of an option is its value in
 /// `Rendition()`. Defaults are neither written nor part of the identity, so keys that were stored before an option
 /// existed stay valid.
 ///
