@@ -18,9 +18,9 @@ struct History: Sendable {
 }
 
 /// An event in the history of a worker.
-public struct HistoryEvent: Sendable, Codable, Equatable {
+package struct HistoryEvent: Sendable, Codable, Equatable {
     /// Kinds of events.
-    public enum Kind: String, Sendable, Codable {
+    package enum Kind: String, Sendable, Codable {
         /// A job was claimed.
         case claim
         /// Redis acknowledged the end of an attempt.
@@ -33,17 +33,17 @@ public struct HistoryEvent: Sendable, Codable, Equatable {
         case fetch
     }
 
-    public var kind: Kind
+    package var kind: Kind
     /// Milliseconds since 1970 by this machine's clock: for readers only, a checker must not rely on it.
-    public var at: Int
+    package var at: Int
     /// The id of the job.
-    public var id: String?
-    public var attempt: Int?
+    package var id: String?
+    package var attempt: Int?
     /// The key of the flight; for a fetch its host and a hash of its URL.
-    public var key: String?
-    public var token: Int?
+    package var key: String?
+    package var token: Int?
     /// Outcome of the step.
-    public var result: String?
+    package var result: String?
 
     init(
         _ kind: Kind,
@@ -67,17 +67,17 @@ public struct HistoryEvent: Sendable, Codable, Equatable {
 ///
 /// A checker reads the files of all processes afterwards. The kernel has a line before the step it announces is taken,
 /// so that a `kill -9` loses none. Costs one write per step: not for everyday use.
-public final class HistoryFile: Sendable {
+package final class HistoryFile: Sendable {
     private let handle: FileHandle
     private let thread = ThreadPool(name: "megaton-history", count: 1)
 
     /// Thrown if the file cannot be opened.
-    public struct CannotOpen: Error, CustomStringConvertible {
-        public let description: String
+    package struct CannotOpen: Error, CustomStringConvertible {
+        package let description: String
     }
 
     /// Opens the file for appending; creates it if it is missing.
-    public init(_ path: String) throws(CannotOpen) {
+    package init(_ path: String) throws(CannotOpen) {
         let descriptor = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0o644)
         guard descriptor >= 0 else {
             throw CannotOpen(description: "the history \(path) cannot be opened: \(String(cString: strerror(errno)))")

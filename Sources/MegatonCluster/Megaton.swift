@@ -1,4 +1,4 @@
 /// The program as a whole.
-public enum Megaton {
-    public static let version = "0.2.0"
+package enum Megaton {
+    package static let version = "0.2.0"
 }

@@ -1,6 +1,6 @@
 /// Exponential back-off with full jitter: each delay is random below a bound that doubles up to a cap, so that clients
 /// that lost the same server do not all reconnect at once.
-public struct Backoff: Sendable {
+package struct Backoff: Sendable {
     private let first: Duration
     private let cap: Duration
     /// Cap for a server that is reachable but busy: a longer delay loses time after the server is free again, and each
@@ -11,14 +11,14 @@ public struct Backoff: Sendable {
     /// - Parameters:
     ///   - first: the first bound.
     ///   - cap: the largest bound.
-    public init(first: Duration = .milliseconds(50), cap: Duration = .seconds(2)) {
+    package init(first: Duration = .milliseconds(50), cap: Duration = .seconds(2)) {
         self.first = first
         self.cap = cap
     }
 
     /// Returns the delay before the next attempt, which is shorter if the server is busy (BUSY, LOADING). The error has
     /// no default value, so that no caller forgets it; pass nil if there is none.
-    public mutating func next(after error: (any Error)?) -> Duration {
+    package mutating func next(after error: (any Error)?) -> Duration {
         let isBusy = (error as? RedisError)?.code == .busy
         let bound = min(isBusy ? min(cap, Self.busyCap) : cap, first * (1 << min(failures, 16)))
         failures += 1
@@ -26,5 +26,5 @@ public struct Backoff: Sendable {
     }
 
     /// Starts again at the first bound. Call it after a success.
-    public mutating func reset() { failures = 0 }
+    package mutating func reset() { failures = 0 }
 }

@@ -1,5 +1,5 @@
-public import Logging
-public import NIOCore
+package import Logging
+package import NIOCore
 import Synchronization
 
 /// A connection to Redis that is opened on demand and reopened after a failure. Many tasks share it, and their commands
@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// No command is sent twice: if the connection fails before the reply, the command fails with `.connectionClosed` or
 /// `.timeout`, and its caller decides whether it may be repeated.
-public final class RedisClient: Sendable {
+package final class RedisClient: Sendable {
     private enum State {
         case idle
         case connecting(Task<Void, Never>, EventLoopFuture<RedisConnection>)
@@ -24,7 +24,7 @@ public final class RedisClient: Sendable {
         var failsFast = false
     }
 
-    public let configuration: RedisConfiguration
+    package let configuration: RedisConfiguration
     private let connector: RedisConnector
     private let group: any EventLoopGroup
     private let logger: Logger
@@ -36,7 +36,7 @@ public final class RedisClient: Sendable {
     ///   - waitsForReconnect: whether a command waits, within its timeout, for a Redis that is unreachable. If false,
     ///     commands fail at once after the first failure while the client reconnects in the background; use this for
     ///     optional work.
-    public init(
+    package init(
         _ configuration: RedisConfiguration,
         role: String,
         group: any EventLoopGroup,
@@ -56,7 +56,7 @@ public final class RedisClient: Sendable {
     ///
     /// - Parameter limit: how long to retry; zero makes one attempt. A cancelled task makes no further attempt.
     /// - Throws: the last attempt's error; permanent errors, such as a wrong password, are thrown at once.
-    public func connect(waiting limit: Duration = .zero) async throws(RedisError) {
+    package func connect(waiting limit: Duration = .zero) async throws(RedisError) {
         let deadline = ContinuousClock.now + limit
         while true {
             do throws(RedisError) {
@@ -74,7 +74,7 @@ public final class RedisClient: Sendable {
     ///   server-side timeout plus 2 s.
     /// - Throws: also if the reply is an error.
     @discardableResult
-    public func send(_ command: RedisCommand, timeout: Duration? = nil) async throws(RedisError) -> RedisValue {
+    package func send(_ command: RedisCommand, timeout: Duration? = nil) async throws(RedisError) -> RedisValue {
         let replies = try await pipeline([command], timeout: timeout)
         guard let reply = replies.first else {
             throw RedisError(.unexpectedReply, "Redis gave no reply to a command.")
@@ -84,7 +84,7 @@ public final class RedisClient: Sendable {
     }
 
     /// Sends several commands in one round trip. An error reply is returned as `.error` at the position of its command.
-    public func pipeline(
+    package func pipeline(
         _ commands: [RedisCommand],
         timeout: Duration? = nil
     ) async throws(RedisError) -> [RedisValue] {
@@ -126,7 +126,7 @@ public final class RedisClient: Sendable {
     }
 
     /// Closes the connection. Commands in flight fail, later ones throw `.closed`.
-    public func close() {
+    package func close() {
         let connection: RedisConnection? = shared.withLock { shared in
             defer { shared.state = .closed }
             switch shared.state {

@@ -1,28 +1,28 @@
-public import NIOCore
+package import NIOCore
 
 /// A command with its arguments, as bytes.
-public struct RedisCommand: Sendable, ExpressibleByArrayLiteral {
+package struct RedisCommand: Sendable, ExpressibleByArrayLiteral {
     /// The command's name, followed by its arguments.
-    public var arguments: [RedisArgument]
+    package var arguments: [RedisArgument]
 
-    public init(_ arguments: [RedisArgument]) { self.arguments = arguments }
+    package init(_ arguments: [RedisArgument]) { self.arguments = arguments }
 
-    public init(arrayLiteral elements: RedisArgument...) { self.arguments = elements }
+    package init(arrayLiteral elements: RedisArgument...) { self.arguments = elements }
 }
 
 /// One argument: text, a number, or bytes that are not copied.
-public enum RedisArgument: Sendable, ExpressibleByStringLiteral, ExpressibleByStringInterpolation,
+package enum RedisArgument: Sendable, ExpressibleByStringLiteral, ExpressibleByStringInterpolation,
     ExpressibleByIntegerLiteral
 {
     case string(String)
     case buffer(ByteBuffer)
 
-    public init(stringLiteral value: String) { self = .string(value) }
+    package init(stringLiteral value: String) { self = .string(value) }
 
-    public init(integerLiteral value: Int) { self = .string(String(value)) }
+    package init(integerLiteral value: Int) { self = .string(String(value)) }
 
     /// An argument with the decimal digits of a number.
-    public static func int(_ value: Int) -> RedisArgument { .string(String(value)) }
+    package static func int(_ value: Int) -> RedisArgument { .string(String(value)) }
 
     var count: Int {
         switch self {

@@ -1,34 +1,34 @@
 internal import FoundationEssentials
 
 /// Address of a Redis server, and the options for its connections.
-public struct RedisConfiguration: Sendable, Equatable {
+package struct RedisConfiguration: Sendable, Equatable {
     /// The address of the server.
-    public enum Address: Sendable, Equatable {
+    package enum Address: Sendable, Equatable {
         case tcp(host: String, port: Int)
         case unix(path: String)
         /// The master of this name, at the address that the sentinels report.
         case sentinel(Sentinel)
     }
 
-    public var address: Address
+    package var address: Address
     /// Whether to use TLS (`rediss://`), with the system's certificates as trust roots.
-    public var usesTLS = false
+    package var usesTLS = false
     /// Path of a PEM file of certificates to trust instead of the system's, e.g. of a private authority.
-    public var certificateAuthority: String?
-    public var username: String?
-    public var password: String?
+    package var certificateAuthority: String?
+    package var username: String?
+    package var password: String?
     /// The database number, 0 by default.
-    public var database = 0
+    package var database = 0
     /// Whether a server that is not a master is refused with `.notWritable`, because after a failover the old address
     /// may belong to a replica. True by default.
-    public var requiresMaster = true
+    package var requiresMaster = true
     /// Maximum duration of a connection attempt: asking the sentinels, connecting and greeting.
-    public var connectTimeout: Duration = .seconds(5)
+    package var connectTimeout: Duration = .seconds(5)
     /// Maximum duration of a command, including the wait for a connection.
-    public var commandTimeout: Duration = .seconds(5)
+    package var commandTimeout: Duration = .seconds(5)
 
     /// Creates a configuration for an address, without a password.
-    public init(address: Address) { self.address = address }
+    package init(address: Address) { self.address = address }
 
     /// Parses `redis://[user:password@]host[:port][/database]`, `rediss://…[?ca=file.pem]`,
     /// `unix://[user:password@]/path/of/socket[?db=number]` or
@@ -36,7 +36,7 @@ public struct RedisConfiguration: Sendable, Equatable {
     /// and password before the hosts are those of Redis itself.
     ///
     /// - Throws: `.invalidConfiguration`, without the password in its message.
-    public init(url text: String) throws(RedisError) {
+    package init(url text: String) throws(RedisError) {
         if text.lowercased().hasPrefix(Self.sentinelScheme) {
             try self.init(sentinelURL: text)
             return
@@ -85,7 +85,7 @@ public struct RedisConfiguration: Sendable, Equatable {
 
 extension RedisConfiguration: CustomStringConvertible {
     /// The URL without user and password, safe for logs.
-    public var description: String {
+    package var description: String {
         let number = database == 0 ? "" : String(database)
         return switch address {
         case .tcp(let host, let port):

@@ -1,54 +1,54 @@
 /// An error of a Redis connection or command: a code to branch on, and a message for people.
-public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
+package struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The category of an error. A struct, so that adding one breaks no `switch`.
-    public struct Code: Sendable, Hashable, CustomStringConvertible {
-        public let description: String
+    package struct Code: Sendable, Hashable, CustomStringConvertible {
+        package let description: String
 
         private init(_ description: String) { self.description = description }
 
         /// The URL or an option is invalid.
-        public static let invalidConfiguration = Code("invalid_configuration")
+        package static let invalidConfiguration = Code("invalid_configuration")
         /// No server answers at the address, or the socket does not exist.
-        public static let unreachable = Code("unreachable")
+        package static let unreachable = Code("unreachable")
         /// The connection closed before the reply: it is unknown whether the command was executed.
-        public static let connectionClosed = Code("connection_closed")
+        package static let connectionClosed = Code("connection_closed")
         /// No reply within the deadline. The connection was closed, and it is unknown whether the command was executed.
-        public static let timeout = Code("timeout")
+        package static let timeout = Code("timeout")
         /// Bytes that are not RESP2, or a reply above the limits.
-        public static let protocolError = Code("protocol_error")
+        package static let protocolError = Code("protocol_error")
         /// NOAUTH, WRONGPASS or NOPERM, or AUTH refused: never retried.
-        public static let authentication = Code("authentication")
+        package static let authentication = Code("authentication")
         /// OOM: `maxmemory` is reached and nothing may be evicted.
-        public static let outOfMemory = Code("out_of_memory")
+        package static let outOfMemory = Code("out_of_memory")
         /// LOADING, BUSY, TRYAGAIN or CLUSTERDOWN: temporary, retry later.
-        public static let busy = Code("busy")
+        package static let busy = Code("busy")
         /// READONLY, MASTERDOWN, UNBLOCKED, NOREPLICAS, MOVED, ASK or MISCONF, or a ROLE other than master: this server
         /// does not accept the write, or no longer does.
-        public static let notWritable = Code("not_writable")
+        package static let notWritable = Code("not_writable")
         /// NOSCRIPT: the server does not know the digest of a script.
-        public static let unknownScript = Code("unknown_script")
+        package static let unknownScript = Code("unknown_script")
         /// Any other error reply.
-        public static let server = Code("server")
+        package static let server = Code("server")
         /// The client was closed.
-        public static let closed = Code("closed")
+        package static let closed = Code("closed")
         /// A reply whose shape differs from the command's contract.
-        public static let unexpectedReply = Code("unexpected_reply")
+        package static let unexpectedReply = Code("unexpected_reply")
     }
 
-    public let code: Code
-    public let message: String
+    package let code: Code
+    package let message: String
 
     /// - Parameter message: a sentence that says what happened, where, and what to do.
-    public init(_ code: Code, _ message: String) {
+    package init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
     }
 
-    public var description: String { "\(message) (\(code))" }
+    package var description: String { "\(message) (\(code))" }
 
     /// Classifies an error reply by its first word.
     /// https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors
-    public init(reply: String) {
+    package init(reply: String) {
         let prefix = reply.prefix { $0 != " " }
         let code: Code =
             switch prefix {
@@ -76,7 +76,7 @@ public struct RedisError: Error, Sendable, Equatable, CustomStringConvertible {
     }
 
     /// Whether the same command may succeed later without intervention.
-    public var isTransient: Bool {
+    package var isTransient: Bool {
         switch code {
         case .unreachable, .connectionClosed, .timeout, .busy, .notWritable, .outOfMemory: true
         default: false

@@ -4,16 +4,16 @@ internal import MegatonCore
 /// A Lua script that the server knows by its digest.
 ///
 /// The contract of each script (KEYS, ARGV, return value, pre- and postconditions) is at the top of its source.
-public struct RedisScript: Sendable {
+package struct RedisScript: Sendable {
     /// Name in messages and logs.
-    public let name: String
+    package let name: String
     /// The source, sent if the server does not know the digest.
-    public let source: String
+    package let source: String
     /// SHA-1 in hex, as EVALSHA requires.
-    public let digest: String
+    package let digest: String
 
     /// - Parameter name: name in messages and logs.
-    public init(name: String, source: String) {
+    package init(name: String, source: String) {
         self.name = name
         self.source = source
         digest = Insecure.SHA1.hash(data: Array(source.utf8)).hexDigits
@@ -31,7 +31,7 @@ public struct RedisScript: Sendable {
     }
 
     /// Returns the EVALSHA command for one call.
-    public func call(keys: [String], arguments: [RedisArgument]) -> RedisCommand {
+    package func call(keys: [String], arguments: [RedisArgument]) -> RedisCommand {
         RedisCommand(["EVALSHA", .string(digest), .int(keys.count)] + keys.map { .string($0) } + arguments)
     }
 }
@@ -41,7 +41,7 @@ extension RedisClient {
     ///
     /// Repeating a call after NOSCRIPT is safe, because nothing was executed.
     @discardableResult
-    public func run(
+    package func run(
         _ script: RedisScript,
         keys: [String],
         arguments: [RedisArgument],
@@ -54,7 +54,7 @@ extension RedisClient {
 
     /// Runs a script several times in one round trip. An error reply is returned as `.error` at the position of its
     /// call.
-    public func run(
+    package func run(
         _ script: RedisScript,
         calls: [(keys: [String], arguments: [RedisArgument])],
         timeout: Duration? = nil
@@ -64,7 +64,7 @@ extension RedisClient {
 
     /// Sends commands followed by calls of a script, in one round trip. An error reply is returned as `.error` at its
     /// position and does not stop the commands after it.
-    public func run(
+    package func run(
         _ script: RedisScript,
         after commands: [RedisCommand],
         calls: [(keys: [String], arguments: [RedisArgument])],

@@ -1,11 +1,11 @@
-public import Logging
-public import NIOCore
+package import Logging
+package import NIOCore
 
 /// A connection that subscribes to channels and is reopened after a failure.
 ///
 /// Messages published while it is down are lost, because pub/sub of Redis has no delivery guarantee. A caller that
 /// relies on messages must check the state when `onSubscribed` is called, and poll at intervals besides.
-public final class RedisSubscriber: Sendable {
+package final class RedisSubscriber: Sendable {
     private let connector: RedisConnector
     private let channels: [String]
     private let logger: Logger
@@ -15,7 +15,7 @@ public final class RedisSubscriber: Sendable {
     /// - Parameters:
     ///   - onSubscribed: called each time all channels are subscribed.
     ///   - onMessage: called on an event loop; must not block.
-    public init(
+    package init(
         _ configuration: RedisConfiguration,
         channels: [String],
         group: any EventLoopGroup,
@@ -31,7 +31,7 @@ public final class RedisSubscriber: Sendable {
     }
 
     /// Listens until the task is cancelled.
-    public func run() async {
+    package func run() async {
         var backoff = Backoff()
         while !Task.isCancelled {
             var failure: (any Error)?

@@ -1,7 +1,7 @@
-public import NIOCore
+package import NIOCore
 
 /// One RESP2 reply of Redis.
-public enum RedisValue: Sendable, Equatable {
+package enum RedisValue: Sendable, Equatable {
     case null
     case integer(Int)
     /// A status line such as `OK`.
@@ -13,7 +13,7 @@ public enum RedisValue: Sendable, Equatable {
     case error(String)
 
     /// The text of a status or bulk string (UTF-8, invalid sequences replaced), or the digits of an integer.
-    public var string: String? {
+    package var string: String? {
         switch self {
         case .status(let text): text
         case .bulk(let buffer): String(buffer: buffer)
@@ -23,7 +23,7 @@ public enum RedisValue: Sendable, Equatable {
     }
 
     /// The number, also if Redis sent its digits as a string.
-    public var int: Int? {
+    package var int: Int? {
         switch self {
         case .integer(let number): number
         case .status, .bulk: string.flatMap(Int.init)
@@ -32,17 +32,17 @@ public enum RedisValue: Sendable, Equatable {
     }
 
     /// The bytes of a bulk string.
-    public var buffer: ByteBuffer? {
+    package var buffer: ByteBuffer? {
         if case .bulk(let buffer) = self { buffer } else { nil }
     }
 
     /// The elements of an array.
-    public var array: [RedisValue]? {
+    package var array: [RedisValue]? {
         if case .array(let elements) = self { elements } else { nil }
     }
 
     /// The fields of a flat array of names and values, as returned by HGETALL and CONFIG GET.
-    public var dictionary: [String: String] {
+    package var dictionary: [String: String] {
         guard let array else { return [:] }
         var fields: [String: String] = [:]
         for index in stride(from: 0, to: array.count - 1, by: 2) {

@@ -23,7 +23,7 @@ public struct Batch: Sendable {
     ///   ``ClusterError/Code/otherReader``.
     public var outcomes: some AsyncSequence<JobOutcome, any Error> & Sendable { BatchOutcomes(batch: self) }
 
-    /// The current counters, such as `done`; ``BatchCounters/none`` if the batch is unknown.
+    /// The current counters, such as `done`; all 0 if the batch is unknown.
     ///
     /// - Throws: ``ClusterError``.
     public func counters() async throws -> BatchCounters {

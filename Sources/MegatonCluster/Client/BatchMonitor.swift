@@ -1,21 +1,21 @@
-public import Foundation
-public import MegatonRedis
+package import Foundation
+package import MegatonRedis
 
 /// Follows a batch: its counters and, if it keeps a ledger, its outcomes.
-public struct BatchMonitor: Sendable {
+package struct BatchMonitor: Sendable {
     private let queue: JobQueue
-    public let batch: String
+    package let batch: String
 
     /// Maximum number of outcomes per call.
     private static let chunk = 1000
 
-    public init(queue: JobQueue, batch: String) {
+    package init(queue: JobQueue, batch: String) {
         self.queue = queue
         self.batch = batch
     }
 
     /// The current counters.
-    public func counters() async throws(RedisError) -> BatchCounters {
+    package func counters() async throws(RedisError) -> BatchCounters {
         BatchCounters(try await queue.batch(batch))
     }
 
@@ -23,20 +23,20 @@ public struct BatchMonitor: Sendable {
     ///      lost reply loses none.
     ///
     /// - Parameter kept: total number of outcomes that the caller has stored.
-    public func outcomes(kept: Int) async throws(RedisError) -> [Data] {
+    package func outcomes(kept: Int) async throws(RedisError) -> [Data] {
         try await queue.results(of: batch, kept: kept, limit: Self.chunk)
     }
 
     /// Waits for an unread outcome, a second at most. Call this after `outcomes` returned none.
     ///
     /// - Parameter redis: a connection that nothing else uses.
-    public func waitForOutcome(on redis: RedisClient) async throws(RedisError) {
+    package func waitForOutcome(on redis: RedisClient) async throws(RedisError) {
         let results = RedisArgument.string(queue.keys.results(batch))
         try await redis.send(["BLMOVE", results, results, "LEFT", "LEFT", "1"], timeout: .seconds(3))
     }
 
     /// Cancels the batch. A batch that does not exist, because nothing was pushed yet, needs no cancellation.
-    public func cancel() async throws(RedisError) {
+    package func cancel() async throws(RedisError) {
         do {
             try await queue.cancel(batch: batch)
         } catch {

@@ -1,10 +1,10 @@
-public import Foundation
-public import MegatonRedis
+package import Foundation
+package import MegatonRedis
 
 /// Pushes the jobs of one batch in chunks, each job exactly once however often a connection breaks.
 ///
 /// Only one task may use a submitter at a time: jobs are numbered in the order of their calls.
-public actor BatchSubmitter {
+package actor BatchSubmitter {
     private let queue: JobQueue
     private let batch: String
     private let policy: BatchPolicy
@@ -16,7 +16,7 @@ public actor BatchSubmitter {
     /// Whether all ids so far were made for this batch.
     private var idsAreUnique = true
     /// Number of jobs that Redis has acknowledged.
-    public private(set) var submitted = 0
+    package private(set) var submitted = 0
 
     /// Maximum number of jobs, and of bytes, in one push.
     private static let chunk = 500
@@ -29,7 +29,7 @@ public actor BatchSubmitter {
     /// - Parameters:
     ///   - policy: options of the batch.
     ///   - onDelay: called once for each push that has to wait because Redis is unreachable or full.
-    public init(
+    package init(
         queue: JobQueue,
         batch: String,
         policy: BatchPolicy = BatchPolicy(),
@@ -45,7 +45,7 @@ public actor BatchSubmitter {
     ///
     /// - Parameter hasUniqueID: whether the caller generated the id and uses it for no other job of the batch.
     ///   Otherwise the batch remembers the ids it has seen, so that a repeated id is processed once.
-    public func add(_ json: Data, hasUniqueID: Bool = false) async throws(RedisError) {
+    package func add(_ json: Data, hasUniqueID: Bool = false) async throws(RedisError) {
         if !hasUniqueID { idsAreUnique = false }
         pending.append(json)
         pendingBytes += json.count
@@ -53,12 +53,12 @@ public actor BatchSubmitter {
     }
 
     /// Pushes the jobs that were added.
-    public func flush() async throws(RedisError) {
+    package func flush() async throws(RedisError) {
         if !pending.isEmpty { try await push(isLast: false) }
     }
 
     /// Pushes the remaining jobs and closes the batch, so that it can end.
-    public func close() async throws(RedisError) {
+    package func close() async throws(RedisError) {
         try await push(isLast: true)
     }
 

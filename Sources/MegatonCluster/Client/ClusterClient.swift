@@ -47,14 +47,8 @@ public final class ClusterClient: Sendable {
         idleTimeout: Duration = .seconds(60),
         logger: Logger = Logger(label: "megaton.client")
     ) throws {
-        guard Job.isName(queue) else {
-            throw ClusterError(.invalidConfiguration, "The queue's name must match [A-Za-z0-9._:-]{1,128}.")
-        }
-        do {
-            configuration = try RedisConfiguration(url: redis)
-        } catch {
-            throw ClusterError(error)
-        }
+        let keys = try ClusterError.keys(queue)
+        configuration = try ClusterError.configuration(redis)
         self.idleTimeout = idleTimeout
         self.logger = logger
         control = RedisClient(
@@ -63,7 +57,7 @@ public final class ClusterClient: Sendable {
             group: MultiThreadedEventLoopGroup.singleton,
             logger: logger
         )
-        self.queue = JobQueue(control, keys: QueueKeys(queue: queue))
+        self.queue = JobQueue(control, keys: keys)
     }
 
     deinit { control.close() }

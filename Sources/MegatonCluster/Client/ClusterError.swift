@@ -44,6 +44,23 @@ public struct ClusterError: Error, Sendable, Equatable, CustomStringConvertible 
         self.message = message
     }
 
+    /// Reads the URL of a Redis server.
+    static func configuration(_ url: String) throws(ClusterError) -> RedisConfiguration {
+        do {
+            return try RedisConfiguration(url: url)
+        } catch {
+            throw ClusterError(error)
+        }
+    }
+
+    /// The keys of a queue.
+    static func keys(_ queue: String) throws(ClusterError) -> QueueKeys {
+        guard Job.isName(queue) else {
+            throw ClusterError(.invalidConfiguration, "The queue's name must match [A-Za-z0-9._:-]{1,128}.")
+        }
+        return QueueKeys(queue: queue)
+    }
+
     init(_ error: RedisError) {
         let code: Code =
             if error.message.contains("BATCHEXISTS") {

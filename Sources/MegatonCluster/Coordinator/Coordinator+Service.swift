@@ -1,7 +1,27 @@
+public import Logging
 internal import MegatonRedis
 public import ServiceLifecycle
 
 extension Coordinator: Service {
+    /// Creates a coordinator.
+    ///
+    /// - Parameters:
+    ///   - redis: URL of the control Redis; see ``ClusterClient/init(redis:queue:idleTimeout:logger:)``.
+    ///   - queue: the queue's name.
+    ///   - name: unique name; `host:pid:random` if nil.
+    /// - Throws: ``ClusterError`` if the URL or the name of the queue is invalid.
+    public convenience init(
+        _ configuration: Configuration = Configuration(),
+        redis: String,
+        queue: String = "default",
+        name: String? = nil,
+        logger: Logger
+    ) throws {
+        var configuration = configuration
+        configuration.keys = try ClusterError.keys(queue)
+        self.init(configuration, redis: try ClusterError.configuration(redis), name: name, logger: logger)
+    }
+
     /// Connects, unless ``start(waitingForRedis:)`` has done that, and works until the service group shuts down or the
     /// task is canceled; then it releases the leader's lease. Redis may be unreachable for a minute at the start.
     ///

@@ -1,9 +1,9 @@
 internal import Foundation
-public import Logging
+package import Logging
 public import MegatonPipeline
-public import MegatonRedis
-public import NIOCore
-public import NIOPosix
+package import MegatonRedis
+package import NIOCore
+internal import NIOPosix
 import Synchronization
 
 /// Admits jobs: the leader among the coordinators stages pushed jobs, validates them, and admits them into a bounded
@@ -13,23 +13,23 @@ import Synchronization
 public final class Coordinator: Sendable {
     /// Limits and times.
     public struct Configuration: Sendable {
-        public var keys = QueueKeys()
+        package var keys = QueueKeys()
         /// Maximum number of admitted jobs at a time; the others wait in the intake, where a job costs only its JSON.
         /// The window is usually two seconds of work.
         public var window = 16_384
         /// Maximum number of jobs that one round stages.
-        public var chunk = 512
+        package var chunk = 512
         /// Lease of the leader: how long a silent leader stays the leader.
-        public var leaderLease: Duration = .seconds(10)
+        package var leaderLease: Duration = .seconds(10)
         /// Interval at which the leader renews its lease.
-        public var renewInterval: Duration = .seconds(3)
+        package var renewInterval: Duration = .seconds(3)
         /// Lists of renditions by name, for jobs that name one.
         public var presets: [String: [Rendition]] = [:]
         /// How long a batch that has ended is remembered.
         public var batchRetention: Duration = .seconds(7 * 24 * 3600)
         /// Nil for a coordinator. Otherwise it is a worker's fallback: it leads only after the cluster has had no
         /// leader for this time, with the presets of the last one, and yields to any coordinator.
-        public var takeoverDelay: Duration?
+        package var takeoverDelay: Duration?
 
         public init() {}
     }
@@ -63,7 +63,7 @@ public final class Coordinator: Sendable {
     /// - Parameters:
     ///   - group: event loops of the connections.
     ///   - name: unique name; `host:pid:random` if nil.
-    public init(
+    package init(
         _ configuration: Configuration,
         redis: RedisConfiguration,
         group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
@@ -92,7 +92,7 @@ public final class Coordinator: Sendable {
     ///
     /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
-    public func start(waitingForRedis limit: Duration = .zero) async throws {
+    package func start(waitingForRedis limit: Duration = .zero) async throws {
         try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
         starting.finish()
     }

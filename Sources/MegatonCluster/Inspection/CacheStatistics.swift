@@ -1,9 +1,9 @@
 /// Counters of the shared cache since the queue was created, and its memory.
-public struct CacheStatistics: Sendable, Codable, Equatable {
+package struct CacheStatistics: Sendable, Codable, Equatable {
     /// Memory of one kind of key.
-    public struct Kind: Sendable, Codable, Equatable {
-        public var keys = 0
-        public var bytes = 0
+    package struct Kind: Sendable, Codable, Equatable {
+        package var keys = 0
+        package var bytes = 0
 
         mutating func add(_ size: Int) {
             keys += 1
@@ -12,54 +12,54 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
     }
 
     /// Lookups that found an entry.
-    public var hits: Int
+    package var hits: Int
     /// Lookups that found none.
-    public var misses: Int
+    package var misses: Int
     /// Lookups whose caller became the leader of a flight.
-    public var flightLeaders: Int
+    package var flightLeaders: Int
     /// Lookups whose caller waited for the flight of another leader.
-    public var flightWaiters: Int
+    package var flightWaiters: Int
     /// Lookups that found a remembered failure.
-    public var negatives: Int
+    package var negatives: Int
     /// Stale entries that were served, as their origin allows.
-    public var staleHits: Int
+    package var staleHits: Int
     /// Originals that were revalidated: their origins confirmed them instead of sending them again.
-    public var revalidations: Int
+    package var revalidations: Int
     /// Requests that were delayed by host limits.
-    public var throttled: Int
+    package var throttled: Int
     /// Requests that were delayed because the circuit breaker of their host was open.
-    public var circuitOpen: Int
+    package var circuitOpen: Int
     /// Bytes written to the cache.
-    public var bytesIn: Int
+    package var bytesIn: Int
     /// Bytes read from the cache.
-    public var bytesOut: Int
+    package var bytesOut: Int
     /// Requests to origins.
-    public var originFetches: Int
-    public var originFetchesByHost: [String: Int] = [:]
+    package var originFetches: Int
+    package var originFetchesByHost: [String: Int] = [:]
     /// Number of different originals that were fetched; an estimate to 1 % (HyperLogLog).
-    public var distinctOriginals = 0
+    package var distinctOriginals = 0
     /// Renditions that were rendered.
-    public var renders: Int
+    package var renders: Int
     /// Renders by the planes engine; libvips rendered the others.
-    public var rendersByPlanes: Int
+    package var rendersByPlanes: Int
     /// Renders of damaged images that the planes engine left to libvips.
-    public var planarFallbacks: Int
+    package var planarFallbacks: Int
     /// Lookups that continued without a cache because Redis could not be reached.
-    public var failOpen: Int
+    package var failOpen: Int
     /// Writes that were refused because another leader had taken their flight over.
-    public var staleWritesRefused: Int
+    package var staleWritesRefused: Int
     /// Entries that were deleted because their checksum was wrong.
-    public var damaged: Int
+    package var damaged: Int
     /// Keys that Redis evicted since it started.
-    public var evictions = 0
+    package var evictions = 0
     /// Memory in use, bytes.
-    public var memoryUsed = 0
+    package var memoryUsed = 0
     /// Memory limit, bytes; 0 means no limit.
-    public var memoryLimit = 0
+    package var memoryLimit = 0
     /// Memory by kind of key.
-    public var kinds: [String: Kind] = [:]
+    package var kinds: [String: Kind] = [:]
     /// False if the time was over before all keys were scanned: `kinds` is partial then.
-    public var scanIsComplete = true
+    package var scanIsComplete = true
 
     /// Names in the JSON of `megaton stats`. Some are older than their properties and stay, as scripts read them.
     private enum CodingKeys: String, CodingKey {
@@ -94,10 +94,10 @@ public struct CacheStatistics: Sendable, Codable, Equatable {
     }
 
     /// Fraction of lookups that were hits; nil before the first.
-    public var hitRatio: Double? { hits + misses > 0 ? Double(hits) / Double(hits + misses) : nil }
+    package var hitRatio: Double? { hits + misses > 0 ? Double(hits) / Double(hits + misses) : nil }
 
     /// Requests per different original: 1 is perfect.
-    public var duplicateRatio: Double? {
+    package var duplicateRatio: Double? {
         distinctOriginals > 0 ? Double(originFetches) / Double(distinctOriginals) : nil
     }
 }

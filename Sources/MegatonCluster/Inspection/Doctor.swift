@@ -1,8 +1,8 @@
 internal import MegatonPipeline
-public import MegatonRedis
+package import MegatonRedis
 
 /// Checks Redis, the queue and libvips for faults, and for settings that cause trouble later.
-public struct Doctor: Sendable {
+package struct Doctor: Sendable {
     let control: RedisClient
     let cache: RedisClient
     /// Whether one Redis serves as both.
@@ -10,7 +10,7 @@ public struct Doctor: Sendable {
     let keys: QueueKeys
 
     /// - Parameter cache: the same client as `control` if one Redis serves as both.
-    public init(control: RedisClient, cache: RedisClient, keys: QueueKeys) {
+    package init(control: RedisClient, cache: RedisClient, keys: QueueKeys) {
         self.control = control
         self.cache = cache
         self.keys = keys
@@ -20,7 +20,7 @@ public struct Doctor: Sendable {
     /// Runs all checks and returns every finding, including the fine ones.
     ///
     /// - Parameter repair: whether faults of the queue are repaired; nothing else is changed in any case.
-    public func examine(repair: Bool = false) async -> [Finding] {
+    package func examine(repair: Bool = false) async -> [Finding] {
         let (ofControl, controlClock) = await server(.control, at: control)
         var findings = ofControl
         if !isShared {
@@ -54,15 +54,15 @@ public struct Doctor: Sendable {
 
 extension Doctor {
     /// Result of one check.
-    public struct Finding: Sendable, Codable, Equatable {
+    package struct Finding: Sendable, Codable, Equatable {
         /// Severity of a finding.
-        public enum Level: String, Sendable, Codable {
+        package enum Level: String, Sendable, Codable {
             case ok, warning, error
         }
 
-        public var level: Level
-        public var subject: String
+        package var level: Level
+        package var subject: String
         /// The observation and, unless it is fine, the remedy.
-        public var message: String
+        package var message: String
     }
 }

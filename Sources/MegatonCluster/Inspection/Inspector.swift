@@ -1,23 +1,23 @@
 internal import Foundation
 internal import MegatonPipeline
-public import MegatonRedis
+package import MegatonRedis
 
 /// Reads the state of a queue and its cache, and changes nothing.
-public struct Inspector: Sendable {
+package struct Inspector: Sendable {
     private let queue: JobQueue
     private let cache: RedisClient
 
     /// Maximum number of workers in one status.
     private static let shown = 1000
 
-    public init(queue: JobQueue, cache: RedisClient) {
+    package init(queue: JobQueue, cache: RedisClient) {
         self.queue = queue
         self.cache = cache
     }
 
     // MARK: - Status
 
-    public func status() async throws(RedisError) -> ClusterStatus {
+    package func status() async throws(RedisError) -> ClusterStatus {
         let keys = queue.keys
         let epoch = try await queue.redis.send(["GET", .string(keys.epoch)]).int ?? 0
         let intakes = (try await queue.redis.send(["ZRANGE", .string(keys.intakes), "0", "-1"]).array ?? [])
@@ -79,7 +79,7 @@ public struct Inspector: Sendable {
     ///
     /// - Parameter budget: time limit for the scan that measures the memory of each kind of key. The scan proceeds in
     ///   small steps, so that it never blocks the server.
-    public func cacheStatistics(budget: Duration = .seconds(2)) async throws(RedisError) -> CacheStatistics {
+    package func cacheStatistics(budget: Duration = .seconds(2)) async throws(RedisError) -> CacheStatistics {
         let keys = queue.keys
         let replies = try await queue.redis.pipeline([
             ["HGETALL", .string(keys.stat)], ["HGETALL", .string(keys.statHosts)],

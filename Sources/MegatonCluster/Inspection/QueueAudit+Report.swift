@@ -1,24 +1,24 @@
 extension QueueAudit {
     /// Faults that an audit found and repaired.
-    public struct Report: Sendable, Codable, Equatable {
+    package struct Report: Sendable, Codable, Equatable {
         /// One fault, as an example.
-        public struct Example: Sendable, Codable, Equatable {
+        package struct Example: Sendable, Codable, Equatable {
             /// The id of the job; the epoch of a stage; the batch of an intake.
-            public var id: String
+            package var id: String
             /// Description of the fault for operators.
-            public var what: String
+            package var what: String
         }
 
         /// Number of faults by kind; a kind without faults is absent.
-        public var faults: [Kind: Int] = [:]
+        package var faults: [Kind: Int] = [:]
         /// Number of ids that were examined.
-        public var examined: Int
+        package var examined: Int
         /// The first faults.
-        public var examples: [Example] = []
+        package var examples: [Example] = []
         /// Number of faults that were repaired.
-        public var repaired = 0
+        package var repaired = 0
         /// False if the queue has more ids than an audit examines.
-        public var isComplete: Bool
+        package var isComplete: Bool
 
         private static let shown = 20
 
@@ -28,7 +28,7 @@ extension QueueAudit {
         }
 
         /// All faults.
-        public var count: Int { faults.values.reduce(0, +) }
+        package var count: Int { faults.values.reduce(0, +) }
 
         mutating func add(_ found: [Fault]) {
             for fault in found { faults[fault.kind, default: 0] += 1 }
@@ -41,7 +41,7 @@ extension QueueAudit {
 
 extension QueueAudit {
     /// Kinds of faults, each with its repair.
-    public enum Kind: String, Sendable, Codable, CodingKeyRepresentable, CaseIterable {
+    package enum Kind: String, Sendable, Codable, CodingKeyRepresentable, CaseIterable {
         /// Body and meta, but in none of ready, lease and delay: no worker would ever claim it. It becomes ready.
         case orphan
         /// In more than one of ready, lease and delay, or twice in ready. The lease takes precedence over delay, delay

@@ -1,4 +1,4 @@
-public import MegatonRedis
+package import MegatonRedis
 
 /// Finds inconsistencies of a queue, and repairs them on request.
 ///
@@ -7,7 +7,7 @@ public import MegatonRedis
 ///
 /// The queue keeps running meanwhile. It is read in pages, and jobs move between two pages, so that these reads find
 /// only candidates. A script then examines each candidate atomically, and repairs it; only its result counts.
-public struct QueueAudit: Sendable {
+package struct QueueAudit: Sendable {
     let queue: JobQueue
 
     /// Maximum number of ids examined: twice the largest window of a coordinator. Some 100 bytes each.
@@ -17,14 +17,14 @@ public struct QueueAudit: Sendable {
     /// Maximum number of ready entries that one call compares: 7 ms of Redis' time.
     private static let comparisonsAtOnce = 500_000
 
-    public init(queue: JobQueue) {
+    package init(queue: JobQueue) {
         self.queue = queue
     }
 
     /// Audits the whole queue.
     ///
     /// - Parameter repair: whether faults are repaired.
-    public func run(repair: Bool = false) async throws(RedisError) -> Report {
+    package func run(repair: Bool = false) async throws(RedisError) -> Report {
         let sightings = try await sightings(limit: Self.idLimit)
         var report = Report(examined: sightings.count, isComplete: sightings.isComplete)
         try await examine(sightings.candidates, repair: repair, into: &report)

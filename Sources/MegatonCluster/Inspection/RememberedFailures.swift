@@ -1,9 +1,9 @@
-public import Foundation
+package import Foundation
 internal import MegatonPipeline
-public import MegatonRedis
+package import MegatonRedis
 
 /// Clears remembered failures of a cluster, for example after an origin was repaired.
-public struct RememberedFailures: Sendable {
+package struct RememberedFailures: Sendable {
     private let cache: RedisClient
     private let queue: JobQueue
 
@@ -15,7 +15,7 @@ public struct RememberedFailures: Sendable {
     /// - Parameters:
     ///   - cache: the Redis that holds the failures.
     ///   - queue: the queue that holds the states of hosts.
-    public init(cache: RedisClient, queue: JobQueue) {
+    package init(cache: RedisClient, queue: JobQueue) {
         self.cache = cache
         self.queue = queue
     }
@@ -23,7 +23,7 @@ public struct RememberedFailures: Sendable {
     /// Forgets all failures, and the states of all hosts: Retry-After, open circuits and lowered limits.
     ///
     /// - Returns: the number of failures forgotten.
-    public func forget() async throws(RedisError) -> Int {
+    package func forget() async throws(RedisError) -> Int {
         try await queue.redis.send(["UNLINK", .string(queue.keys.rate)])
         return try await forget { _ in true }
     }
@@ -34,7 +34,7 @@ public struct RememberedFailures: Sendable {
     ///   - urls: with any user, password and query.
     ///   - hosts: `host` with any port, or `host:port`, in any case.
     /// - Returns: the number of failures forgotten.
-    public func forget(urls: [URL], hosts: [String]) async throws(RedisError) -> Int {
+    package func forget(urls: [URL], hosts: [String]) async throws(RedisError) -> Int {
         let urls = Set(urls.map(ImagePipeline.Error.withoutQuery))
         let hosts = Set(hosts.map { $0.lowercased() })
         try await forgetStates(of: hosts)

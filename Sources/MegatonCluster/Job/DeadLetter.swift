@@ -3,13 +3,13 @@ internal import MegatonRedis
 internal import NIOCore
 
 /// A dead job with its id and time of death.
-public struct DeadLetter: Sendable, Codable, Equatable {
-    public let id: String
+package struct DeadLetter: Sendable, Codable, Equatable {
+    package let id: String
     /// The batch that it died in, or was requeued from; together with the id it identifies the letter.
-    public let batch: String?
+    package let batch: String?
     /// Seconds since 1970, by Redis' clock.
-    public let died: Double
-    public let job: Content
+    package let died: Double
+    package let job: Content
     /// Key of the job in the queue: batch and id.
     private(set) var key = ""
 
@@ -31,19 +31,19 @@ public struct DeadLetter: Sendable, Codable, Equatable {
 
 extension DeadLetter {
     /// Content of a dead letter: the job and the reason of its death.
-    public struct Content: Sendable, Hashable, Codable {
+    package struct Content: Sendable, Hashable, Codable {
         /// Error code; `invalid_job` for a job that could not be read, `poison` for one that killed its workers.
-        public var code: String
-        public var message: String
-        public var attempts: Int
+        package var code: String
+        package var message: String
+        package var attempts: Int
         /// The worker that ended it; nil if no worker did.
-        public var worker: String?
-        public var batch: String?
-        public var labels: Job.Labels?
+        package var worker: String?
+        package var batch: String?
+        package var labels: Job.Labels?
         /// The job's JSON, or the first KiB of a pushed text that is not a valid job.
-        public var job: String
+        package var job: String
 
-        public init(
+        package init(
             code: String,
             message: String,
             attempts: Int = 0,

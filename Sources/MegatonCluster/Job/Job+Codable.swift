@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 internal import MegatonPipeline
 
 /// The wire form. Unknown fields are refused by name, and so is every value that cannot work.
@@ -78,7 +78,7 @@ extension Job: Codable {
     }
 
     /// Describes the first invalid value; nil if all are valid.
-    public var validationError: String? { problem?.description }
+    package var validationError: String? { problem?.description }
 
     /// The first field whose value cannot be used; nil if there is none.
     var problem: FieldProblem? {
@@ -137,7 +137,7 @@ extension Job: Codable {
     }
 
     /// Whether a text may be the id of a job, or the name of a batch or a credential.
-    public static func isName(_ text: String) -> Bool {
+    package static func isName(_ text: String) -> Bool {
         (1...128).contains(text.utf8.count)
             && text.utf8.allSatisfy { byte in
                 switch byte {
@@ -153,7 +153,7 @@ extension Job {
     ///
     /// - Parameter wasValidated: whether a coordinator has admitted this JSON.
     /// - Throws: `JobError` with a sentence for the author of the JSON.
-    public init(json: Data, wasValidated: Bool = false) throws(JobError) {
+    package init(json: Data, wasValidated: Bool = false) throws(JobError) {
         guard json.count <= Self.maximumSize else {
             throw JobError("the job has \(json.count) bytes of JSON; allowed are \(Self.maximumSize)")
         }
@@ -173,15 +173,15 @@ extension Job {
     }
 
     /// The wire form, with sorted fields.
-    public func json() -> Data { WireJSON.data(self) }
+    package func json() -> Data { WireJSON.data(self) }
 }
 
 /// A job that cannot be accepted.
-public struct JobError: Error, Sendable, Equatable {
+package struct JobError: Error, Sendable, Equatable {
     /// A sentence that describes the problem.
-    public let message: String
+    package let message: String
 
-    public init(_ message: String) { self.message = message }
+    package init(_ message: String) { self.message = message }
 
     init(_ error: DecodingError) {
         if let problem = error.fieldProblem {

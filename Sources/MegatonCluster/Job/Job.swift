@@ -51,7 +51,7 @@ public struct Job: Sendable, Hashable {
     public var labels: Labels?
     /// The batch in which the job died, if `megaton dead requeue` pushed it. Its id is one of that batch's, which has
     /// counted it.
-    public var requeuedFrom: String?
+    package var requeuedFrom: String?
     /// Damage of the source that is an error, for renditions that do not specify it; nil for the worker's setting.
     public var failOn: Rendition.FailOn?
     /// Files that the outputs may replace; ``Replacement/images`` if nil.
@@ -60,7 +60,7 @@ public struct Job: Sendable, Hashable {
     public var reload: Bool?
     /// Why the client that submits the job refuses it. The job fails as `invalid_job` with this message, and its batch
     /// counts it.
-    public var refused: String?
+    package var refused: String?
 
     public init(
         id: String? = nil,
@@ -95,7 +95,7 @@ public struct Job: Sendable, Hashable {
     }
 
     /// Renditions of a job that specifies none.
-    public static let defaultRenditions = [Rendition(width: 256, height: 256)]
+    package static let defaultRenditions = [Rendition(width: 256, height: 256)]
 
     /// Maximum number of renditions of one job.
     public static let maximumRenditions = 32

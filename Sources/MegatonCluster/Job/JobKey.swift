@@ -15,23 +15,23 @@
 /// `deduplicated` with the outputs or error of the first job; other content is a failure with the code `id_conflict`.
 /// The jobs that a batch has had are in `known:<batch>` until the batch has ended; `finish` in the prelude answers the
 /// duplicates that wait for their first job. Users and ledgers only ever see `id` and `batch`.
-public struct JobKey: Sendable, Hashable {
+package struct JobKey: Sendable, Hashable {
     /// The batch that scopes the id; nil for the scope of jobs without a batch.
-    public let batch: String?
+    package let batch: String?
     /// The id that the submitter or the coordinator gave.
-    public let id: String
+    package let id: String
     /// The text by which the queue knows the job: at most 300 bytes, as the parts of a job are bounded.
-    public let text: String
+    package let text: String
 
     /// - Parameter batch: nil or empty for a job without one.
-    public init(batch: String?, id: String) {
+    package init(batch: String?, id: String) {
         self.batch = batch.flatMap { $0.isEmpty ? nil : $0 }
         self.id = id
         text = self.batch.map { "\($0)/\(id)" } ?? id
     }
 
     /// Parses the text by which the queue knows a job.
-    public init(_ text: String) {
+    package init(_ text: String) {
         let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false)
         self.text = text
         batch = parts.count > 1 && !parts[0].isEmpty ? String(parts[0]) : nil

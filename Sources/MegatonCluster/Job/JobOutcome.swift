@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 public import MegatonPipeline
 
 /// Outcome of a job: one line of a ledger.
@@ -34,7 +34,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         /// Whether a new submission may succeed.
         public var retryable: Bool
 
-        public init(code: String, message: String, retryable: Bool) {
+        package init(code: String, message: String, retryable: Bool) {
             self.code = code
             self.message = message
             self.retryable = retryable
@@ -71,7 +71,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     }
 
     /// Maximum number of characters of a source in an outcome: a `data:` URL may be long.
-    public static let maximumSource = 2048
+    package static let maximumSource = 2048
 
     /// Nil only if the pushed text was no job at all.
     public var id: String?
@@ -98,9 +98,9 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     public var labels: Job.Labels?
 
     /// Maximum number of bytes of a job's JSON in an outcome.
-    public static let maximumJobSize = 16 * 1024
+    package static let maximumJobSize = 16 * 1024
 
-    public init(
+    package init(
         id: String? = nil,
         source: String,
         status: Status,
@@ -123,7 +123,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
     }
 
     /// One line of JSON, without its line end.
-    public func json() -> Data { plainJSON ?? WireJSON.data(self) }
+    package func json() -> Data { plainJSON ?? WireJSON.data(self) }
 
     /// The same line for a usual outcome, encoded faster; nil if the outcome needs the general encoder.
     var plainJSON: Data? {

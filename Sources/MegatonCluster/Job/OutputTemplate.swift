@@ -1,13 +1,13 @@
 internal import Crypto
-public import Foundation
-public import MegatonPipeline
+package import Foundation
+internal import MegatonPipeline
 
 /// Path of a job's results: a `file:` URL with placeholders.
 ///
 /// `{path}` the source's directory · `{stem}` its file name without the extension · `{name}` the rendition's name ·
 /// `{ext}` the extension of the format · `{host}` the source's host, as in DNS · `{hash}` 12 hex digits of the source ·
 /// `{width}` `{height}` of the result, pixels.
-public struct OutputTemplate: Sendable, Hashable {
+package struct OutputTemplate: Sendable, Hashable {
     static let placeholders: Set<String> = ["path", "stem", "name", "ext", "host", "hash", "width", "height"]
 
     private enum Part: Hashable {
@@ -18,7 +18,7 @@ public struct OutputTemplate: Sendable, Hashable {
     private let parts: [Part]
 
     /// - Throws: `JobError` that names the fault of the template.
-    public init(_ text: String) throws(JobError) {
+    package init(_ text: String) throws(JobError) {
         guard text.hasPrefix("file:///") else {
             throw JobError(
                 "output must be a file: URL with an absolute path, like file:///srv/thumbs/{stem}-{name}.{ext}"
@@ -57,17 +57,17 @@ public struct OutputTemplate: Sendable, Hashable {
     }
 
     /// The directory in the path before the first placeholder: the outputs of all sources lie beneath it.
-    public var directory: String {
+    package var directory: String {
         guard case .text(let text)? = parts.first else { return "/" }
         return String(text[...(text.lastIndex(of: "/") ?? text.startIndex)])
     }
 
     /// Whether the path depends on the size of the result.
-    public var usesSize: Bool { parts.contains(.placeholder("width")) || parts.contains(.placeholder("height")) }
+    package var usesSize: Bool { parts.contains(.placeholder("width")) || parts.contains(.placeholder("height")) }
 
     /// The absolute path for one rendition. Parts that derive from the source cannot lead out of the template's
     /// directory: they lose `..`, slashes and control characters.
-    public func path(source: String, rendition: Rendition, size: PixelSize) -> String {
+    package func path(source: String, rendition: Rendition, size: PixelSize) -> String {
         let url = URL(string: source)
         let components = (url.map(Self.components) ?? []).map(Self.plain)
         let file = url?.scheme == "data" ? "data" : components.last ?? "index"
@@ -93,13 +93,13 @@ public struct OutputTemplate: Sendable, Hashable {
     }
 
     /// Components of a URL's path, decoded; left encoded if they are not UTF-8, so that two such names stay distinct.
-    public static func components(of url: URL) -> [String] {
+    package static func components(of url: URL) -> [String] {
         let decoded = url.path(percentEncoded: false)
         return (decoded.isEmpty ? url.path() : decoded).split(separator: "/").map(String.init)
     }
 
     /// A component that is safe in a path, and readable.
-    public static func plain(_ component: String) -> String {
+    package static func plain(_ component: String) -> String {
         let isPlainASCII = component.utf8.allSatisfy { byte in
             (32..<127).contains(byte) && byte != UInt8(ascii: "/") && byte != UInt8(ascii: "\\")
         }
@@ -127,7 +127,7 @@ public struct OutputTemplate: Sendable, Hashable {
     }
 
     /// The first 12 hex digits of a SHA-256.
-    public static func hash(_ text: String) -> String {
+    package static func hash(_ text: String) -> String {
         String(SHA256.hash(data: Data(text.utf8)).hexDigits.prefix(12))
     }
 }

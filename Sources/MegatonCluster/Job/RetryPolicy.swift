@@ -1,5 +1,5 @@
 internal import Foundation
-public import MegatonPipeline
+package import MegatonPipeline
 
 /// Retry policy of failed attempts: exponential back-off with jitter.
 public struct RetryPolicy: Sendable, Equatable {
@@ -27,7 +27,7 @@ public struct RetryPolicy: Sendable, Equatable {
     /// attempt that does not count has its own delay, which ends when the job's turn has come.
     ///
     /// - Parameter random: 0 to 1.
-    public func delay(
+    package func delay(
         after attempt: Int,
         of attempts: Int,
         error: ImagePipeline.Error,

@@ -1,17 +1,17 @@
 internal import Foundation
-public import MegatonPipeline
+package import MegatonPipeline
 
 /// Writes results to files beneath allowed roots, each whole or not at all.
 ///
 /// The bytes go to a file without a name (`O_TMPFILE`), which gets its name when it is complete, so that not even `kill
 /// -9` leaves a half-written file. If the file system does not support that, a hidden temporary file is renamed. Files
 /// are not synced to disk: after a power cut the newest may be missing, and a further run makes them again.
-public struct FileOutput: Sendable {
+package struct FileOutput: Sendable {
     private let access: FileAccess
     private let threads: ThreadPool
 
     /// - Parameter threads: run the writes, which block.
-    public init(access: FileAccess, threads: ThreadPool) {
+    package init(access: FileAccess, threads: ThreadPool) {
         self.access = access
         self.threads = threads
     }

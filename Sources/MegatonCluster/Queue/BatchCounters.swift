@@ -3,7 +3,7 @@ public struct BatchCounters: Sendable, Equatable {
     private let fields: [String: Int]
 
     /// The counters of a batch that does not exist.
-    public static let none = BatchCounters([:])
+    package static let none = BatchCounters([:])
 
     init(_ fields: [String: String]) { self.fields = fields.compactMapValues(Int.init) }
 
@@ -19,30 +19,30 @@ public struct BatchCounters: Sendable, Equatable {
 }
 
 /// An entry in a list of batches.
-public struct BatchSummary: Sendable, Equatable {
-    public let name: String
-    public let counters: BatchCounters
+package struct BatchSummary: Sendable, Equatable {
+    package let name: String
+    package let counters: BatchCounters
 
-    public init(name: String, counters: BatchCounters) {
+    package init(name: String, counters: BatchCounters) {
         self.name = name
         self.counters = counters
     }
 }
 
 /// Options of a batch, which its submitter sets once for all of its jobs.
-public struct BatchPolicy: Sendable, Equatable {
+package struct BatchPolicy: Sendable, Equatable {
     /// Whether outcomes are stored for a reader.
-    public var keepsLedger: Bool
+    package var keepsLedger: Bool
     /// Whether jobs with the same source, renditions and output are admitted only once; the others end as
     /// `deduplicated`.
-    public var deduplicates: Bool
+    package var deduplicates: Bool
     /// Share of the admitted jobs relative to other batches, 1 to `maximumWeight`.
-    public var weight: Int
+    package var weight: Int
 
     /// The largest weight.
-    public static let maximumWeight = 100
+    package static let maximumWeight = 100
 
-    public init(keepsLedger: Bool = false, deduplicates: Bool = false, weight: Int = 1) {
+    package init(keepsLedger: Bool = false, deduplicates: Bool = false, weight: Int = 1) {
         self.keepsLedger = keepsLedger
         self.deduplicates = deduplicates
         self.weight = min(max(weight, 1), Self.maximumWeight)

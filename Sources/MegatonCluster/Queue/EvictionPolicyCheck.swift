@@ -1,8 +1,8 @@
 internal import Logging
-public import MegatonRedis
+package import MegatonRedis
 
 /// Checks that a Redis may hold jobs.
-public enum EvictionPolicyCheck {
+package enum EvictionPolicyCheck {
     /// Connects, with retries while Redis is unreachable, and then checks it.
     ///
     /// A server that starts together with its Redis may be ready first; if it gave up at once, its service manager
@@ -39,7 +39,7 @@ public enum EvictionPolicyCheck {
     /// Rejects a Redis that may evict keys without a time-out: it would lose jobs without an error.
     ///
     /// - Throws: `.invalidConfiguration` with the setting's name and the value that it needs.
-    public static func run(_ redis: RedisClient) async throws(RedisError) {
+    package static func run(_ redis: RedisClient) async throws(RedisError) {
         let info = try await redis.send(["INFO", "memory"]).string ?? ""
         let policy = info.split(whereSeparator: \.isNewline)
             .first { $0.hasPrefix("maxmemory_policy:") }?.dropFirst("maxmemory_policy:".count)

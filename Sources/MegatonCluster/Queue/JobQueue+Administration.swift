@@ -1,11 +1,11 @@
 internal import Foundation
 internal import MegatonPipeline
-public import MegatonRedis
+package import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
     /// Modes that pause the whole queue.
-    public enum PauseMode: String, Sendable, CaseIterable {
+    package enum PauseMode: String, Sendable, CaseIterable {
         /// No job is claimed; running jobs continue to their end.
         case paused
         /// No job is admitted; admitted jobs continue to their end, and pushed jobs wait in the intake.
@@ -13,7 +13,7 @@ extension JobQueue {
     }
 
     /// Sets or clears a mode. It stays set, also across restarts, until it is cleared.
-    public func set(_ mode: PauseMode, _ isOn: Bool) async throws(RedisError) {
+    package func set(_ mode: PauseMode, _ isOn: Bool) async throws(RedisError) {
         try await redis.run(
             QueueScripts.control,
             keys: [keys.control, keys.wake, keys.intakeWake, keys.workers],
@@ -22,7 +22,7 @@ extension JobQueue {
     }
 
     /// Number of jobs that are staged or admitted and have not ended.
-    public func alive() async throws(RedisError) -> Int {
+    package func alive() async throws(RedisError) -> Int {
         let epoch = try await redis.send(["GET", .string(keys.epoch)]).int ?? 0
         // In the order in which jobs move: a job that is admitted between the two is counted twice, and never missed.
         let replies = try await redis.pipeline([
@@ -33,7 +33,7 @@ extension JobQueue {
     }
 
     /// Milliseconds since 1970, by Redis' clock.
-    public func now() async throws(RedisError) -> Int {
+    package func now() async throws(RedisError) -> Int {
         let time = (try await redis.send(["TIME"]).array ?? []).compactMap(\.int)
         guard time.count == 2 else { throw Self.unexpected("TIME") }
         return time[0] * 1000 + time[1] / 1000
@@ -55,7 +55,7 @@ extension JobQueue {
     /// - Parameters:
     ///   - offset: number of letters to skip.
     ///   - limit: maximum number of letters to read.
-    public func dead(offset: Int, limit: Int) async throws(RedisError) -> [DeadLetter] {
+    package func dead(offset: Int, limit: Int) async throws(RedisError) -> [DeadLetter] {
         let reply = try await redis.send([
             "ZRANGE", .string(keys.dead), .int(offset), .int(offset + limit - 1), "WITHSCORES",
         ])
@@ -70,13 +70,13 @@ extension JobQueue {
     }
 
     /// Number of dead jobs.
-    public func deadCount() async throws(RedisError) -> Int {
+    package func deadCount() async throws(RedisError) -> Int {
         try await redis.send(["ZCARD", .string(keys.dead)]).int ?? 0
     }
 
     /// A dead letter with this id; nil if there is none. There may be several, in different batches: `deadLetters`
     /// returns all.
-    public func dead(id: String) async throws(RedisError) -> DeadLetter? {
+    package func dead(id: String) async throws(RedisError) -> DeadLetter? {
         try await deadLetters(id: id).first
     }
 
@@ -85,7 +85,7 @@ extension JobQueue {
     /// - Parameters:
     ///   - id: the submitter's id, or `batch/id`.
     ///   - batch: nil for all batches; empty for jobs without a batch.
-    public func deadLetters(id: String, batch: String? = nil) async throws(RedisError) -> [DeadLetter] {
+    package func deadLetters(id: String, batch: String? = nil) async throws(RedisError) -> [DeadLetter] {
         let named = JobKey(id)
         let scope = batch ?? named.batch
         // The queue holds at most 100,000 letters, and their keys are short: reading all takes 0.1 s.
@@ -126,7 +126,7 @@ extension JobQueue {
     /// process deaths: by requeueing a poisoned job, the operator allows it to run again.
     ///
     /// - Returns: number of requeued jobs. A job that is no longer dead, or whose JSON was not kept whole, is skipped.
-    public func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
+    package func requeue(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
         let triples = letters.flatMap { letter -> [RedisArgument] in
             // Its JSON was not kept whole, or is of another version: it is skipped, as the returned count shows.
             guard var job = try? Job(json: Data(letter.job.job.utf8)) else { return [] }
@@ -149,7 +149,7 @@ extension JobQueue {
     /// Deletes dead letters.
     ///
     /// - Returns: number of letters that existed.
-    public func drop(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
+    package func drop(_ letters: [DeadLetter]) async throws(RedisError) -> Int {
         if letters.isEmpty { return 0 }
         let reply = try await redis.run(
             QueueScripts.drop,

@@ -1,6 +1,6 @@
 internal import Foundation
 internal import MegatonPipeline
-public import MegatonRedis
+package import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
@@ -38,7 +38,7 @@ extension JobQueue {
     /// Cancels a batch. Its running jobs end when their workers renew next, the others when a worker reaches them.
     ///
     /// - Throws: `.server` with `NOBATCH` if there is no batch of this name.
-    public func cancel(batch: String) async throws(RedisError) {
+    package func cancel(batch: String) async throws(RedisError) {
         try await redis.run(
             QueueScripts.cancelBatch,
             keys: [
@@ -77,7 +77,7 @@ extension JobQueue {
     /// The newest batches, newest first.
     ///
     /// - Parameter limit: maximum number of batches.
-    public func batches(limit: Int) async throws(RedisError) -> [BatchSummary] {
+    package func batches(limit: Int) async throws(RedisError) -> [BatchSummary] {
         let names = (try await redis.send(["ZRANGE", .string(keys.batches), "0", .int(limit - 1), "REV"]).array ?? [])
             .compactMap(\.string)
         let replies = try await redis.pipeline(names.map { ["HGETALL", .string(keys.batch($0))] })

@@ -1,6 +1,6 @@
 internal import Foundation
 internal import MegatonPipeline
-public import MegatonRedis
+package import MegatonRedis
 
 extension JobQueue {
     /// Makes jobs ready again whose lease has run out.
@@ -57,12 +57,12 @@ extension JobQueue {
     static let suspicion: Duration = .seconds(24 * 3600)
 
     /// Whether an ended process had registered as a worker, and how many jobs had ended by then.
-    public struct Obituary: Sendable {
+    package struct Obituary: Sendable {
         /// False if the process ended before it could work.
-        public let hadRegistered: Bool
+        package let hadRegistered: Bool
         /// Jobs that have ended since the queue was created: if the number does not grow, processes die without
         /// progress.
-        public let ended: Int
+        package let ended: Int
     }
 
     /// Reports that a worker's process has ended, so that its jobs need not wait until their leases run out.
@@ -71,7 +71,7 @@ extension JobQueue {
     ///   - pid: id of the process.
     ///   - host: host of the process, as in the worker's name.
     @discardableResult
-    public func report(deathOf pid: Int32, on host: String) async throws(RedisError) -> Obituary {
+    package func report(deathOf pid: Int32, on host: String) async throws(RedisError) -> Obituary {
         let workers = (try await redis.send(["ZRANGE", .string(keys.workers), "0", "-1"]).array ?? [])
             .compactMap(\.string).filter { $0.hasPrefix("\(host):\(pid):") }
         if !workers.isEmpty { try await sweep(dead: workers) }
@@ -96,7 +96,7 @@ extension JobQueue {
 
     /// Forgets the process deaths that the sources of these jobs are suspected of, so that jobs with these sources run
     /// again.
-    public func forgetDeaths(of jobs: [Job]) async throws(RedisError) {
+    package func forgetDeaths(of jobs: [Job]) async throws(RedisError) {
         let digests = Set(jobs.map(\.sourceDigest)).sorted()
         if digests.isEmpty { return }
         try await redis.send(RedisCommand(["ZREM", .string(keys.crashes)] + digests.map { .string($0) }))

@@ -1,14 +1,14 @@
 internal import Foundation
-public import MegatonRedis
+package import MegatonRedis
 
 extension JobQueue {
     /// Delayed jobs of a batch: they failed and will be retried, or their host is at its limit.
-    public struct Delayed: Sendable, Equatable {
-        public var count: Int
+    package struct Delayed: Sendable, Equatable {
+        package var count: Int
         /// Seconds until the first of them is ready, not below 0; nil if there is none.
-        public var next: Double?
+        package var next: Double?
 
-        public init(count: Int, next: Double?) {
+        package init(count: Int, next: Double?) {
             self.count = count
             self.next = next
         }
@@ -21,7 +21,7 @@ extension JobQueue {
     ///
     /// - Returns: all delayed jobs of the batch if no other batch has any, or if the queue has at most 1000; otherwise
     ///   those among the first 1000.
-    public func delayed(of batch: String) async throws(RedisError) -> Delayed {
+    package func delayed(of batch: String) async throws(RedisError) -> Delayed {
         let commands: [RedisCommand] = [
             ["ZCARD", .string(keys.delay)],
             ["ZRANGE", .string(keys.delay), "0", .int(Self.examinedDelayed - 1), "WITHSCORES"], ["TIME"],

@@ -1,14 +1,14 @@
 internal import Foundation
-public import MegatonRedis
+package import MegatonRedis
 internal import NIOCore
 
 extension JobQueue {
     /// A host that jobs of a batch wait for: for a retry, for a permit, or until its Retry-After has passed.
-    public struct WaitedFor: Sendable, Equatable {
+    package struct WaitedFor: Sendable, Equatable {
         /// Host name, with its port if the URL has one.
-        public var host: String
+        package var host: String
         /// Seconds until the first of the jobs is due, not below 0.
-        public var seconds: Double
+        package var seconds: Double
     }
 
     /// Maximum number of delayed jobs that are read: each may have a megabyte of JSON.
@@ -17,7 +17,7 @@ extension JobQueue {
     /// The host of the batch's delayed job that is due first, among the delayed jobs of all batches that are due first.
     ///
     /// - Returns: nil if none of these jobs belongs to the batch and has a host in its source.
-    public func waitedFor(by batch: String) async throws(RedisError) -> WaitedFor? {
+    package func waitedFor(by batch: String) async throws(RedisError) -> WaitedFor? {
         let reply = try await redis.send([
             "ZRANGE", .string(keys.delay), "0", .int(Self.delayedAtOnce - 1), "WITHSCORES",
         ])

@@ -1,14 +1,14 @@
 internal import Foundation
 internal import MegatonPipeline
-public import MegatonRedis
+package import MegatonRedis
 internal import NIOCore
 
 /// A queue in the control Redis. Each change is one script; reads are one or a few plain commands.
-public struct JobQueue: Sendable {
-    public let keys: QueueKeys
+package struct JobQueue: Sendable {
+    package let keys: QueueKeys
     package let redis: RedisClient
 
-    public init(_ redis: RedisClient, keys: QueueKeys) {
+    package init(_ redis: RedisClient, keys: QueueKeys) {
         self.redis = redis
         self.keys = keys
     }
@@ -125,10 +125,10 @@ public struct JobQueue: Sendable {
 
 extension JobQueue {
     /// Number of workers that have signed on.
-    public func workerCount() async throws(RedisError) -> Int {
+    package func workerCount() async throws(RedisError) -> Int {
         try await redis.send(["ZCARD", .string(keys.workers)]).int ?? 0
     }
 
     /// Closes the connection.
-    public func close() { redis.close() }
+    package func close() { redis.close() }
 }

@@ -1,26 +1,26 @@
 /// Names of all keys that one queue uses in the control Redis.
 ///
 /// Each contains the queue as a hash tag, so that the keys of a script share a slot of a Redis Cluster.
-public struct QueueKeys: Sendable, Hashable {
+package struct QueueKeys: Sendable, Hashable {
     /// The queue's name.
-    public let queue: String
+    package let queue: String
     private let prefix: String
 
     /// - Parameter queue: the queue's name, of letters, digits, `.`, `_` and `-`.
-    public init(queue: String = "default") {
+    package init(queue: String = "default") {
         self.queue = queue
         prefix = "megaton:{\(queue)}:"
     }
 
     /// Pattern of the keys of all queues, for SCAN; keys of the cache have no brace at this position.
-    public static let patternOfAll = "megaton:{*"
+    package static let patternOfAll = "megaton:{*"
 
     // MARK: Intake
 
     /// LIST, public: clients `LPUSH` a job's JSON; the coordinator takes from the right.
-    public var jobs: String { prefix + "jobs" }
+    package var jobs: String { prefix + "jobs" }
     /// LIST, a batch's own intake.
-    public func jobs(batch: String) -> String { prefix + "jobs:\(batch)" }
+    package func jobs(batch: String) -> String { prefix + "jobs:\(batch)" }
     /// ZSET, batches that have an intake of their own, by their weight.
     var intakes: String { prefix + "intakes" }
     /// HASH, batch to its remaining credit in the round robin; `` is the public intake.
@@ -112,7 +112,7 @@ public struct QueueKeys: Sendable, Hashable {
     // MARK: Statistics
 
     /// HASH of counters since the queue was created.
-    public var stat: String { prefix + "stat" }
+    package var stat: String { prefix + "stat" }
     /// HASH, host to its number of requests.
     var statHosts: String { prefix + "stat:hosts" }
     /// HyperLogLog of the originals fetched.

@@ -1,7 +1,7 @@
-public import Foundation
-public import Logging
-public import MegatonPipeline
-public import MegatonRedis
+package import Foundation
+package import Logging
+package import MegatonPipeline
+package import MegatonRedis
 import Synchronization
 
 /// Rate limiter of requests to origins, shared by the whole cluster: rate, concurrency, Retry-After, and a circuit
@@ -10,7 +10,7 @@ import Synchronization
 /// The caller acquires a permit right before it fetches, not at admission: data in a cache costs its host nothing. A
 /// job that must wait goes back to the queue with the time at which its turn is likely to be, so that a throttled host
 /// occupies no slot of any worker. If the control Redis cannot be reached, every request may pass.
-public final class HostRateLimiter: FetchLimiting {
+package final class HostRateLimiter: FetchLimiting {
     private let redis: RedisClient
     private let keys: QueueKeys
     private let limits: HostLimits
@@ -50,7 +50,7 @@ public final class HostRateLimiter: FetchLimiting {
     /// Longest pause; a longer Retry-After is cut to it.
     private static let longestPause: Duration = .seconds(NegativePolicy.longestRequestedDelay)
 
-    public convenience init(redis: RedisClient, keys: QueueKeys, limits: HostLimits, logger: Logger) {
+    package convenience init(redis: RedisClient, keys: QueueKeys, limits: HostLimits, logger: Logger) {
         self.init(redis: redis, keys: keys, limits: limits, logger: logger, statistics: nil, history: nil)
     }
 
@@ -74,7 +74,7 @@ public final class HostRateLimiter: FetchLimiting {
     ///
     /// - Throws: `.throttled` if the host's turn is later, or its circuit opened a moment ago; `.unreachable` if the
     ///   circuit has been open for long. Both state when to retry.
-    public func acquire(for url: URL) async throws(ImagePipeline.Error) -> FetchPermit {
+    package func acquire(for url: URL) async throws(ImagePipeline.Error) -> FetchPermit {
         let host = Self.name(of: url)
         let asked = ContinuousClock.now
         let path = Self.path(of: url)
@@ -174,7 +174,7 @@ public final class HostRateLimiter: FetchLimiting {
         }
     }
 
-    public func release(_ permit: FetchPermit, outcome: OriginOutcome) async {
+    package func release(_ permit: FetchPermit, outcome: OriginOutcome) async {
         guard permit.token != nil else { return }
         let now = ContinuousClock.now
         let (use, isCached, others) = state.withLock { state -> (Use?, Bool, [FetchPermit]) in
@@ -279,7 +279,7 @@ public final class HostRateLimiter: FetchLimiting {
 
     /// Renews the permits in use until the task is canceled; without renewal a permit expires after 15 s. While this
     /// runs, a permit serves several requests if its host is healthy; at the end the remaining permits are released.
-    public func run() async {
+    package func run() async {
         state.withLock { $0.isRunning = true }
         await withTaskGroup(of: Void.self) { group in
             group.addTask {

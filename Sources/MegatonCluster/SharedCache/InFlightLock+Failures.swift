@@ -1,6 +1,6 @@
 internal import Foundation
 internal import Logging
-public import MegatonPipeline
+package import MegatonPipeline
 internal import MegatonRedis
 internal import NIOCore
 
@@ -33,7 +33,7 @@ extension InFlightLock {
         }
     }
 
-    public func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {
+    package func remember(_ error: ImagePipeline.Error?, for key: CacheKey) async {
         let forgotten = (lifetime: Duration.zero, kind: RememberedFailure.Kind.usual)
         guard let memory = error.map({ RememberedFailure.memory(of: $0, for: key, negatives) }) ?? forgotten else {
             return
@@ -54,7 +54,7 @@ extension InFlightLock {
         }
     }
 
-    public func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? {
+    package func bindingFailure(for key: CacheKey) async -> ImagePipeline.Error? {
         let name = RedisArgument.string(CacheKeys.negative(key))
         do {
             let replies = try await cache.redis.pipeline([["GET", name], ["PTTL", name]])
@@ -71,7 +71,7 @@ extension InFlightLock {
         }
     }
 
-    public func discard(_ key: CacheKey) async {
+    package func discard(_ key: CacheKey) async {
         do {
             let replies = try await cache.redis.pipeline([
                 ["UNLINK", .string(CacheKeys.entry(key)), .string(CacheKeys.negative(key))],

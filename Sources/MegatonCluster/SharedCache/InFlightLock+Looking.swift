@@ -1,15 +1,15 @@
 internal import Logging
-public import MegatonPipeline
+package import MegatonPipeline
 internal import MegatonRedis
 
 // Lookups for images that are made step by step outside of jobs: cached data may save steps, and nothing is locked.
 extension InFlightLock {
     /// Fresh entries of these keys, in one round trip, and one more for every four chunks that an entry has beyond its
     /// first.
-    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, findsStale: false) }
+    package func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, findsStale: false) }
 
     /// Entries of these keys as in `lookUp(_:)`, stale ones included.
-    public func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, findsStale: true) }
+    package func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await look(keys, findsStale: true) }
 
     private func look(_ keys: [CacheKey], findsStale: Bool) async -> [CachedData?] {
         do {
@@ -42,7 +42,7 @@ extension InFlightLock {
     /// Stores an entry as the leader of its flight. If another caller leads, its entry is kept; a fresh entry is kept
     /// too.
     @discardableResult
-    public func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
+    package func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
         // No remembered failure counts: the entry is newer.
         switch await begin([key], after: [], maximumFailureAge: .zero).first {
         case .lead(let lead)?, .stale(_, let lead?)?: return await finish([(lead, entry)]).contains(key)

@@ -1,8 +1,9 @@
 internal import Foundation
-public import Logging
+package import Logging
 public import MegatonPipeline
 internal import MegatonRedis
-public import NIOCore
+package import NIOCore
+internal import NIOPosix
 import Synchronization
 
 /// Single flight for the whole cluster, one fetch and one render per key: `SingleFlightCoordinating` on the cache
@@ -32,12 +33,25 @@ public final class InFlightLock: SingleFlightCoordinating {
     /// same moment.
     private static let jitter = 0.0...0.2
 
+    /// Creates the lock; ``run()`` must be active for landings to be noticed and leases to be renewed.
+    ///
+    /// - Parameter lease: time for which a leader that died delays its waiters.
+    package convenience init(cache: RedisDataCache, lease: Duration = .seconds(10), logger: Logger) {
+        self.init(
+            cache: cache,
+            owner: ProcessIdentity.process(),
+            lease: lease,
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: logger
+        )
+    }
+
     /// Creates the lock; `run` must be active for landings to be noticed and leases to be renewed.
     ///
     /// - Parameters:
     ///   - owner: this process, as `host:pid:random`.
     ///   - lease: time for which a leader that died delays its waiters.
-    public convenience init(
+    package convenience init(
         cache: RedisDataCache,
         owner: String,
         lease: Duration = .seconds(10),
@@ -102,11 +116,11 @@ public final class InFlightLock: SingleFlightCoordinating {
 
     // MARK: - SingleFlightCoordinating
 
-    public func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
+    package func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
         await begin(keys, after: waits, maximumFailureAge: nil)
     }
 
-    public func begin(
+    package func begin(
         _ keys: [CacheKey],
         after waits: [SingleFlight.Waiter],
         maximumFailureAge: Duration?
@@ -157,7 +171,7 @@ public final class InFlightLock: SingleFlightCoordinating {
         }
     }
 
-    public func wait(for flight: SingleFlight.Waiter) async {
+    package func wait(for flight: SingleFlight.Waiter) async {
         let random = Duration.seconds(Double.random(in: Self.jitter))
         let limit = min(.seconds(flight.remaining) + random, Self.longestSleep)
         await waiters.wait(flight.key.description, ticket: flight.ticket, atMost: limit)
@@ -165,12 +179,12 @@ public final class InFlightLock: SingleFlightCoordinating {
 
     // `async` although nothing suspends: in an asynchronous context Swift would prefer the protocol's default, which is
     // `async`.
-    public func abandon(_ flight: SingleFlight.Waiter) async {
+    package func abandon(_ flight: SingleFlight.Waiter) async {
         waiters.unregister(flight.key.description, ticket: flight.ticket)
     }
 
     @discardableResult
-    public func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
+    package func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
         var kept: Set<CacheKey> = []
         for (lead, entry) in entries {
             guard let token = lead.token else { continue }
@@ -202,7 +216,7 @@ public final class InFlightLock: SingleFlightCoordinating {
         return kept
     }
 
-    public func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {
+    package func fail(_ leads: [SingleFlight.Leader], error: ImagePipeline.Error) async {
         for lead in leads where lead.token != nil && !lead.isUnlocked {
             if lead.stale?.mayServe(after: error) == true { statistics?.add("stale_hits", 1) }
             await end(lead, error: error)
@@ -211,7 +225,7 @@ public final class InFlightLock: SingleFlightCoordinating {
     }
 
     /// Reports deletions while `run` listens. Entries that an operator deletes in Redis by hand are not reported.
-    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
+    package func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         deletions.add(handler)
     }
 
@@ -321,4 +335,10 @@ public final class InFlightLock: SingleFlightCoordinating {
         let token = lead.isUnlocked ? nil : lead.token
         await history?.note(HistoryEvent(kind, key: lead.key.description, token: token, result: result))
     }
+}
+
+extension ImagePipeline.Configuration {
+    /// Shares originals, renditions and work in progress with all processes that use the cache Redis of the lock. The
+    /// lock must be running: see ``InFlightLock/run()``.
+    public mutating func share(_ lock: InFlightLock) { flights = lock }
 }

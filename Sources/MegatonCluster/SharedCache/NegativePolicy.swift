@@ -1,12 +1,12 @@
 internal import Foundation
-public import MegatonPipeline
+package import MegatonPipeline
 
 /// Lifetimes of remembered failures, which keep waiters from asking the origin one after the other.
 ///
 /// The response of the origin takes precedence: `no-store` is not remembered, `max-age` and `Expires` limit the time,
 /// and a Retry-After is respected.
-public struct NegativePolicy: Sendable {
-    public init() {}
+package struct NegativePolicy: Sendable {
+    package init() {}
 
     /// Maximum Retry-After that is respected, seconds.
     static let longestRequestedDelay: Double = 24 * 3600
@@ -16,7 +16,7 @@ public struct NegativePolicy: Sendable {
     /// - Parameter random: 0 to 1; varies the time by up to a tenth, so that many failures do not expire together.
     /// - Returns: `.zero` if the failure must not be remembered, which also clears an earlier one; nil if it says
     ///   nothing about the next attempt, so that an earlier one stays remembered.
-    public func lifetime(of error: ImagePipeline.Error, random: Double = .random(in: 0...1)) -> Duration? {
+    package func lifetime(of error: ImagePipeline.Error, random: Double = .random(in: 0...1)) -> Duration? {
         // Returned from memory: it is remembered already, and expires there.
         if error.remembered != nil { return .zero }
         // Concurrent requests for the same key receive it too. It expires early, so that a job does not meet it at its

@@ -1,8 +1,9 @@
 public import Foundation
-public import Logging
+package import Logging
 public import MegatonPipeline
-public import MegatonRedis
+package import MegatonRedis
 internal import NIOCore
+internal import NIOPosix
 
 /// A cache that all processes share: `DataCaching` on the cache Redis, and the storage of `InFlightLock`.
 ///
@@ -32,7 +33,25 @@ public final class RedisDataCache: DataCaching {
     /// Time after which a large entry that is not finished is dropped, ms.
     static let temporaryLifetime = 60_000
 
-    public convenience init(_ configuration: Configuration = Configuration(), redis: RedisClient, logger: Logger) {
+    /// Creates a cache on the Redis server at a URL; nothing is sent yet.
+    ///
+    /// - Parameter redis: URL of the cache Redis; see ``ClusterClient/init(redis:queue:idleTimeout:logger:)``.
+    /// - Throws: ``ClusterError`` if the URL is invalid.
+    package convenience init(_ configuration: Configuration = Configuration(), redis: String, logger: Logger) throws {
+        let client = RedisClient(
+            try ClusterError.configuration(redis),
+            role: "cache",
+            group: MultiThreadedEventLoopGroup.singleton,
+            logger: logger,
+            waitsForReconnect: false
+        )
+        self.init(configuration, redis: client, logger: logger)
+    }
+
+    /// Closes the connection: every later lookup is a miss.
+    public func close() { redis.close() }
+
+    package convenience init(_ configuration: Configuration = Configuration(), redis: RedisClient, logger: Logger) {
         self.init(configuration, redis: redis, logger: logger, statistics: nil)
     }
 

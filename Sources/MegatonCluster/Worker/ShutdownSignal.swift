@@ -1,16 +1,16 @@
 import Synchronization
 
 /// Asks long-running components to shut down: first gracefully, then at once.
-public final class ShutdownSignal: Sendable {
+package final class ShutdownSignal: Sendable {
     /// The urgency of the shutdown.
-    public enum Level: Int, Sendable, Comparable {
+    package enum Level: Int, Sendable, Comparable {
         case none
         /// Start nothing new, finish running jobs.
         case drain
         /// Release running jobs.
         case abort
 
-        public static func < (left: Level, right: Level) -> Bool { left.rawValue < right.rawValue }
+        package static func < (left: Level, right: Level) -> Bool { left.rawValue < right.rawValue }
     }
 
     private struct State {
@@ -21,12 +21,12 @@ public final class ShutdownSignal: Sendable {
 
     private let state = Mutex(State())
 
-    public init() {}
+    package init() {}
 
-    public var level: Level { state.withLock { $0.level } }
+    package var level: Level { state.withLock { $0.level } }
 
     /// Raises the level; it cannot be lowered.
-    public func raise(to level: Level) {
+    package func raise(to level: Level) {
         let woken = state.withLock { state in
             state.level = max(state.level, level)
             let woken = state.waiting.filter { $0.level <= state.level }
@@ -37,7 +37,7 @@ public final class ShutdownSignal: Sendable {
     }
 
     /// Returns when the level is reached, or the task is cancelled.
-    public func wait(for level: Level) async {
+    package func wait(for level: Level) async {
         let id = state.withLock { state in
             state.nextID += 1
             return state.nextID

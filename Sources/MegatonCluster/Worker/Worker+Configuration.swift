@@ -1,15 +1,15 @@
 public import Foundation
 public import MegatonPipeline
-public import MegatonRedis
+package import MegatonRedis
 
 extension Worker {
     /// Limits and times of a worker.
     public struct Configuration: Sendable {
-        public var keys = QueueKeys()
+        package var keys = QueueKeys()
         /// Redis that holds the jobs.
-        public var control: RedisConfiguration
+        package var control: RedisConfiguration
         /// Redis that holds the cached blobs and the single flights; nil works without a shared cache.
-        public var cache: RedisConfiguration?
+        package var cache: RedisConfiguration?
         /// Memory or disk cache in front of the shared cache, or in its place; nil, the default, for neither. See
         /// `LayeredSingleFlight`.
         public var dataCache: (any DataCaching)?
@@ -20,30 +20,30 @@ extension Worker {
         /// Lease of a claimed job: how long the worker keeps it without a heartbeat.
         public var lease: Duration = .seconds(15)
         /// Interval between lease renewals; never longer than a third of the lease, whatever is set here.
-        public var renewInterval: Duration = .seconds(5)
+        package var renewInterval: Duration = .seconds(5)
         /// Interval between sweeps for expired leases.
-        public var sweepInterval: Duration = .seconds(1)
+        package var sweepInterval: Duration = .seconds(1)
         /// How long running jobs may continue after the first signal.
         public var drainTimeout: Duration = .seconds(25)
         /// Stalls that a job may have. A job that has cost more workers than this is poison, even if each of them held
         /// other jobs too.
-        public var maximumStalls = 3
+        package var maximumStalls = 3
         /// Runs a process that takes only suspects (``takesOnlySuspects``), and returns how it ended. If nil, suspects
         /// run in this process, one at a time, beside its other jobs.
-        public var isolate: (@Sendable () async throws -> IsolatedProcess)?
+        package var isolate: (@Sendable () async throws -> IsolatedProcess)?
         /// Whether the worker takes only jobs whose source two processes have died of, one at a time, and ends when
         /// none is left.
-        public var takesOnlySuspects = false
+        package var takesOnlySuspects = false
         public var retry = RetryPolicy()
         /// Time without a leader after which the worker admits jobs by itself, until a coordinator is there; nil for
         /// never.
         public var takeoverDelay: Duration? = .seconds(5)
-        public var flightLease: Duration = .seconds(10)
+        package var flightLease: Duration = .seconds(10)
         /// Directory for large bodies while they are downloaded: see `ImagePipeline.Configuration.temporaryDirectory`.
         public var temporaryDirectory: URL?
         /// The program's options by library setting, such as `--allow-private` for `AddressPolicy.allowsPrivate`.
         /// Messages of failed jobs that name a setting also name its option. Empty by default.
-        public var optionNames: [String: String] = [:]
+        package var optionNames: [String: String] = [:]
         /// Directories below which `file:` sources may be read and outputs written.
         public var roots: [String] = []
         /// Directories below which `file:` sources may be read, but no output is written.
@@ -74,7 +74,7 @@ extension Worker {
         /// Rate and concurrency limits for each host. All workers of a queue should have the same.
         public var hostLimits = HostLimits()
         /// File that records each claim, settlement, fetch and flight; nil for none.
-        public var history: HistoryFile?
+        package var history: HistoryFile?
         /// Limits of a render. One that takes three times its limit of time hangs in a codec, and the process must end.
         public var renderLimits = RenderLimits()
         /// Damage of a source that is an error, for jobs that do not specify it.
@@ -82,7 +82,21 @@ extension Worker {
         /// Memory that images may occupy at a time.
         public var memory = MemoryBudget.process
 
-        public init(control: RedisConfiguration) {
+        /// Defaults for everything except the Redis servers.
+        ///
+        /// - Parameters:
+        ///   - redis: URL of the control Redis, which holds the jobs; see
+        ///     ``ClusterClient/init(redis:queue:idleTimeout:logger:)``.
+        ///   - cacheRedis: URL of the cache Redis; the control Redis if nil.
+        ///   - queue: the queue's name.
+        /// - Throws: ``ClusterError`` if a URL or the name of the queue is invalid.
+        public init(redis: String, cacheRedis: String? = nil, queue: String = "default") throws {
+            self.init(control: try ClusterError.configuration(redis))
+            if let cacheRedis { cache = try ClusterError.configuration(cacheRedis) }
+            keys = try ClusterError.keys(queue)
+        }
+
+        package init(control: RedisConfiguration) {
             self.control = control
             cache = control
         }
@@ -91,12 +105,12 @@ extension Worker {
     }
 
     /// Result of a process for suspects.
-    public struct IsolatedProcess: Sendable {
-        public let pid: Int32
+    package struct IsolatedProcess: Sendable {
+        package let pid: Int32
         /// Whether it ended by itself, with no suspects left.
-        public let isSuccess: Bool
+        package let isSuccess: Bool
 
-        public init(pid: Int32, isSuccess: Bool) {
+        package init(pid: Int32, isSuccess: Bool) {
             self.pid = pid
             self.isSuccess = isSuccess
         }

@@ -10,7 +10,7 @@ public import NIOPosix
 /// It runs several jobs at once, most of which wait for an origin; rendering itself is bounded by the pipeline's
 /// threads. If a worker dies, its jobs can be claimed by others within the lease and a second.
 public final class Worker: Sendable {
-    public let configuration: Configuration
+    package let configuration: Configuration
     /// Unique name, such as `host:pid:random`.
     public let name: String
     private let queue: JobQueue
@@ -151,7 +151,7 @@ public final class Worker: Sendable {
     ///
     /// - Parameter limit: how long to retry while Redis is unreachable or still loading; zero makes one attempt.
     /// - Throws: `RedisError` with the reason of the last attempt, or if this Redis may evict jobs.
-    public func start(waitingForRedis limit: Duration = .zero) async throws {
+    package func start(waitingForRedis limit: Duration = .zero) async throws {
         try await EvictionPolicyCheck.connect(queue.redis, waiting: limit, logger: logger)
         starting.finish()
     }
@@ -162,7 +162,7 @@ public final class Worker: Sendable {
     }
 
     /// Works until the signal, then drains: jobs that do not finish within the drain timeout are released.
-    public func run(until signal: ShutdownSignal) async {
+    package func run(until signal: ShutdownSignal) async {
         logger.info("worker started", metadata: [LogKey.queue: "\(configuration.keys.queue)"])
         await reportPredecessors()
         await heartbeat.renew()

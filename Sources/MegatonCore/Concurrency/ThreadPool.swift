@@ -7,7 +7,7 @@ import Synchronization
 /// The queue is bounded by its callers: each waits for its own unit of work.
 ///
 /// `@unchecked Sendable`: mutable state (`queue`, `isStopped`) is accessed only with the condition locked.
-public final class ThreadPool: @unchecked Sendable {
+package final class ThreadPool: @unchecked Sendable {
     private let condition = NSCondition()
     private var queue: [(id: Int, work: @Sendable (_ isCancelled: Bool) -> Void)] = []
     /// Index of the first unit of work that no thread has taken.
@@ -20,7 +20,7 @@ public final class ThreadPool: @unchecked Sendable {
     ///   - count: number of threads.
     ///   - stackSize: bytes. 1 MiB is enough for code of this package; codecs need more.
     ///   - onThreadExit: called on each thread as its last act.
-    public init(
+    package init(
         name: String,
         count: Int,
         stackSize: Int = 1 << 20,
@@ -38,7 +38,7 @@ public final class ThreadPool: @unchecked Sendable {
     }
 
     /// Ends the threads as soon as the queue is empty.
-    public func stop() {
+    package func stop() {
         condition.lock()
         isStopped = true
         condition.broadcast()
@@ -48,7 +48,7 @@ public final class ThreadPool: @unchecked Sendable {
     /// Runs work on one of the threads. Work that is cancelled before it starts does not run.
     ///
     /// - Throws: the error of the work, or `CancellationError`.
-    public func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
+    package func run<Value: Sendable>(_ work: @escaping @Sendable () throws -> Value) async throws -> Value {
         let id = takeID()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in

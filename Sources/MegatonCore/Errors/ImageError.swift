@@ -18,15 +18,15 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
         didSet { retryAfter = Self.bounded(retryAfter) }
     }
     /// Seconds for which the origin asked not to be asked again (Retry-After); nil if it did not ask for that.
-    public var requestedDelay: Double? {
+    package var requestedDelay: Double? {
         didSet { requestedDelay = Self.bounded(requestedDelay) }
     }
     /// Seconds for which this failure is still remembered; nil if the origin has just been asked.
-    public var remembered: Double? {
+    package var remembered: Double? {
         didSet { remembered = Self.bounded(remembered) }
     }
     /// Limits that the origin's response sets on remembering the failure; nil if it sets none.
-    public var reuse: Reuse?
+    package var reuse: Reuse?
     /// Limits in force when the request failed; nil if they do not matter or are not known.
     package var allowance: Allowance?
     /// HTTP status of the origin's response; nil if there was none.
@@ -68,7 +68,7 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
     public func hash(into hasher: inout Hasher) { hasher.combine(code) }
 
     /// Maximum length of a message in characters. An origin can contribute to it (header fields, redirect targets).
-    public static let maximumMessage = 4096
+    package static let maximumMessage = 4096
 
     private static func presentable(_ message: String) -> String {
         // Redact before truncating: half a URL would not be recognized.
@@ -212,7 +212,7 @@ extension ImageError {
     ///
     /// RFC 5861 section 4 names 500, 502, 503 and 504. A cache that receives no response would itself report 502 or
     /// 504, and proxies near an origin have further 5xx statuses for the same.
-    public var isOriginFailure: Bool {
+    package var isOriginFailure: Bool {
         switch code {
         case .unreachable, .tls, .timedOut, .connectTimedOut, .tooSlow, .incompleteBody, .badResponse: true
         case .httpStatus: (500..<600).contains(status ?? 0)
@@ -222,7 +222,7 @@ extension ImageError {
 
     /// Whether this is the origin's definitive answer about the source, which invalidates an earlier cached response
     /// (RFC 9111 section 4.3.3).
-    public var supersedesEntry: Bool {
+    package var supersedesEntry: Bool {
         switch code {
         case .notFound, .accessDenied, .dataIsEmpty, .dataTooLarge, .unsupportedFormat, .corruptImage,
             .imageTooLarge, .sideTooLong, .tooManyBands, .tooManyFrames:
@@ -237,16 +237,16 @@ extension ImageError {
 
 extension ImageError {
     /// Limits that a failed response of an origin sets on its reuse for later requests (RFC 9111).
-    public struct Reuse: Sendable, Hashable, Codable {
+    package struct Reuse: Sendable, Hashable, Codable {
         /// Seconds for which the response may be reused, 0 if it must not be stored; nil if the response states none.
-        public var lifetime: Double? {
+        package var lifetime: Double? {
             didSet { lifetime = ImageError.bounded(lifetime) }
         }
         /// Request fields that selected the response (`Vary`), in lower case, with digests of the values sent; nil if
         /// the response does not vary.
-        public var vary: [String: String]?
+        package var vary: [String: String]?
 
-        public init(lifetime: Double? = nil, vary: [String: String]? = nil) {
+        package init(lifetime: Double? = nil, vary: [String: String]? = nil) {
             self.lifetime = ImageError.bounded(lifetime)
             self.vary = vary
         }

@@ -4,21 +4,21 @@ internal import Foundation
 ///
 /// JSON decoding throws it as the underlying error of a `DecodingError`, so that messages do not depend on the wording
 /// of a decoder.
-public struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible {
+package struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible {
     /// Path of the field, e.g. `renditions[0].format`; empty for the whole value.
-    public var path: String
+    package var path: String
     /// The rest of the sentence, e.g. `is "jpgg"; allowed are jpeg (also jpg), png`.
-    public var problem: String
+    package var problem: String
 
-    public init(_ path: String, _ problem: String) {
+    package init(_ path: String, _ problem: String) {
         self.path = path
         self.problem = problem
     }
 
-    public var description: String { path.isEmpty ? problem : "\(path) \(problem)" }
+    package var description: String { path.isEmpty ? problem : "\(path) \(problem)" }
 
     /// The same problem, with the path of the enclosing field in front.
-    public func at(_ outer: String) -> FieldProblem {
+    package func at(_ outer: String) -> FieldProblem {
         if outer.isEmpty { return self }
         return FieldProblem(path.isEmpty ? outer : "\(outer).\(path)", problem)
     }
@@ -26,18 +26,18 @@ public struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible 
     // MARK: - Decoding
 
     /// The coding path of a decoder in the notation of `path`.
-    public static func path(_ keys: [any CodingKey]) -> String {
+    package static func path(_ keys: [any CodingKey]) -> String {
         let parts = keys.map { $0.intValue.map { "[\($0)]" } ?? ".\(plain($0.stringValue, limit: shown))" }
         return String(parts.joined().drop { $0 == "." })
     }
 
     /// Returns the error for a `Decodable` to throw.
-    public static func error(at keys: [any CodingKey], _ problem: String) -> DecodingError {
+    package static func error(at keys: [any CodingKey], _ problem: String) -> DecodingError {
         FieldProblem("", problem).error(at: keys)
     }
 
     /// Returns the error for a `Decodable` to throw, with this field below the decoder's own path.
-    public func error(at keys: [any CodingKey]) -> DecodingError {
+    package func error(at keys: [any CodingKey]) -> DecodingError {
         let whole = at(Self.path(keys))
         return .dataCorrupted(.init(codingPath: keys, debugDescription: whole.description, underlyingError: whole))
     }
@@ -45,7 +45,7 @@ public struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible 
     // MARK: - Messages
 
     /// The current value of a decoder, formatted for a message.
-    public static func value(of decoder: any Decoder) -> String { JSONTree.shown(from: decoder).shown }
+    package static func value(of decoder: any Decoder) -> String { JSONTree.shown(from: decoder).shown }
 
     /// Describes a value that is not allowed, with a suggestion of the word that was probably meant.
     package static func unknown(_ value: JSONTree, allowed: String, like suggestion: (String) -> String?) -> String {
@@ -55,7 +55,7 @@ public struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible 
     }
 
     /// Describes an unknown field, with a suggestion of the name that was probably meant.
-    public static func unknownField(_ name: String, known: [String]) -> String {
+    package static func unknownField(_ name: String, known: [String]) -> String {
         let near = Spelling.nearest(to: name, among: known).map { "; did you mean \"\($0)\"?" } ?? ""
         let names = known.sorted().joined(separator: ", ")
         return "unknown field \(quoted(name)); known are \(names)\(near)"
@@ -67,7 +67,7 @@ public struct FieldProblem: Error, Sendable, Equatable, CustomStringConvertible 
     private static let searched = 2048
 
     /// Formats a text for a message: in quotes, short, on one line, URLs without their secrets.
-    public static func quoted(_ text: String) -> String {
+    package static func quoted(_ text: String) -> String {
         if text.utf8.prefix(5).elementsEqual("data:".utf8) { return "\"data:…\"" }
         let start = String(text.prefix(searched))
         var safe = Redaction.text(start)
@@ -100,7 +100,7 @@ extension KeyedDecodingContainer {
     ///
     /// - Parameter allowed: follows "allowed " in the message, e.g. `are whole numbers from 1 to 100`.
     /// - Throws: `DecodingError` with a sentence that names the field, its value and the allowed values.
-    public func read<Value: Decodable>(_ type: Value.Type, _ key: Key, allowed: String) throws -> Value? {
+    package func read<Value: Decodable>(_ type: Value.Type, _ key: Key, allowed: String) throws -> Value? {
         do {
             return try decodeIfPresent(type, forKey: key)
         } catch {
@@ -115,7 +115,7 @@ extension KeyedDecodingContainer {
 
 extension DecodingError {
     /// The problem, if Megaton's own decoding code threw the error.
-    public var fieldProblem: FieldProblem? {
+    package var fieldProblem: FieldProblem? {
         guard case .dataCorrupted(let context) = self else { return nil }
         return context.underlyingError as? FieldProblem
     }

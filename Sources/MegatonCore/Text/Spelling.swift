@@ -1,11 +1,11 @@
 /// Finds the word that a misspelled one probably meant.
-public enum Spelling {
+package enum Spelling {
     /// Longer words are not compared, because the time grows with the square of their length.
     private static let maximumLength = 64
 
     /// Returns the word with the smallest edit distance (changed, added, missing or swapped letters); nil if the
     /// distance exceeds a third of its letters, where at least one and at most three changes are allowed.
-    public static func nearest(to word: String, among words: [String]) -> String? {
+    package static func nearest(to word: String, among words: [String]) -> String? {
         guard !word.isEmpty, word.utf8.count <= maximumLength else { return nil }
         let letters = Array(word.lowercased().utf8)
         let distances = words.map { (word: $0, distance: distance(letters, Array($0.lowercased().utf8))) }

@@ -11,13 +11,13 @@ extension WordChoice {
     public static var aliases: [String: Self] { [:] }
 
     /// Nil if neither a value nor an alias has this word.
-    public init?(word: String) {
+    package init?(word: String) {
         guard let value = Self(rawValue: word) ?? Self.aliases[word] else { return nil }
         self = value
     }
 
     /// The words for people, with aliases beside their values, e.g. `jpeg (also jpg), png, webp`.
-    public static var allowedWords: String {
+    package static var allowedWords: String {
         let aliases = Self.aliases
         return allCases.map { value in
             let others = aliases.filter { $0.value.rawValue == value.rawValue }.keys.sorted()
@@ -26,7 +26,7 @@ extension WordChoice {
     }
 
     /// The word that was probably meant; nil if none is similar.
-    public static func suggestion(for word: String) -> String? {
+    package static func suggestion(for word: String) -> String? {
         Spelling.nearest(to: word, among: allCases.map(\.rawValue) + aliases.keys.sorted())
     }
 

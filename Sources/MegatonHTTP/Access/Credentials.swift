@@ -59,7 +59,7 @@ public struct Credentials: Sendable, Hashable, CustomStringConvertible {
     }
 
     /// - Throws: `.credentialMissing` if no credential has this name, or none of those is for this URL.
-    public func check(_ name: String, for url: URL) throws(ImageError) {
+    package func check(_ name: String, for url: URL) throws(ImageError) {
         guard credentials.contains(where: { $0.name == name }) else {
             throw ImageError(.credentialMissing, "There is no credential \"\(name)\" for \(url.redacted).")
         }

@@ -22,7 +22,7 @@ public struct S3Endpoint: Sendable, Hashable {
     /// Checks that objects can be requested from the endpoint.
     ///
     /// - Throws: `.invalidURL` if its URL is invalid, has another scheme than http or https, a user or a query.
-    public func check() throws(ImageError) {
+    package func check() throws(ImageError) {
         _ = try url(of: try S3Location(bucket: "bucket", key: "key"))
     }
 

@@ -8,7 +8,7 @@ internal import FoundationNetworking
 /// fields cannot share a key, as they could if the strings were joined.
 public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
     /// The content of an entry.
-    public enum Kind: String, Sendable {
+    package enum Kind: String, Sendable {
         case original = "o"
         case rendition = "r"
         /// An image that was decoded and processed, in memory or encoded again.
@@ -17,15 +17,15 @@ public struct CacheKey: Sendable, Hashable, CustomStringConvertible {
         case partial = "p"
     }
 
-    public let kind: Kind
+    package let kind: Kind
     /// 64 hex digits.
-    public let digest: String
+    package let digest: String
 
     /// Raise this when the same fields no longer mean the same image, e.g. after a change of engine or of defaults.
     /// Version 2: WebP is written without the EXIF of its source. Version 3: JPEG thumbnails are rendered from planes.
     static let version = "3"
 
-    public init(_ kind: Kind, _ fields: [String]) {
+    package init(_ kind: Kind, _ fields: [String]) {
         self.kind = kind
         var hash = SHA256()
         for field in [Self.version, kind.rawValue] + fields {
@@ -88,7 +88,7 @@ extension CacheKey {
     }
 
     /// The key of the first part of an original whose download was interrupted.
-    public static func partial(of original: CacheKey) -> CacheKey { CacheKey(.partial, [original.digest]) }
+    package static func partial(of original: CacheKey) -> CacheKey { CacheKey(.partial, [original.digest]) }
 
     /// The key of a rendition of this original.
     ///

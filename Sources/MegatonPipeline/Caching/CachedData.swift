@@ -1,45 +1,45 @@
-public import Foundation
+package import Foundation
 
 /// A cache entry: bytes, with the metadata that is needed to serve and revalidate them later.
-public struct CachedData: Sendable, Equatable {
+package struct CachedData: Sendable, Equatable {
     /// Metadata stored with the bytes.
-    public struct Metadata: Sendable, Equatable, Codable {
+    package struct Metadata: Sendable, Equatable, Codable {
         /// The media type.
-        public var type: String?
+        package var type: String?
         /// The entity tag. A rendition has the one of its original.
-        public var etag: String?
+        package var etag: String?
         /// The `Last-Modified` date. A rendition has the one of its original.
-        public var lastModified: String?
+        package var lastModified: String?
         /// Pixels; only for encoded images such as renditions.
-        public var width: Int?
+        package var width: Int?
         /// Pixels; only for encoded images such as renditions.
-        public var height: Int?
+        package var height: Int?
         /// Seconds since 1970 when the entry was stored, by the clock of the process that stored it.
-        public var stored: Double?
+        package var stored: Double?
         /// Seconds for which the entry may be used without asking the origin.
-        public var lifetime: Double
+        package var lifetime: Double
         /// Window after the lifetime, in seconds, for serving the entry while it is revalidated (RFC 5861 section 3).
-        public var staleWhileRevalidate: Double?
+        package var staleWhileRevalidate: Double?
         /// Window after the lifetime, in seconds, for serving the entry if the origin fails (RFC 5861 section 4).
-        public var staleIfError: Double?
+        package var staleIfError: Double?
         /// The origin's status; nil in entries that were stored without it.
-        public var status: Int?
+        package var status: Int?
         /// Age of the response in seconds when it was stored (RFC 9111 section 4.2.3).
-        public var age: Double?
+        package var age: Double?
         /// The request header fields by which the response varies (RFC 9111 section 4.1). Keys are names in lowercase;
         /// values are the hex SHA-256 of the value that the request sent, or empty if it did not send the field. Nil if
         /// the response does not vary.
-        public var vary: [String: String]?
+        package var vary: [String: String]?
         /// A random name shared by the variants of one original that may be used together. A new name is chosen if the
         /// entry that names the varying fields was lost, so that no older variant is found (RFC 9111 section 4.4).
         package var generation: String?
         /// Response header fields that are needed later, by their names in lowercase. The type and the validators have
         /// properties of their own. Nil if the fields were too long, and in entries that were stored without them.
-        public var headers: [String: String]?
+        package var headers: [String: String]?
         /// Notes of a rendition, see ``RenditionResponse/notes``. Nil if there are none.
-        public var notes: [String]?
+        package var notes: [String]?
 
-        public init(
+        package init(
             type: String? = nil,
             etag: String? = nil,
             lastModified: String? = nil,
@@ -63,17 +63,17 @@ public struct CachedData: Sendable, Equatable {
     }
 
     /// The bytes.
-    public var data: Data
-    public var metadata: Metadata
+    package var data: Data
+    package var metadata: Metadata
     /// The checksum, in hex, by which the cache has just verified the data: SHA-256 for a rendition, the cache's own
     /// algorithm for an original. Nil if the cache did not verify it.
-    public var checksum: String?
+    package var checksum: String?
     /// Seconds since the entry ceased to be fresh, as reported by the cache that returned it; nil if it is fresh.
-    public var staleness: Double?
+    package var staleness: Double?
     /// The ``DataCaching/layerName`` of the cache that returned the entry; nil if that is not known.
-    public var layer: String?
+    package var layer: String?
 
-    public init(data: Data, metadata: Metadata, checksum: String? = nil, staleness: Double? = nil) {
+    package init(data: Data, metadata: Metadata, checksum: String? = nil, staleness: Double? = nil) {
         self.data = data
         self.metadata = metadata
         self.checksum = checksum
@@ -81,10 +81,10 @@ public struct CachedData: Sendable, Equatable {
     }
 
     /// Whether the entry may be served while it is revalidated.
-    public var mayServeWhileRevalidating: Bool { isWithin(metadata.staleWhileRevalidate) }
+    package var mayServeWhileRevalidating: Bool { isWithin(metadata.staleWhileRevalidate) }
 
     /// Whether the entry may be served instead of this error.
-    public func mayServe(after error: ImageError) -> Bool {
+    package func mayServe(after error: ImageError) -> Bool {
         error.isOriginFailure && isWithin(metadata.staleIfError)
     }
 

@@ -11,7 +11,7 @@ internal import Foundation
 /// - An entry that the shared cache refused, because another flight of the same key is newer, is not copied.
 ///
 /// A configuration with both `flights` and `dataCache` combines them in a `LayeredSingleFlight`.
-public struct LayeredSingleFlight: SingleFlightCoordinating {
+package struct LayeredSingleFlight: SingleFlightCoordinating {
     private let cache: any DataCaching
     private let shared: any SingleFlightCoordinating
     private let validity: NearCacheValidity
@@ -20,7 +20,7 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
     ///   - cache: the near cache of this process or machine; a `LayeredDataCache` if there are several.
     ///   - shared: the coordinator with the shared cache.
     ///   - ttl: time to live of a copy, after which the shared cache is asked again; a minute by default.
-    public init(_ cache: any DataCaching, over shared: any SingleFlightCoordinating, ttl: Duration = .seconds(60)) {
+    package init(_ cache: any DataCaching, over shared: any SingleFlightCoordinating, ttl: Duration = .seconds(60)) {
         self.init(cache, over: shared, ttl: ttl, time: TimeSource(ContinuousClock()))
     }
 
@@ -36,7 +36,7 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
 
     // MARK: - Lookups
 
-    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
+    package func lookUp(_ keys: [CacheKey]) async -> [CachedData?] {
         var found = await copies(of: keys)
         let missing = found.indices.filter { found[$0] == nil }
         if missing.isEmpty { return found }
@@ -49,7 +49,7 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
         return found
     }
 
-    public func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] {
+    package func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] {
         var found = await copies(of: keys)
         let missing = found.indices.filter { found[$0] == nil }
         if missing.isEmpty { return found }
@@ -62,11 +62,11 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
         return found
     }
 
-    public func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
+    package func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
         await begin(keys, after: waits, maximumFailureAge: nil)
     }
 
-    public func begin(
+    package func begin(
         _ keys: [CacheKey],
         after waits: [SingleFlight.Waiter],
         maximumFailureAge: Duration?
@@ -90,22 +90,22 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
         return zip(keys, decisions).map { $1 ?? .lead(SingleFlight.Leader(key: $0, token: nil)) }
     }
 
-    public func wait(for flight: SingleFlight.Waiter) async { await shared.wait(for: flight) }
+    package func wait(for flight: SingleFlight.Waiter) async { await shared.wait(for: flight) }
 
-    public func abandon(_ flight: SingleFlight.Waiter) async { await shared.abandon(flight) }
+    package func abandon(_ flight: SingleFlight.Waiter) async { await shared.abandon(flight) }
 
-    public func remember(_ error: ImageError?, for key: CacheKey) async {
+    package func remember(_ error: ImageError?, for key: CacheKey) async {
         await shared.remember(error, for: key)
     }
 
-    public func bindingFailure(for key: CacheKey) async -> ImageError? {
+    package func bindingFailure(for key: CacheKey) async -> ImageError? {
         await shared.bindingFailure(for: key)
     }
 
     // MARK: - Changes
 
     @discardableResult
-    public func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
+    package func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
         let began = validity.date()
         let stored = await shared.finish(entries)
         for (leader, entry) in entries {
@@ -116,14 +116,14 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
         return stored
     }
 
-    public func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async {
+    package func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async {
         await shared.fail(leaders, error: error)
         guard error.supersedesEntry else { return }
         for leader in leaders { await forget(leader.key) }
     }
 
     @discardableResult
-    public func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
+    package func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
         let began = validity.date()
         let isStored = await shared.store(entry, for: key)
         await settle(isStored ? entry : nil, key, began)
@@ -131,19 +131,19 @@ public struct LayeredSingleFlight: SingleFlightCoordinating {
     }
 
     @discardableResult
-    public func replace(_ entry: CachedData, for key: CacheKey) async -> Bool {
+    package func replace(_ entry: CachedData, for key: CacheKey) async -> Bool {
         let began = validity.date()
         let isStored = await shared.replace(entry, for: key)
         await settle(isStored ? entry : nil, key, began)
         return isStored
     }
 
-    public func discard(_ key: CacheKey) async {
+    package func discard(_ key: CacheKey) async {
         await shared.discard(key)
         await forget(key)
     }
 
-    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
+    package func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         shared.observeDeletions(handler)
     }
 

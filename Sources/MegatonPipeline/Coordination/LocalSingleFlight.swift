@@ -3,20 +3,20 @@ internal import Foundation
 /// Coordinator of a standalone pipeline: every caller leads, and a `DataCaching` stores the results.
 ///
 /// Within the process the pipeline itself coalesces requests.
-public struct LocalSingleFlight: SingleFlightCoordinating {
+package struct LocalSingleFlight: SingleFlightCoordinating {
     private let cache: (any DataCaching)?
     /// Whether the cache also holds the first parts of interrupted downloads, so that one lookup finds both.
     private let storesPartials: Bool
 
     /// - Parameter cache: stores the results; nil stores nothing.
-    public init(cache: (any DataCaching)? = nil) { self.init(cache: cache, storesPartials: false) }
+    package init(cache: (any DataCaching)? = nil) { self.init(cache: cache, storesPartials: false) }
 
     init(cache: (any DataCaching)?, storesPartials: Bool) {
         self.cache = cache
         self.storesPartials = storesPartials && cache != nil
     }
 
-    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await lookUp(keys, partialOf: nil).entries }
+    package func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { await lookUp(keys, partialOf: nil).entries }
 
     /// Looks up entries, and the first part of an original's interrupted download, in one call.
     ///
@@ -42,7 +42,7 @@ public struct LocalSingleFlight: SingleFlightCoordinating {
         return (entries, partial.map { _ in hits.count > keys.count && hits[keys.count] != nil })
     }
 
-    public func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
+    package func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision] {
         let original = keys.count == 1 && keys[0].kind == .original ? keys[0] : nil
         let (entries, hasPartial) = await lookUp(keys, partialOf: original)
         return zip(keys, entries).map { decision($0, $1, hasPartial: hasPartial) }
@@ -56,10 +56,10 @@ public struct LocalSingleFlight: SingleFlightCoordinating {
         return entry.mayServeWhileRevalidating ? .stale(entry, leader) : .lead(leader)
     }
 
-    public func wait(for flight: SingleFlight.Waiter) async {}
+    package func wait(for flight: SingleFlight.Waiter) async {}
 
     @discardableResult
-    public func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
+    package func finish(_ entries: [(leader: SingleFlight.Leader, entry: CachedData?)]) async -> Set<CacheKey> {
         var stored: Set<CacheKey> = []
         for (leader, entry) in entries {
             if let entry {
@@ -72,7 +72,7 @@ public struct LocalSingleFlight: SingleFlightCoordinating {
     }
 
     @discardableResult
-    public func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
+    package func store(_ entry: CachedData, for key: CacheKey) async -> Bool {
         guard let cache else { return false }
         var entry = entry
         entry.metadata.stored = Date().timeIntervalSince1970
@@ -83,11 +83,11 @@ public struct LocalSingleFlight: SingleFlightCoordinating {
     }
 
     @discardableResult
-    public func replace(_ entry: CachedData, for key: CacheKey) async -> Bool { await store(entry, for: key) }
+    package func replace(_ entry: CachedData, for key: CacheKey) async -> Bool { await store(entry, for: key) }
 
-    public func discard(_ key: CacheKey) async { await cache?.removeData(for: key.description) }
+    package func discard(_ key: CacheKey) async { await cache?.removeData(for: key.description) }
 
-    public func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async {
+    package func fail(_ leaders: [SingleFlight.Leader], error: ImageError) async {
         guard let cache, error.supersedesEntry else { return }
         for leader in leaders where leader.stale != nil { await cache.removeData(for: leader.key.description) }
     }

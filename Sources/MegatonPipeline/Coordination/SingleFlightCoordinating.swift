@@ -2,7 +2,7 @@
 ///
 /// A flight is the production of one entry by one leader. Flights save work and never decide correctness: a coordinator
 /// that cannot reach its peers lets every caller lead.
-public protocol SingleFlightCoordinating: Sendable {
+package protocol SingleFlightCoordinating: Sendable {
     /// Looks up all keys at once, and takes the lead for each key whose entry is neither fresh nor being produced.
     ///
     /// The caller must end every lead by `finish` or `fail`.
@@ -85,10 +85,10 @@ public protocol SingleFlightCoordinating: Sendable {
 
 extension SingleFlightCoordinating {
     /// Begins without earlier waits.
-    public func begin(_ keys: [CacheKey]) async -> [SingleFlight.Decision] { await begin(keys, after: []) }
+    package func begin(_ keys: [CacheKey]) async -> [SingleFlight.Decision] { await begin(keys, after: []) }
 
     /// Ignores the age, for coordinators that remember no failures.
-    public func begin(
+    package func begin(
         _ keys: [CacheKey],
         after waits: [SingleFlight.Waiter],
         maximumFailureAge: Duration?
@@ -97,36 +97,36 @@ extension SingleFlightCoordinating {
     }
 
     /// Does nothing, for coordinators that remember no failures.
-    public func remember(_ error: ImageError?, for key: CacheKey) async {}
+    package func remember(_ error: ImageError?, for key: CacheKey) async {}
 
     /// Returns nil, for coordinators that remember no failures.
-    public func bindingFailure(for key: CacheKey) async -> ImageError? { nil }
+    package func bindingFailure(for key: CacheKey) async -> ImageError? { nil }
 
     /// Finds nothing, for coordinators that store nothing.
-    public func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }
+    package func lookUp(_ keys: [CacheKey]) async -> [CachedData?] { Array(repeating: nil, count: keys.count) }
 
     /// Returns the result of `lookUp(_:)`.
-    public func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await lookUp(keys) }
+    package func lookUpStale(_ keys: [CacheKey]) async -> [CachedData?] { await lookUp(keys) }
 
     /// Returns false, for coordinators that store nothing.
     @discardableResult
-    public func store(_ entry: CachedData, for key: CacheKey) async -> Bool { false }
+    package func store(_ entry: CachedData, for key: CacheKey) async -> Bool { false }
 
     /// Discards the present entry, then stores the new one.
     @discardableResult
-    public func replace(_ entry: CachedData, for key: CacheKey) async -> Bool {
+    package func replace(_ entry: CachedData, for key: CacheKey) async -> Bool {
         await discard(key)
         return await store(entry, for: key)
     }
 
     /// Does nothing, for coordinators that do not register waiters.
-    public func abandon(_ flight: SingleFlight.Waiter) async {}
+    package func abandon(_ flight: SingleFlight.Waiter) async {}
 
     /// Does nothing, for coordinators that store nothing.
-    public func discard(_ key: CacheKey) async {}
+    package func discard(_ key: CacheKey) async {}
 
     /// Reports nothing, for coordinators whose entries no other process deletes.
-    public func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
+    package func observeDeletions(_ handler: @escaping @Sendable (String?) -> Void) -> any Cancellable {
         NothingToCancel()
     }
 }
@@ -141,9 +141,9 @@ extension SingleFlightCoordinating {
 }
 
 /// Values of single-flight coordination; see ``SingleFlightCoordinating``.
-public enum SingleFlight {
+package enum SingleFlight {
     /// The result of `begin` for one key.
-    public enum Decision: Sendable {
+    package enum Decision: Sendable {
         case hit(CachedData)
         /// The entry is no longer fresh but may be served at once. With a lead, the caller revalidates it afterwards.
         /// Without one, another leader is revalidating it, or the origin has just failed.
@@ -155,7 +155,7 @@ public enum SingleFlight {
         case failed(ImageError)
 
         /// The lead that the caller must end, if there is one.
-        public var leader: SingleFlight.Leader? {
+        package var leader: SingleFlight.Leader? {
             switch self {
             case .lead(let leader): leader
             case .stale(_, let leader): leader
@@ -165,22 +165,22 @@ public enum SingleFlight {
     }
 
     /// The right to produce one entry. Two leads are equal if their key and token are.
-    public struct Leader: Sendable, Hashable {
-        public let key: CacheKey
+    package struct Leader: Sendable, Hashable {
+        package let key: CacheKey
         /// Fencing token, which grows with each flight of the key: a write with an older token is refused. Nil without
         /// coordination.
-        public let token: Int?
+        package let token: Int?
         /// The entry to replace: its validators are used to revalidate it, its bytes after a 304 or in place of an
         /// error.
-        public let stale: CachedData?
+        package let stale: CachedData?
         /// For an original: whether this coordinator's cache has the first part of an interrupted download. Nil if that
         /// is not known.
-        public let hasPartial: Bool?
+        package let hasPartial: Bool?
         /// Whether other leaders may produce the same entry concurrently, because the last response could not be
         /// stored. There is no flight to end; the token decides which storable response is stored.
         package let isUnlocked: Bool
 
-        public init(key: CacheKey, token: Int?, stale: CachedData? = nil, hasPartial: Bool? = nil) {
+        package init(key: CacheKey, token: Int?, stale: CachedData? = nil, hasPartial: Bool? = nil) {
             self.key = key
             self.token = token
             self.stale = stale
@@ -197,27 +197,27 @@ public enum SingleFlight {
             isUnlocked = true
         }
 
-        public static func == (one: SingleFlight.Leader, other: SingleFlight.Leader) -> Bool {
+        package static func == (one: SingleFlight.Leader, other: SingleFlight.Leader) -> Bool {
             one.key == other.key && one.token == other.token
         }
 
-        public func hash(into hasher: inout Hasher) {
+        package func hash(into hasher: inout Hasher) {
             hasher.combine(key)
             hasher.combine(token)
         }
     }
 
     /// A flight of another leader, for which the caller waits.
-    public struct Waiter: Sendable, Hashable {
-        public let key: CacheKey
+    package struct Waiter: Sendable, Hashable {
+        package let key: CacheKey
         /// Seconds until the leader's lease expires unless it is renewed.
-        public let remaining: Double
+        package let remaining: Double
         /// Identifies the wait within the coordinator.
-        public let ticket: Int
+        package let ticket: Int
         /// The token of the awaited flight.
-        public let token: Int?
+        package let token: Int?
 
-        public init(key: CacheKey, remaining: Double, ticket: Int = 0, token: Int? = nil) {
+        package init(key: CacheKey, remaining: Double, ticket: Int = 0, token: Int? = nil) {
             self.key = key
             self.remaining = remaining
             self.ticket = ticket

@@ -38,7 +38,7 @@ public struct ImageRequest: Sendable {
     /// Maximum age of a remembered failure that may be returned; if an older one is remembered, the origin is asked.
     /// Nil, the default, accepts any remembered failure. `.zero` accepts only failures of concurrent requests.
     /// `Cache-Control: no-cache` and `max-age` limit the age too.
-    public var maximumFailureAge: Duration?
+    package var maximumFailureAge: Duration?
     private var customID: String?
     /// The revision of a local file, once a pipeline has checked it: part of its keys.
     var revision: String?

@@ -1,7 +1,7 @@
-public import Foundation
+package import Foundation
 
 /// Limits requests to each host; many processes may share the limits.
-public protocol FetchLimiting: Sendable {
+package protocol FetchLimiting: Sendable {
     /// Acquires a permit for a request. Every permit has to be released by `release(_:outcome:)`.
     ///
     /// - Throws: `.throttled` or another retryable error with `retryAfter`, if the request must not be made now.

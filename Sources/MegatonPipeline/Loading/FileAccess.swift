@@ -6,13 +6,13 @@ public import Foundation
 /// contain `/srv/ab`. All calls block: run them on a `ThreadPool`.
 public struct FileAccess: Sendable {
     /// A file that may be read.
-    public struct File: Sendable, Hashable {
+    package struct File: Sendable, Hashable {
         /// Absolute path, links resolved.
-        public let path: String
+        package let path: String
         /// Size, bytes.
-        public let size: Int
+        package let size: Int
         /// Modification time, nanoseconds since 1970.
-        public let modified: Int
+        package let modified: Int
 
         /// Part of the cache keys of everything made from the file, as files have no validators. If a file changes
         /// twice within one tick of the file system's clock (some milliseconds) and keeps its size, the second change
@@ -43,7 +43,7 @@ public struct FileAccess: Sendable {
     /// Looks up a source file.
     ///
     /// - Throws: `.notFound`, `.forbidden` or `.accessDenied`.
-    public func file(at path: String) throws(ImageError) -> File {
+    package func file(at path: String) throws(ImageError) -> File {
         try refuseOddities(path)
         guard let resolved = Self.realPath(path) else {
             let failure = Self.readError(path)
@@ -65,7 +65,7 @@ public struct FileAccess: Sendable {
     ///
     /// - Parameter limit: bytes.
     /// - Throws: `.dataTooLarge`, `.incompleteBody` if the file changed while it was read, `.accessDenied`.
-    public func read(_ file: File, limit: Int) throws(ImageError) -> Data {
+    package func read(_ file: File, limit: Int) throws(ImageError) -> Data {
         try read(file, limit: limit, BodySpool())
     }
 
@@ -150,19 +150,19 @@ public struct FileAccess: Sendable {
 
     /// An output's directory beneath an allowed root. Files created through its descriptor are in it, even if the path
     /// is replaced meanwhile.
-    public struct OutputDirectory: Sendable {
+    package struct OutputDirectory: Sendable {
         /// Opened with `O_PATH`; the caller closes it.
-        public let descriptor: Int32
+        package let descriptor: Int32
         /// Path of the directory, links resolved.
-        public let path: String
+        package let path: String
         /// Name of the file.
-        public let name: String
+        package let name: String
     }
 
     /// Checks the path of an output, creates its directory and opens it.
     ///
     /// - Throws: `.forbidden`, `.diskFull` or `.outputFailed`.
-    public func openOutput(at path: String) throws(ImageError) -> OutputDirectory {
+    package func openOutput(at path: String) throws(ImageError) -> OutputDirectory {
         let (directory, name) = try prepareOutput(at: path)
         return OutputDirectory(descriptor: try open(directory: directory, asked: path), path: directory, name: name)
     }

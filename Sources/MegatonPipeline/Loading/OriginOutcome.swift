@@ -1,5 +1,5 @@
 /// Outcome of a request, as far as it concerns its host.
-public enum OriginOutcome: Sendable, Equatable {
+package enum OriginOutcome: Sendable, Equatable {
     /// The host works, whatever its response to this request.
     case answered
     /// 429 or 503: the host asks for a pause, of this many seconds if it says so (RFC 9110 section 10.2.3, RFC 6585).
@@ -12,7 +12,7 @@ public enum OriginOutcome: Sendable, Equatable {
 
 extension OriginOutcome {
     /// The outcome that an error stands for.
-    public init(_ error: ImageError) {
+    package init(_ error: ImageError) {
         switch (error.code, error.status) {
         // Regardless of the status.
         case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _), (.incompleteBody, _),

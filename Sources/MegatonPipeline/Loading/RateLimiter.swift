@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 import Synchronization
 
 /// Token bucket for each host: limits how many requests begin each second, first come, first served.
@@ -64,7 +64,7 @@ public final class RateLimiter: Sendable {
     ///
     /// - Parameter host: identifies the host, `example.org:443` for example.
     /// - Throws: `.throttled` with `retryAfter` if too many requests wait already; `.cancelled`.
-    public func acquire(_ host: String) async throws(ImageError) {
+    package func acquire(_ host: String) async throws(ImageError) {
         let cancelled = ImageError(.cancelled, "Cancelled while waiting for the turn to ask \(host).")
         if Task.isCancelled { throw cancelled }
         switch enter(host) {
@@ -85,13 +85,13 @@ public final class RateLimiter: Sendable {
     /// Waits until a request for the URL may begin; its bucket is that of host and port.
     ///
     /// - Throws: as `acquire(_:)` with a host does.
-    public func acquire(for url: URL) async throws(ImageError) {
+    package func acquire(for url: URL) async throws(ImageError) {
         let port = url.port ?? (url.scheme?.lowercased() == "http" ? 80 : 443)
         try await acquire("\(url.host()?.lowercased() ?? ""):\(port)")
     }
 
     /// Requests that wait at the moment.
-    public var waitingCount: Int { state.withLock { $0.waiting } }
+    package var waitingCount: Int { state.withLock { $0.waiting } }
 
     /// Hosts with a bucket.
     var hostCount: Int { state.withLock { $0.buckets.count } }

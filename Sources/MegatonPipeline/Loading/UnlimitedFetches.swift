@@ -1,12 +1,12 @@
-public import Foundation
+package import Foundation
 
 /// Grants every permit: for a pipeline without host limits.
-public struct UnlimitedFetches: FetchLimiting {
-    public init() {}
+package struct UnlimitedFetches: FetchLimiting {
+    package init() {}
 
-    public func acquire(for url: URL) async throws(ImageError) -> FetchPermit {
+    package func acquire(for url: URL) async throws(ImageError) -> FetchPermit {
         FetchPermit(host: url.host() ?? "", token: nil)
     }
 
-    public func release(_ permit: FetchPermit, outcome: OriginOutcome) async {}
+    package func release(_ permit: FetchPermit, outcome: OriginOutcome) async {}
 }

@@ -13,10 +13,10 @@ public final class PipelineMetrics: Sendable {
         /// Renditions made.
         public var renders = 0
         /// Of these, renditions made by the planes engine; libvips made the others.
-        public var rendersByPlanes = 0
+        package var rendersByPlanes = 0
         /// Of the renders, renditions that the planes engine left to libvips: the image is damaged, though not so badly
         /// that libvips refuses it.
-        public var planarFallbacks = 0
+        package var planarFallbacks = 0
         /// Renditions from a cache, or from another request's work.
         public var cacheHits = 0
         /// Originals from a cache, or from another request's fetch.

@@ -11,5 +11,5 @@ public struct QueueWaits: Sendable, Hashable {
     /// Waits for memory to decode in; see ``MemoryBudget``.
     public var memory = Duration.zero
 
-    public init() {}
+    package init() {}
 }

@@ -8,5 +8,5 @@ public struct StageTimes: Sendable, Hashable {
     /// Writes of outputs. The pipeline writes none: its caller adds to this.
     public var storing = Duration.zero
 
-    public init() {}
+    package init() {}
 }

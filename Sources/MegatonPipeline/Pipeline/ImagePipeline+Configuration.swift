@@ -9,10 +9,10 @@ extension ImagePipeline {
         /// Loader for `http:` and `https:` URLs.
         public var dataLoader: any DataLoading
         /// Host limits: grants a permit for each request to an origin; unlimited by default.
-        public var fetchLimiter: any FetchLimiting = UnlimitedFetches()
+        package var fetchLimiter: any FetchLimiting = UnlimitedFetches()
         /// Single-flight coordination between processes, such as a cluster's lock, with the cache in which they share
         /// results. Nil, the default, coordinates within this pipeline only.
-        public var flights: (any SingleFlightCoordinating)? {
+        package var flights: (any SingleFlightCoordinating)? {
             didSet { coordinate() }
         }
         /// Cache of bytes: memory, a disk, or layers of them. Nil stores none.
@@ -39,7 +39,7 @@ extension ImagePipeline {
         public var fileAccess = FileAccess(roots: [])
         public var logger = Logger(label: "megaton.pipeline")
         /// Called with the cost of each background revalidation of a source, which no request's metrics include.
-        public var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
+        package var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
 
         /// Requests per second to each host; unlimited by default. In a cluster, `fetchLimiter` limits hosts.
         public var rateLimiter: RateLimiter?

@@ -69,7 +69,7 @@ public final class ImagePipeline: Sendable {
     deinit { revalidator.stop() }
 
     /// Running time of the longest render under way; nil if there is none.
-    public var longestRunningRender: Duration? { renderer.longestRunning }
+    package var longestRunningRender: Duration? { renderer.longestRunning }
 
     /// Returns the renditions of a source, from the caches or newly made.
     ///

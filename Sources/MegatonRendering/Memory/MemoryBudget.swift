@@ -10,17 +10,17 @@ public final class MemoryBudget: Sendable {
     public static let process = MemoryBudget(bytes: max(512 << 20, MachineMemory.limit / 2))
 
     /// Current usage of a budget.
-    public struct Counts: Sendable, Equatable {
+    package struct Counts: Sendable, Equatable {
         /// Bytes acquired.
-        public var bytesInUse = 0
+        package var bytesInUse = 0
         /// Renders that are waiting now.
-        public var waiting = 0
+        package var waiting = 0
         /// Renders that have had to wait since the start.
-        public var waited = 0
+        package var waited = 0
     }
 
     /// Capacity, in bytes.
-    public let bytes: Int
+    package let bytes: Int
     private let state: Mutex<State>
 
     /// - Parameter bytes: Capacity that can be acquired at a time.
@@ -29,7 +29,7 @@ public final class MemoryBudget: Sendable {
         state = Mutex(State(bytes: bytes))
     }
 
-    public var counts: Counts { state.withLock { $0.counts } }
+    package var counts: Counts { state.withLock { $0.counts } }
 
     /// Acquires memory if it is available and no other render waits for it; otherwise the caller must call `acquire`.
     ///

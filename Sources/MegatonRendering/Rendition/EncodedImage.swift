@@ -16,11 +16,11 @@ package struct EncodedImage: Sendable {
 }
 
 /// Limits on the remarks about a render, which are stored in caches and ledgers.
-public enum RenderNotes {
+package enum RenderNotes {
     /// Maximum number of remarks on one image, or on the images of one job.
-    public static let maximumCount = 8
+    package static let maximumCount = 8
     /// Maximum length of a remark in characters.
-    public static let maximumLength = 300
+    package static let maximumLength = 300
 
     /// Both lists without duplicates, each remark truncated to the limit.
     package static func merged(_ notes: [String], _ more: [String]) -> [String] {

@@ -26,7 +26,7 @@ extension Rendition: Codable {
 
 extension CodingUserInfoKey {
     /// Set to true if the JSON was written by Megaton from a validated value, so that it is not validated again.
-    public static let wasValidated = CodingUserInfoKey(rawValue: "megaton.wasValidated")!
+    package static let wasValidated = CodingUserInfoKey(rawValue: "megaton.wasValidated")!
 }
 
 extension Decoder {
@@ -35,7 +35,7 @@ extension Decoder {
     /// - Parameters:
     ///   - isChecked: whether the JSON is known to be valid, which skips the check.
     ///   - allowed: an example of such an object, for the message if the value is none.
-    public func fields<Keys: CodingKey & CaseIterable>(
+    package func fields<Keys: CodingKey & CaseIterable>(
         _ keys: Keys.Type,
         isChecked: Bool,
         allowed: String
@@ -61,7 +61,7 @@ extension Decoder {
     }
 
     /// Throws if a keyed value has fields other than those of `Keys`.
-    public func refuseUnknownFields<Keys: CodingKey & CaseIterable>(except keys: Keys.Type) throws {
+    package func refuseUnknownFields<Keys: CodingKey & CaseIterable>(except keys: Keys.Type) throws {
         let fields = try container(keyedBy: AnyCodingKey.self)
         try refuseUnknownFields(of: fields, except: Keys.allCases.map(\.stringValue))
     }

@@ -14,29 +14,29 @@ extension Rendition {
         public var mediaType: String { "image/\(rawValue)" }
 
         /// Whether the format keeps transparency.
-        public var hasAlpha: Bool { self != .jpeg }
+        package var hasAlpha: Bool { self != .jpeg }
 
         /// Whether the format supports animations.
-        public var hasFrames: Bool { self == .gif || self == .webp }
+        package var hasFrames: Bool { self == .gif || self == .webp }
 
         /// Whether `quality` has an effect.
-        public var hasQuality: Bool { self != .png && self != .gif }
+        package var hasQuality: Bool { self != .png && self != .gif }
 
         /// Whether the format supports progressive or interlaced encoding, which shows a rough image first.
-        public var isProgressive: Bool { self == .jpeg || self == .png }
+        package var isProgressive: Bool { self == .jpeg || self == .png }
 
         /// Whether the format supports both lossy and lossless encoding.
-        public var hasLossless: Bool { self == .webp || self == .jxl }
+        package var hasLossless: Bool { self == .webp || self == .jxl }
 
         /// Whether the format can contain a color profile.
-        public var hasProfile: Bool { self != .gif }
+        package var hasProfile: Bool { self != .gif }
 
         /// Whether EXIF can be written; libvips does not write it for JPEG XL (observed in 8.14.1).
-        public var hasMetadata: Bool { self != .gif && self != .jxl }
+        package var hasMetadata: Bool { self != .gif && self != .jxl }
 
         /// The range of `effort` in the encoder's own numbers, from fast to small: zlib's level for PNG, libwebp's
         /// method, the inverse of libaom's speed for AVIF, the palette search for GIF, libjxl's effort. JPEG has none.
-        public var efforts: ClosedRange<Int>? {
+        package var efforts: ClosedRange<Int>? {
             switch self {
             case .jpeg: nil
             case .png, .avif: 0...9

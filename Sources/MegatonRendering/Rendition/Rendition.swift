@@ -129,7 +129,7 @@ public struct Rendition: Sendable, Hashable {
     /// may differ slightly if one was made from the pixels of a larger rendition.
     ///
     /// Options at their defaults are omitted, so that renditions made before these options existed keep their keys.
-    public var identity: [String] {
+    package var identity: [String] {
         let fields = [
             width.map(String.init) ?? "", height.map(String.init) ?? "", fit.rawValue, format.rawValue,
             format.hasQuality ? String(quality) : "", background.description,

@@ -31,7 +31,7 @@ public enum VipsRuntime {
     private static let isRunning = Atomic(false)
 
     /// Version of the loaded library, e.g. `8.14.1`.
-    public static var version: String { "\(vips_version(0)).\(vips_version(1)).\(vips_version(2))" }
+    package static var version: String { "\(vips_version(0)).\(vips_version(1)).\(vips_version(2))" }
 
     /// Starts libvips unless it is running.
     ///

@@ -1,24 +1,24 @@
 import Foundation
 import Logging
-public import MegatonRedis
+package import MegatonRedis
 import NIOPosix
 import Synchronization
 
 /// A real redis-server on its own socket. It ends with the object.
-public final class RedisServerProcess: Sendable {
+package final class RedisServerProcess: Sendable {
     /// Settings of the server.
-    public struct Options: Sendable {
+    package struct Options: Sendable {
         /// Lines of redis.conf.
-        public var settings: [String]
+        package var settings: [String]
         /// Configuration file of the repository to start from.
-        public var file: String?
+        package var file: String?
         /// Loopback port in addition to the socket.
-        public var port: Int?
-        public var tls: TLS?
+        package var port: Int?
+        package var tls: TLS?
         /// Variables added to the test's own environment.
-        public var environment: [String: String]
+        package var environment: [String: String]
 
-        public init(
+        package init(
             settings: [String] = [],
             file: String? = nil,
             port: Int? = nil,
@@ -34,26 +34,26 @@ public final class RedisServerProcess: Sendable {
     }
 
     /// A certificate's files.
-    public struct TLS: Sendable {
-        public var port: Int
-        public var certificate: String
-        public var key: String
+    package struct TLS: Sendable {
+        package var port: Int
+        package var certificate: String
+        package var key: String
 
-        public init(port: Int, certificate: String, key: String) {
+        package init(port: Int, certificate: String, key: String) {
             self.port = port
             self.certificate = certificate
             self.key = key
         }
     }
 
-    public let directory: TestDirectory
-    public let socket: String
+    package let directory: TestDirectory
+    package let socket: String
     private let options: Options
     /// The current process, or the last one.
     private let process: Mutex<ProgramUnderTest>
 
     /// Starts a server and waits until it answers.
-    public static func start(_ options: Options = Options()) async throws -> RedisServerProcess {
+    package static func start(_ options: Options = Options()) async throws -> RedisServerProcess {
         let directory = try TestDirectory()
         let server = RedisServerProcess(options, directory, try launch(options, directory))
         try await server.waitUntilReady()
@@ -61,7 +61,7 @@ public final class RedisServerProcess: Sendable {
     }
 
     /// Starts a server, runs the body, and stops the server.
-    public static func run<Value>(
+    package static func run<Value>(
         _ options: Options = Options(),
         isolation: isolated (any Actor)? = #isolation,
         _ body: (RedisServerProcess) async throws -> Value
@@ -107,14 +107,14 @@ public final class RedisServerProcess: Sendable {
         )
     }
 
-    public var configuration: RedisConfiguration { RedisConfiguration(address: .unix(path: socket)) }
-    public var url: String { "unix://\(socket)" }
+    package var configuration: RedisConfiguration { RedisConfiguration(address: .unix(path: socket)) }
+    package var url: String { "unix://\(socket)" }
     /// Process id of the server.
-    public var pid: Int32 { current.pid }
+    package var pid: Int32 { current.pid }
     private var current: ProgramUnderTest { process.withLock { $0 } }
 
     /// A client that the test closes, or that ends with the test's process.
-    public func client(_ role: String = "test") -> RedisClient {
+    package func client(_ role: String = "test") -> RedisClient {
         RedisClient(
             configuration,
             role: role,
@@ -141,14 +141,14 @@ public final class RedisServerProcess: Sendable {
     }
 
     /// Kills the server and waits for its end.
-    public func stop() async {
+    package func stop() async {
         current.send(SIGKILL)
         _ = await current.ending()
         directory.remove()
     }
 
     /// Kills the server; its data stays for ``startAgain()``.
-    public func crash() async {
+    package func crash() async {
         current.send(SIGKILL)
         _ = await current.ending()
         // A socket file outlives its server, and would look like that of the next one.
@@ -156,14 +156,14 @@ public final class RedisServerProcess: Sendable {
     }
 
     /// Starts the server again after ``crash()``, in the same directory, and waits until it answers.
-    public func startAgain() async throws {
+    package func startAgain() async throws {
         let next = try Self.launch(options, directory)
         process.withLock { $0 = next }
         try await waitUntilReady()
     }
 
     /// Waits until a condition holds that can only change with one of the keys.
-    public func wait(
+    package func wait(
         forChangesOf keys: [String],
         until condition: @escaping @Sendable (RedisClient) async throws -> Bool
     ) async throws {
@@ -191,7 +191,7 @@ public final class RedisServerProcess: Sendable {
 
 extension RedisServerProcess {
     /// Returns once a client is subscribed to the ends of flights.
-    public func waitForSubscriber(_ client: RedisClient) async throws {
+    package func waitForSubscriber(_ client: RedisClient) async throws {
         while try await client.send(["PUBSUB", "NUMSUB", "megaton:landed:0"]).array?.last?.int ?? 0 == 0 {
             await Task.yield()
         }

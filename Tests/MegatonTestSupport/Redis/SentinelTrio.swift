@@ -1,6 +1,6 @@
 import Foundation
 import Logging
-public import MegatonRedis
+package import MegatonRedis
 import NIOCore
 import NIOPosix
 
@@ -8,22 +8,22 @@ import NIOPosix
 ///
 /// If the network is to be split, the replicas and sentinels connect to the master through a proxy and from an address
 /// of their own (`bind-source-addr`), by which the proxy distinguishes them from clients.
-public final class SentinelTrio: Sendable {
+package final class SentinelTrio: Sendable {
     /// Settings of the servers.
-    public struct Options: Sendable {
+    package struct Options: Sendable {
         /// Set on all servers, since each may become the master. With 1 and all others dead, a master accepts no
         /// writes.
-        public var minReplicasToWrite: Int
+        package var minReplicasToWrite: Int
         /// Seconds for which a silent replica still counts for `minReplicasToWrite`.
-        public var minReplicasMaxLag: Int
+        package var minReplicasMaxLag: Int
         /// Further lines of redis.conf, for all servers.
-        public var settings: [String]
+        package var settings: [String]
         /// Whether the network can be split (``SentinelTrio/split(_:)``). If so, there is a second replica, which stays
         /// a replica: otherwise the first would have no replica on its side of the network, and with
         /// `minReplicasToWrite` it would accept no writes as the master.
-        public var isSplittable: Bool
+        package var isSplittable: Bool
 
-        public init(
+        package init(
             minReplicasToWrite: Int = 0,
             minReplicasMaxLag: Int = 10,
             settings: [String] = [],
@@ -37,9 +37,9 @@ public final class SentinelTrio: Sendable {
     }
 
     /// A condition did not hold in time.
-    public struct NotReached: Error {
+    package struct NotReached: Error {
         /// Name of the condition.
-        public let what: String
+        package let what: String
     }
 
     private enum Event: Sendable {
@@ -52,11 +52,11 @@ public final class SentinelTrio: Sendable {
     private static let farAddress = "127.0.0.2"
 
     /// Port of the server that was the master at the start.
-    public let masterPort: Int
+    package let masterPort: Int
     /// Port of the server that was the replica at the start.
-    public let replicaPort: Int
+    package let replicaPort: Int
     /// Ports of the sentinels.
-    public let sentinelPorts: [Int]
+    package let sentinelPorts: [Int]
     private let directory: TestDirectory
     /// The servers; the first was the master at the start.
     private let servers: [ProgramUnderTest]
@@ -65,7 +65,7 @@ public final class SentinelTrio: Sendable {
     private let proxy: FaultProxy?
 
     /// Starts all processes, and waits until the replica is in sync and the sentinels know each other and all servers.
-    public static func start(_ options: Options = Options()) async throws -> SentinelTrio {
+    package static func start(_ options: Options = Options()) async throws -> SentinelTrio {
         let ports = try Ports(options)
         let proxy: FaultProxy? =
             try await options.isSplittable ? FaultProxy.start(to: .tcp(host: "127.0.0.1", port: ports.master)) : nil
@@ -90,7 +90,7 @@ public final class SentinelTrio: Sendable {
     }
 
     /// Starts all processes, runs the body, and ends them.
-    public static func run<Value>(
+    package static func run<Value>(
         _ options: Options = Options(),
         isolation: isolated (any Actor)? = #isolation,
         _ body: (SentinelTrio) async throws -> Value
@@ -123,27 +123,27 @@ public final class SentinelTrio: Sendable {
     }
 
     /// URL with the sentinels' addresses and the master's name.
-    public var url: String {
+    package var url: String {
         "redis-sentinel://" + sentinelPorts.map { "127.0.0.1:\($0)" }.joined(separator: ",") + "/megaton"
     }
 
     /// A client connected directly to one of the servers, whatever its role; the test closes it.
-    public func client(port: Int) -> RedisClient { Self.makeClient(port) }
+    package func client(port: Int) -> RedisClient { Self.makeClient(port) }
 
     /// Sends SIGKILL to the server that was the master at the start.
-    public func killMaster() { servers[0].send(SIGKILL) }
+    package func killMaster() { servers[0].send(SIGKILL) }
 
     /// Sends SIGSTOP to the server that was the master at the start: its connections stay open and silent.
-    public func stopMaster() { servers[0].send(SIGSTOP) }
+    package func stopMaster() { servers[0].send(SIGSTOP) }
 
     /// Sends SIGCONT to the server that was the master at the start: it returns, and still acts as the master at first.
-    public func continueMaster() { servers[0].send(SIGCONT) }
+    package func continueMaster() { servers[0].send(SIGCONT) }
 
     /// Splits the network, or reconnects it: the server that was the master at the start is alone on one side, its
     /// replicas and the sentinels are on the other, and clients reach both.
     ///
     /// - Precondition: ``Options/isSplittable``.
-    public func split(_ isOn: Bool) {
+    package func split(_ isOn: Bool) {
         guard let proxy else {
             preconditionFailure("Only a trio whose options say isSplittable has a network that can be split.")
         }
@@ -155,7 +155,7 @@ public final class SentinelTrio: Sendable {
     /// The other sentinels learn of it within their next exchange (2 s).
     ///
     /// - Throws: errors of the action; `NotReached` after 60 s.
-    public func switched(
+    package func switched(
         isolation: isolated (any Actor)? = #isolation,
         after action: () async throws -> Void
     ) async throws {
@@ -189,7 +189,7 @@ public final class SentinelTrio: Sendable {
     }
 
     /// Kills all processes and waits for their ends.
-    public func stop() async {
+    package func stop() async {
         let processes = sentinels + servers.reversed()
         for process in processes { process.send(SIGKILL) }
         for process in processes { _ = await process.ending() }

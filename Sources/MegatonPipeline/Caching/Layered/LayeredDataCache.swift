@@ -14,7 +14,7 @@ public struct LayeredDataCache: DataCaching {
 
     /// Returns the data for several keys, in their order, with the index of the layer that had it. Each layer is asked
     /// once, for the keys still missing, and for each key once even if it is repeated.
-    public func lookUp(_ keys: [String]) async -> [(data: Data, layer: Int)?] {
+    package func lookUp(_ keys: [String]) async -> [(data: Data, layer: Int)?] {
         await find(keys).map { found in found.map { ($0.hit.data, $0.layer) } }
     }
 
