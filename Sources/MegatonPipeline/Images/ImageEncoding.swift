@@ -1,4 +1,5 @@
 public import Foundation
+public import FoundationNetworking
 
 /// Encodes an image to bytes: Nuke's protocol. Called on a render thread.
 public protocol ImageEncoding: Sendable {
@@ -19,5 +20,18 @@ extension ImageEncoding {
 
     public func encoded(_ container: ImageContainer, context: ImageEncodingContext) throws -> Data? {
         encode(container, context: context)
+    }
+}
+
+/// The request and response that an image is encoded for.
+public struct ImageEncodingContext: Sendable {
+    public var request: ImageRequest
+    public var image: PlatformImage
+    public var urlResponse: URLResponse?
+
+    public init(request: ImageRequest, image: PlatformImage, urlResponse: URLResponse? = nil) {
+        self.request = request
+        self.image = image
+        self.urlResponse = urlResponse
     }
 }

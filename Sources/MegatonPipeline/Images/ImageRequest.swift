@@ -153,3 +153,21 @@ extension ImageRequest: CustomStringConvertible {
         return "ImageRequest(\(name), processors: \(processors.map(\.identifier)), priority: \(priority))"
     }
 }
+
+extension ImageRequest {
+    var isFile: Bool { url?.scheme?.lowercased() == "file" }
+
+    /// Whether the bytes are local (`file:` or `data:`). They are never cached as originals.
+    var isLocal: Bool { ["file", "data"].contains(url?.scheme?.lowercased()) }
+
+    /// Whether processors or a thumbnail are applied to the original.
+    var changesOriginal: Bool { !processors.isEmpty || thumbnail != nil }
+
+    /// Whether the request has an original. An image that a closure makes has none.
+    var hasBytes: Bool { if case .image = resource { false } else { true } }
+
+    /// Whether a cache may hold the original.
+    var hasOriginal: Bool {
+        hasBytes && !isLocal
+    }
+}

@@ -1,4 +1,5 @@
 public import FoundationNetworking
+import Synchronization
 
 /// The result of an image request.
 public struct ImageResponse: Sendable {
@@ -38,4 +39,38 @@ public struct ImageResponse: Sendable {
 
     public var image: PlatformImage { container.image }
     public var isPreview: Bool { container.isPreview }
+}
+
+extension ImageResponse {
+    /// The same response for another request that it answers.
+    func `for`(_ request: ImageRequest) -> ImageResponse {
+        var response = self
+        response.request = request
+        // The revision of the file that was loaded counts, not the one that the other request was given.
+        response.request.revision = self.request.revision
+        response.request.originalName = request.originalName
+        return response
+    }
+}
+
+/// Ensures that an image is stored once, however many tasks have requested it.
+final class OnceFlag: Sendable {
+    private let state = Mutex(false)
+
+    /// True on the first call.
+    func isFirst() -> Bool {
+        state.withLock { wasAsked in
+            defer { wasAsked = true }
+            return !wasAsked
+        }
+    }
+}
+
+extension ImageResponse {
+    /// The same response, to be stored once for the tasks that requested it.
+    func storedOnce() -> ImageResponse {
+        var response = self
+        response.storeFlag = OnceFlag()
+        return response
+    }
 }

@@ -325,33 +325,3 @@ extension ImagePipeline {
         )
     }
 }
-
-extension ImageRequest {
-    var isFile: Bool { url?.scheme?.lowercased() == "file" }
-
-    /// Whether the bytes are local (`file:` or `data:`). They are never cached as originals.
-    var isLocal: Bool { ["file", "data"].contains(url?.scheme?.lowercased()) }
-
-    /// Whether processors or a thumbnail are applied to the original.
-    var changesOriginal: Bool { !processors.isEmpty || thumbnail != nil }
-
-    /// Whether the request has an original. An image that a closure makes has none.
-    var hasBytes: Bool { if case .image = resource { false } else { true } }
-
-    /// Whether a cache may hold the original.
-    var hasOriginal: Bool {
-        hasBytes && !isLocal
-    }
-}
-
-extension ImageResponse {
-    /// The same response for another request that it answers.
-    func `for`(_ request: ImageRequest) -> ImageResponse {
-        var response = self
-        response.request = request
-        // The revision of the file that was loaded counts, not the one that the other request was given.
-        response.request.revision = self.request.revision
-        response.request.originalName = request.originalName
-        return response
-    }
-}

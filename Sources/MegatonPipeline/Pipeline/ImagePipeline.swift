@@ -11,6 +11,8 @@
 public final class ImagePipeline: Sendable {
     /// Nuke's name of ``ImageError``.
     public typealias Error = ImageError
+    /// Nuke's name of ``ImagePreviewPolicy``.
+    public typealias PreviewPolicy = ImagePreviewPolicy
 
     public let configuration: Configuration
     let delegate: (any Delegate)?

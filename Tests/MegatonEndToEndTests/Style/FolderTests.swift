@@ -28,10 +28,6 @@ import Testing
     /// Pairs of folders that need each other, with the reason; at most six. A folder is one below a module; the files
     /// of a module that are in no folder count as one.
     private static let mutual: [Set<String>: String] = [
-        ["MegatonPipeline/Caching", "MegatonPipeline/Images"]:
-            "Caches store images by request; an image knows the metadata of the entry that it was made from.",
-        ["MegatonPipeline/Images", "MegatonPipeline/Pipeline"]:
-            "As in Nuke, the policy for previews is nested in the pipeline, and decoders receive it.",
         ["MegatonPipeline/Originals", "MegatonPipeline/Pipeline"]:
             "The configuration is nested in the pipeline, as in Nuke, and the loader of originals is built from it.",
         ["MegatonPipeline/Pipeline", "MegatonPipeline/Renditions"]:

@@ -1,5 +1,23 @@
 internal import Foundation
 
+/// A cache of decoded images: Nuke's protocol. Its methods return at once and may be called from any thread.
+public protocol ImageCaching: AnyObject, Sendable {
+    subscript(key: ImageCacheKey) -> ImageContainer? { get set }
+    func removeAll()
+}
+
+/// Identifies a decoded image in memory.
+public struct ImageCacheKey: Hashable, Sendable {
+    let digest: String
+
+    /// A custom key, e.g. from a delegate.
+    public init(key: String) { digest = CacheKey(.image, [key]).digest }
+
+    /// - Parameter request: for a local file the key has no file revision, unless the request comes from an
+    ///   `ImageResponse`. `ImagePipeline.Cache` knows the last revision it saw.
+    public init(request: ImageRequest) { digest = CacheKey.image(of: request).digest }
+}
+
 /// Decoded images in memory: Nuke's cache, with its limits. Recently used images survive eviction (CLOCK, second
 /// chance).
 public final class ImageCache: ImageCaching {

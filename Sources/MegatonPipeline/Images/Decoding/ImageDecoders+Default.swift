@@ -1,6 +1,9 @@
 public import Foundation
 import Synchronization
 
+/// The built-in decoders.
+public enum ImageDecoders {}
+
 extension ImageDecoders {
     /// Decodes the formats that the pipeline supports: upright, 8 bits for each channel, sRGB or gray, the first frame
     /// only.
@@ -17,7 +20,7 @@ extension ImageDecoders {
         private let limits: RenderLimits
         private let types: Set<AssetType>
         private let thumbnail: ImageRequest.ThumbnailOptions?
-        private let previewPolicy: ImagePipeline.PreviewPolicy?
+        private let previewPolicy: ImagePreviewPolicy?
         private let engine = VipsEngine()
         /// Scans or bytes of the last preview.
         private let shown = Mutex(0)
@@ -25,12 +28,12 @@ extension ImageDecoders {
         /// - Parameters:
         ///   - types: Types that are decoded, detected from the bytes.
         ///   - thumbnail: Decodes a smaller image.
-        ///   - previewPolicy: nil is `PreviewPolicy.default(for:)`.
+        ///   - previewPolicy: nil is `ImagePreviewPolicy.default(for:)`.
         public init(
             limits: RenderLimits = RenderLimits(),
             types: Set<AssetType> = AssetType.supported,
             thumbnail: ImageRequest.ThumbnailOptions? = nil,
-            previewPolicy: ImagePipeline.PreviewPolicy? = nil
+            previewPolicy: ImagePreviewPolicy? = nil
         ) {
             self.limits = limits
             self.types = types

@@ -1,5 +1,8 @@
 public import Foundation
 
+/// The built-in encoders.
+public enum ImageEncoders {}
+
 extension ImageEncoders {
     /// Encodes opaque images as JPEG and others as PNG. An unprocessed GIF keeps its original bytes, with all frames.
     ///

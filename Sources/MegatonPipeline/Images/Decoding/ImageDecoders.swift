@@ -1,2 +1,0 @@
-/// The built-in decoders.
-public enum ImageDecoders {}

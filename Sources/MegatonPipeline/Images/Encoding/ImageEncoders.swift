@@ -1,2 +1,0 @@
-/// The built-in encoders.
-public enum ImageEncoders {}
