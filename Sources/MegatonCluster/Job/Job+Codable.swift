@@ -2,79 +2,94 @@ package import Foundation
 internal import MegatonPipeline
 
 /// The wire form. Unknown fields are refused by name, and so is every value that cannot work.
-extension Job: Codable {
-    enum CodingKeys: String, CodingKey, CaseIterable {
-        case id, kind, source, renditions, preset, output, batch, priority, attempts, credential, labels, requeuedFrom
-        case failOn
-        case ignoresRememberedFailures = "ignoreRememberedFailures"
-        case replace, reload, refused
+extension Job: Decodable {
+    /// How a field of the wire form is read.
+    fileprivate struct Field: Sendable {
+        let decode: @Sendable (KeyedDecodingContainer<CodingKeys>, inout Job) throws -> Void
+        /// Reads plain JSON; false leaves the job to the decoder.
+        let readPlain: @Sendable (inout Job, inout PlainJSONReader) -> Bool
     }
+
+    private static func field(_ key: CodingKeys) -> Field {
+        switch key {
+        case .source: Field(key, \.source, isRequired: true, allowed: allowedSources) { $0.string() }
+        case .credential:
+            Field { fields, job in
+                // An invalid value is not shown: it may be a secret given in place of its name.
+                do {
+                    job.credential = try fields.decodeIfPresent(String.self, forKey: key)
+                } catch {
+                    throw problem(of: key).error(at: fields.codingPath)
+                }
+            } readPlain: { job, reader in
+                job.credential = reader.string()
+                return job.credential != nil
+            }
+        case .id:
+            Field { fields, job in
+                job.id = try fields.read(JobID.self, key, allowed: JobID.allowed)?.text
+            } readPlain: { job, reader in
+                job.id = reader.string() ?? reader.int().map(String.init)
+                return job.id != nil
+            }
+        case .kind: Field(key, \.kind)
+        case .renditions:
+            Field(key, \.renditions, allowed: "are lists of objects") {
+                $0.array().flatMap { RenditionLists.recent.list($0) }
+            }
+        case .preset: Field(key, \.preset, allowed: "are names of the coordinator's presets") { $0.string() }
+        case .output:
+            Field(key, \.output, allowed: "are texts such as \"file:///srv/{path}/{stem}-{name}.{ext}\"") {
+                $0.string()
+            }
+        case .batch: Field(key, \.batch, allowed: allowedNames) { $0.string() }
+        case .priority: Field(key, \.priority)
+        case .attempts: Field(key, \.attempts, allowed: "are whole numbers from 1 to 100") { $0.int() }
+        // Rare, as `reload` and `refused`: the decoder reads them.
+        case .ignoreRememberedFailures:
+            Field { fields, job in
+                job.ignoresRememberedFailures = try fields.read(Bool.self, key, allowed: allowedTruths) ?? false
+            } readPlain: { _, _ in
+                false
+            }
+        case .labels:
+            Field(key, \.labels, allowed: "are objects of texts, numbers, true and false") { $0.labels() }
+        case .requeuedFrom: Field(key, \.requeuedFrom, allowed: allowedNames) { $0.string() }
+        case .failOn: Field(key, \.failOn)
+        case .replace: Field(key, \.replace)
+        case .reload: Field(key, \.reload, allowed: allowedTruths) { _ in nil }
+        case .refused: Field(key, \.refused, allowed: "are reasons of the client that submits the job") { _ in nil }
+        }
+    }
+
+    private static let fields = CodingKeys.allCases.map(field)
+    private static let plainReaders = Dictionary(
+        uniqueKeysWithValues: zip(CodingKeys.allCases.map(\.rawValue), fields.map(\.readPlain))
+    )
 
     /// - Throws: `DecodingError` with a sentence that names the field, its value and the allowed values.
     public init(from decoder: any Decoder) throws {
         let isChecked = decoder.userInfo[.wasValidated] as? Bool == true
-        let fields = try decoder.fields(
+        let container = try decoder.fields(
             CodingKeys.self,
             isChecked: isChecked,
             allowed: #"an object such as {"source": "https://example.com/a.jpg"}"#
         )
-        func text(_ key: CodingKeys, _ allowed: String) throws -> String? {
-            try fields.read(String.self, key, allowed: allowed)
-        }
-        guard let source = try text(.source, Self.allowedSources) else {
-            throw FieldProblem("source", "is missing; allowed \(Self.allowedSources)").error(at: decoder.codingPath)
-        }
-        // An invalid value is not shown: it may be a secret given in place of its name.
-        guard let credential = try? fields.decodeIfPresent(String.self, forKey: .credential) ?? "-" else {
-            throw Self.problem(of: .credential).error(at: decoder.codingPath)
-        }
-        let hasCredential = try fields.contains(.credential) && !fields.decodeNil(forKey: .credential)
-        self.init(
-            id: try fields.read(JobID.self, .id, allowed: JobID.allowed)?.text,
-            kind: try fields.decodeIfPresent(Kind.self, forKey: .kind) ?? .process,
-            source: source,
-            renditions: try fields.read([Rendition].self, .renditions, allowed: "are lists of objects"),
-            preset: try text(.preset, "are names of the coordinator's presets"),
-            output: try text(.output, "are texts such as \"file:///srv/{path}/{stem}-{name}.{ext}\""),
-            batch: try text(.batch, Self.allowedNames),
-            priority: try fields.decodeIfPresent(Priority.self, forKey: .priority) ?? .normal,
-            attempts: try fields.read(Int.self, .attempts, allowed: "are whole numbers from 1 to 100") ?? 5,
-            credential: hasCredential ? credential : nil,
-            ignoresRememberedFailures: try fields.read(
-                Bool.self,
-                .ignoresRememberedFailures,
-                allowed: "are true and false"
-            ) ?? false,
-            labels: try fields.read(Labels.self, .labels, allowed: "are objects of texts, numbers, true and false"),
-            requeuedFrom: try text(.requeuedFrom, Self.allowedNames),
-            failOn: try fields.decodeIfPresent(Rendition.FailOn.self, forKey: .failOn)
-        )
-        replace = try fields.decodeIfPresent(Replacement.self, forKey: .replace)
-        reload = try fields.read(Bool.self, .reload, allowed: "are true and false")
-        refused = try text(.refused, "are reasons of the client that submits the job")
+        self.init(source: "")
+        for field in Self.fields { try field.decode(container, &self) }
         if !isChecked, let problem { throw problem.error(at: decoder.codingPath) }
     }
 
-    public func encode(to encoder: any Encoder) throws {
-        var fields = encoder.container(keyedBy: CodingKeys.self)
-        try fields.encodeIfPresent(id, forKey: .id)
-        try fields.encode(kind, forKey: .kind)
-        try fields.encode(source, forKey: .source)
-        try fields.encodeIfPresent(renditions, forKey: .renditions)
-        try fields.encodeIfPresent(preset, forKey: .preset)
-        try fields.encodeIfPresent(output, forKey: .output)
-        try fields.encodeIfPresent(batch, forKey: .batch)
-        try fields.encode(priority, forKey: .priority)
-        try fields.encode(attempts, forKey: .attempts)
-        try fields.encodeIfPresent(credential, forKey: .credential)
-        // Usually left out: earlier versions refuse fields that they do not know.
-        if ignoresRememberedFailures { try fields.encode(true, forKey: .ignoresRememberedFailures) }
-        try fields.encodeIfPresent(labels, forKey: .labels)
-        try fields.encodeIfPresent(requeuedFrom, forKey: .requeuedFrom)
-        try fields.encodeIfPresent(failOn, forKey: .failOn)
-        try fields.encodeIfPresent(replace, forKey: .replace)
-        try fields.encodeIfPresent(reload, forKey: .reload)
-        try fields.encodeIfPresent(refused, forKey: .refused)
+    /// Fast path for the JSON of most jobs.
+    ///
+    /// - Returns: nil if the JSON is not plain or has an invalid value: `init(from:)` then names the problem.
+    init?(plainJSON json: Data) {
+        var job = Job(source: "")
+        let isRead = PlainJSONReader.read(json) { reader in
+            reader.object { reader, name in Self.plainReaders[name]?(&job, &reader) ?? false } ? true : nil
+        }
+        guard isRead != nil, !job.source.isEmpty else { return nil }
+        self = job
     }
 
     /// Describes the first invalid value; nil if all are valid.
@@ -131,6 +146,7 @@ extension Job: Codable {
 
     private static let allowedNames = "are texts of 1 to 128 of the characters A-Z a-z 0-9 . _ : -"
     private static let allowedSources = "are URLs with https:, http:, file:, data:, s3: or ftp:"
+    private static let allowedTruths = "are true and false"
 
     private static func problem(of key: CodingKeys) -> FieldProblem {
         FieldProblem(key.rawValue, "is not the name of one; allowed \(allowedNames)")
@@ -145,6 +161,70 @@ extension Job: Codable {
                 default: false
                 }
             }
+    }
+}
+
+extension Job.Field {
+    /// A field that may be missing.
+    ///
+    /// - Parameter allowed: follows "allowed " in a message about an invalid value.
+    fileprivate init<Value: Decodable & Sendable>(
+        _ key: Job.CodingKeys,
+        _ path: any WritableKeyPath<Job, Value?> & Sendable,
+        allowed: String,
+        plain: @escaping @Sendable (inout PlainJSONReader) -> Value?
+    ) {
+        self.init { fields, job in
+            job[keyPath: path] = try fields.read(Value.self, key, allowed: allowed)
+        } readPlain: { job, reader in
+            job[keyPath: path] = plain(&reader)
+            return job[keyPath: path] != nil
+        }
+    }
+
+    /// A field that keeps its default if it is missing.
+    fileprivate init<Value: Decodable & Sendable>(
+        _ key: Job.CodingKeys,
+        _ path: any WritableKeyPath<Job, Value> & Sendable,
+        isRequired: Bool = false,
+        allowed: String,
+        plain: @escaping @Sendable (inout PlainJSONReader) -> Value?
+    ) {
+        self.init { fields, job in
+            if let value = try fields.read(Value.self, key, allowed: allowed) {
+                job[keyPath: path] = value
+            } else if isRequired {
+                throw FieldProblem(key.rawValue, "is missing; allowed \(allowed)").error(at: fields.codingPath)
+            }
+        } readPlain: { job, reader in
+            guard let value = plain(&reader) else { return false }
+            job[keyPath: path] = value
+            return true
+        }
+    }
+
+    /// A word that may be missing.
+    fileprivate init<Word: WordChoice>(_ key: Job.CodingKeys, _ path: any WritableKeyPath<Job, Word?> & Sendable) {
+        self.init(key, path, allowed: Word.allowedWords) { $0.string().flatMap(Word.init(word:)) }
+    }
+
+    /// A word that keeps its default if it is missing.
+    fileprivate init<Word: WordChoice>(_ key: Job.CodingKeys, _ path: any WritableKeyPath<Job, Word> & Sendable) {
+        self.init(key, path, allowed: Word.allowedWords) { $0.string().flatMap(Word.init(word:)) }
+    }
+}
+
+extension PlainJSONReader {
+    /// Reads labels whose values are texts, integers, true and false. Other numbers are left to the decoder.
+    fileprivate mutating func labels() -> Job.Labels? {
+        var labels: Job.Labels = [:]
+        let isRead = object { reader, name in
+            labels[name] =
+                reader.string().map { .text($0) } ?? reader.bool().map { .bool($0) }
+                ?? reader.int().map { .integer($0) }
+            return labels[name] != nil
+        }
+        return isRead ? labels : nil
     }
 }
 

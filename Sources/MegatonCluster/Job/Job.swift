@@ -1,7 +1,7 @@
 public import MegatonPipeline
 
 /// A source and the work to be done with it. The public wire form is JSON.
-public struct Job: Sendable, Hashable {
+public struct Job: Sendable, Hashable, Encodable {
     /// The work that is done with the source.
     public enum Kind: String, WordChoice {
         /// Fetch the source and make the renditions.
@@ -46,7 +46,12 @@ public struct Job: Sendable, Hashable {
     /// Responses fetched with it are separate from all others in the caches.
     public var credential: String?
     /// Whether the first attempt asks the origin even if the cache remembers a failure. A retry always does.
-    public var ignoresRememberedFailures: Bool
+    public var ignoresRememberedFailures: Bool {
+        get { ignoreRememberedFailures ?? false }
+        set { ignoreRememberedFailures = newValue ? true : nil }
+    }
+    /// True or nil, as it is usually not written: earlier versions refuse fields that they do not know.
+    private var ignoreRememberedFailures: Bool?
     /// Notes of the submitter, which are returned in the outcome and the dead letter; at most 1 KiB of JSON.
     public var labels: Labels?
     /// The batch in which the job died, if `megaton dead requeue` pushed it. Its id is one of that batch's, which has
@@ -61,6 +66,12 @@ public struct Job: Sendable, Hashable {
     /// Why the client that submits the job refuses it. The job fails as `invalid_job` with this message, and its batch
     /// counts it.
     package var refused: String?
+
+    /// The fields of the wire form, in the order in which they are checked.
+    enum CodingKeys: String, CodingKey, CaseIterable {
+        case source, credential, id, kind, renditions, preset, output, batch, priority, attempts
+        case ignoreRememberedFailures, labels, requeuedFrom, failOn, replace, reload, refused
+    }
 
     public init(
         id: String? = nil,
