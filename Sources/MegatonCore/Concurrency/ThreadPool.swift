@@ -114,7 +114,7 @@ extension Thread {
     /// - Parameter stackSize: bytes.
     package convenience init(name: String, stackSize: Int, _ body: @escaping @Sendable () -> Void) {
         self.init {
-            Self.tellKernel(name)
+            Self.setKernelName(name)
             body()
         }
         self.name = name
@@ -123,7 +123,7 @@ extension Thread {
 
     /// Called on the thread itself: Foundation does not pass on the name of a thread that has not started yet, or only
     /// just has. The kernel takes 15 bytes. Errors are ignored, as a thread works without a name too.
-    private static func tellKernel(_ name: String) {
+    private static func setKernelName(_ name: String) {
         let file = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
         guard file >= 0 else { return }
         defer { close(file) }

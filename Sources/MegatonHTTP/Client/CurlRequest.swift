@@ -35,7 +35,7 @@ final class CurlRequest {
         receive: @escaping (UnsafeRawBufferPointer) -> Bool
     ) throws(ImageError) {
         guard let easy = curl_easy_init() else {
-            throw ImageError(.unreachable, "libcurl could not make a handle: out of memory?")
+            throw ImageError(.unreachable, "libcurl could not create a handle; the process may be out of memory.")
         }
         self.easy = easy
         self.prepared = prepared
@@ -45,7 +45,10 @@ final class CurlRequest {
         setRequest()
         setCallbacks()
         guard setSafety() else {
-            throw ImageError(.unreachable, "This libcurl cannot be told which protocols are safe; 7.85 can.")
+            throw ImageError(
+                .unreachable,
+                "This libcurl cannot restrict protocols; 7.85 or later is needed. Update the system."
+            )
         }
     }
 
@@ -284,10 +287,10 @@ final class CurlRequest {
     /// Why libcurl could not read a response; nil if the request failed for another reason.
     func validationError(_ result: CURLcode) -> String? {
         switch result {
-        case CURLE_WEIRD_SERVER_REPLY: "answered what is no HTTP"
+        case CURLE_WEIRD_SERVER_REPLY: "sent a response that is not HTTP"
         case CURLE_BAD_CONTENT_ENCODING: "answered with an unknown Transfer-Encoding"
         // Concerns the HTTP version of the response: requests for other schemes are refused earlier.
-        case CURLE_UNSUPPORTED_PROTOCOL where wasConnected: "answered what is no HTTP/1.0, 1.1 or 2"
+        case CURLE_UNSUPPORTED_PROTOCOL where wasConnected: "sent a response that is not HTTP/1.0, 1.1 or 2"
         // libcurl's own limits on one line and on the number of fields.
         case CURLE_OUT_OF_MEMORY where wasConnected, Self.tooLarge where wasConnected:
             "sent a header that is too long for libcurl"

@@ -126,7 +126,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
         } catch  where redirects.count > 0 {
             throw ImageError(
                 error.code,
-                "\(request.url?.redacted ?? "") redirects to where it must not: \(error.message)"
+                "\(request.url?.redacted ?? "") redirects to a URL that is not allowed: \(error.message)"
             )
         }
         response = nil
@@ -151,7 +151,10 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             if isWhole, try follow(curlRequest) { return .next }
         } catch {
             return .finished(
-                ImageError(error.code, "\(request.url?.redacted ?? "") cannot be followed: \(error.message)")
+                ImageError(
+                    error.code,
+                    "\(request.url?.redacted ?? "") has a redirect that cannot be followed: \(error.message)"
+                )
             )
         }
         if curlRequest.status > 0, result == CURLE_OK || discardedBytes > 0 { evaluateResponse(curlRequest) }
@@ -248,7 +251,7 @@ final class CurlTransfer: Cancellable, @unchecked Sendable {
             }
         }
         if validationError == nil, curlRequest.hasInvalidLength {
-            validationError = ImageError(.badResponse, "\(target) answered with a Content-Length that is no length.")
+            validationError = ImageError(.badResponse, "\(target) sent an invalid Content-Length.")
         }
         if validationError == nil { response = answer }
     }

@@ -34,7 +34,8 @@ extension DataLoading {
         switch await attempt(download, as: request, limit: limit, observer: DownloadObserver(onProgress: onProgress)) {
         case .done(let data, let response): return (data, response)
         case .failed(let error, _): throw error
-        case .again: throw ImageError(.dataLoadingFailed, "A load that resumed nothing was to begin anew.")
+        case .again:
+            throw ImageError(.dataLoadingFailed, "The loader asked to restart a load that had resumed nothing.")
         }
     }
 

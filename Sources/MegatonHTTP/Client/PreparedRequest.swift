@@ -72,7 +72,10 @@ struct PreparedRequest {
         isTrusted = endpoint.url != nil
         guard let credential else { return }  // A public bucket.
         guard case .s3(let keyID, let secret, let token) = credential.method else {
-            throw ImageError(.forbidden, "The credential for \(location) is none for s3.")
+            throw ImageError(
+                .forbidden,
+                "The credential for \(location) is not for s3. Use one with a key id and a secret."
+            )
         }
         // S3 requires this field. libcurl (7.88) does not add it, but signs it if it is present.
         let checksum = request.httpBody.map { SHA256.hash(data: $0).hexDigits } ?? "UNSIGNED-PAYLOAD"
@@ -88,13 +91,17 @@ struct PreparedRequest {
             throw ImageError(.invalidURL, "\(request.url?.redacted ?? "") names no file.")
         }
         guard (request.httpMethod ?? "GET") == "GET" else {
-            throw ImageError(.invalidURL, "By ftp: files are only read (\(request.httpMethod ?? "")).")
+            throw ImageError(
+                .invalidURL,
+                "The method \(request.httpMethod ?? "") cannot be used for ftp; only GET can."
+            )
         }
         ftpPort = parts.port
         switch credential?.method {
         case nil: break
         case .basic(let user, let password): ftpLogin = Login(user: user, password: password)
-        default: throw ImageError(.forbidden, "The credential for \(parts.host) is none for ftp.")
+        default:
+            throw ImageError(.forbidden, "The credential for \(parts.host) is not for ftp. Use a user and a password.")
         }
     }
 

@@ -88,7 +88,7 @@ public struct RenderLimits: Sendable, Equatable {
 
     private func checkSize(_ size: String, width: Int, height: Int) throws(ImageError) {
         if max(width, height) > side {
-            throw ImageError(.sideTooLong, "\(size) pixels: a side may have \(side).")
+            throw ImageError(.sideTooLong, "\(size) pixels: the limit of a side is \(side).")
         }
         let (area, isBeyondCounting) = width.multipliedReportingOverflow(by: height)
         if isBeyondCounting || area > pixels {
@@ -115,7 +115,7 @@ public struct RenderLimits: Sendable, Equatable {
         if rendition.format == .jxl && !VipsRuntime.allowed.contains(.jxl) {
             throw ImageError(
                 .unsupportedFormat,
-                "jxl is not switched on in this process: VipsRuntime.allow([.jxl]) does that."
+                "jxl is disabled in this process; VipsRuntime.allow([.jxl]) enables it."
             )
         }
     }
@@ -138,13 +138,13 @@ public struct RenderLimits: Sendable, Equatable {
         if max(size.width, size.height) > outputSide {
             throw ImageError(
                 .outputTooLarge,
-                "An image of \(size) would have to be made; a side may have \(outputSide)."
+                "The result would be \(size) pixels; the limit of a side is \(outputSide)."
             )
         }
         if size.width * size.height * frames > outputPixels {
             throw ImageError(
                 .outputTooLarge,
-                "An image of \(size) in \(frames) frames would have to be made; the limit is \(outputPixels) pixels."
+                "The result would be \(size) pixels in \(frames) frames; the limit is \(outputPixels) pixels in all."
             )
         }
     }

@@ -85,14 +85,14 @@ extension RenderPlan.Step {
     func reasonPlanesUnsupported(_ probe: ImageProbe) -> String? {
         switch rendition.format {
         case .jpeg: break
-        case .webp: if rendition.lossless { return "WebP without loss is made of pixels" }
-        case .png, .avif, .gif, .jxl: return "\(rendition.format.rawValue) is made of pixels"
+        case .webp: if rendition.lossless { return "lossless WebP needs pixels" }
+        case .png, .avif, .gif, .jxl: return "\(rendition.format.rawValue) needs pixels"
         }
-        if rendition.keepMetadata != .none { return "metadata are kept" }
+        if rendition.keepMetadata != .none { return "metadata is kept" }
         if rendition.profile == .keep && probe.hasRGBProfile { return "the profile is kept" }
-        if canvas != nil { return "there is a canvas around it" }
+        if canvas != nil { return "it has a canvas" }
         switch crop?.place {
-        case .attention, .entropy: return "what stays is found by looking at pixels"
+        case .attention, .entropy: return "the crop depends on the pixels"
         case .at, nil: return nil
         }
     }

@@ -94,7 +94,10 @@ package struct RenderStages: Sendable {
     private var deadline: RenderDeadline { RenderDeadline(.now + limits.time) }
 
     private static var failure: ImageError {
-        ImageError(.renderFailed, "planes cannot be made into that: Configuration.renderEngine .vips can.")
+        ImageError(
+            .renderFailed,
+            "the planes engine cannot make this rendition. Set Configuration.renderEngine to .vips."
+        )
     }
 }
 
@@ -119,7 +122,7 @@ package struct RenderLoop: Sendable {
         let plan = try RenderPlan(probing: data, AssetType.supported.sniff(data), [rendition], engine, limits)
         let deadline = RenderDeadline(.now + limits.time)
         guard let image = try engine.execute(plan, data, deadline: deadline).first else {
-            throw ImageError(.renderFailed, "the engine made nothing of the image.")
+            throw ImageError(.renderFailed, "the engine returned no image.")
         }
         return image.data
     }

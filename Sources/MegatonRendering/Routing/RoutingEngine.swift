@@ -58,7 +58,7 @@ package struct RoutingEngine: RenderEngine {
         if pass.usesPlanes {
             return ImageError(
                 .corruptImage,
-                "the planes engine cannot decode it. The engine auto leaves what is damaged to libvips."
+                "the planes engine cannot decode it. Use the engine auto, which leaves damaged images to libvips."
             )
         }
         let step = plan.steps[pass.steps[0]]
@@ -67,7 +67,7 @@ package struct RoutingEngine: RenderEngine {
             ? "the source is no JPEG of usual sampling in sRGB or gray" : step.reasonPlanesUnsupported(plan.probe) ?? ""
         return ImageError(
             .unsupportedFormat,
-            "the planes engine cannot make \(step.rendition.name): \(obstacle). The engine auto leaves that to libvips."
+            "the planes engine cannot make \(step.rendition.name): \(obstacle). Use the engine auto, which leaves it to libvips."
         )
     }
 }

@@ -14,8 +14,8 @@ extension Set<AssetType> {
             let known = map(\.description).sorted().joined(separator: ", ")
             var error = ImageError(
                 .unsupportedFormat,
-                "the bytes are \(type?.description ?? "of no known kind") (they begin \(Excerpt.of(data))); "
-                    + "images of these kinds are read: \(known)."
+                "the bytes are \(type?.description ?? "of an unknown format") (they begin \(Excerpt.of(data))); "
+                    + "these formats are read: \(known)."
             )
             error.excerpt = Excerpt.of(data)
             throw error
@@ -23,7 +23,7 @@ extension Set<AssetType> {
         guard allowed.contains(type) else {
             throw ImageError(
                 .unsupportedFormat,
-                "\(type) is not switched on in this process: VipsRuntime.allow([.\(type)]) does that."
+                "\(type) is disabled in this process; VipsRuntime.allow([.\(type)]) enables it."
             )
         }
         return type

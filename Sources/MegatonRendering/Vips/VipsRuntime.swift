@@ -62,15 +62,15 @@ public enum VipsRuntime {
         for type in types.subtracting(allowed).sorted(by: { $0.description < $1.description }) {
             guard let operations = switches[type] else {
                 let known = switches.keys.map(\.description).sorted().joined(separator: ", ")
-                throw ImageError(.unsupportedFormat, "\(type) cannot be switched on; what can is \(known).")
+                throw ImageError(.unsupportedFormat, "\(type) cannot be enabled; only \(known) can.")
             }
             guard operations.allSatisfy({ g_type_from_name($0) != 0 }) else {
-                throw ImageError(.unsupportedFormat, "libvips \(version) was built here without \(type).")
+                throw ImageError(.unsupportedFormat, "libvips \(version) was built without \(type).")
             }
             for operation in operations { megaton_vips_allow(operation) }
             open.withLock { _ = $0.insert(type) }
             logger?.warning(
-                "a format whose codec is less proved is switched on for this process",
+                "a format whose codec has a larger attack surface is enabled in this process",
                 metadata: ["format": "\(type)"]
             )
         }

@@ -71,7 +71,10 @@ import Testing
             #expect(ending.code == (isAllowed ? 0 : 2), "\(ending.errors)")
             #expect(outcome.error?.code == (isAllowed ? nil : "unsupported_format"), "\(outcome)")
             #expect(home.outputs == (isAllowed ? ["a-256x256.png"] : []))
-            #expect(ending.errors.contains("switched on for this process") == isAllowed, "\(ending.errors)")
+            #expect(
+                ending.errors.contains("attack surface is enabled in this process") == isAllowed,
+                "\(ending.errors)"
+            )
         }
     }
 

@@ -57,8 +57,8 @@ import Testing
     /// A request that insists on planes gets the reason in the error.
     @Test(arguments: [
         (Rendition(width: 500, height: 500, fit: .contain, enlarge: true), "canvas"),
-        (Rendition(width: 500, height: 300, fit: .cover, gravity: .entropy, enlarge: true), "looking at pixels"),
-        (Rendition(width: 500, format: .png, enlarge: true), "made of pixels"),
+        (Rendition(width: 500, height: 300, fit: .cover, gravity: .entropy, enlarge: true), "depends on the pixels"),
+        (Rendition(width: 500, format: .png, enlarge: true), "needs pixels"),
     ])
     func anImageLeftToLibvipsHasAReason(_ rendition: Rendition, _ reason: String) throws {
         #expect {

@@ -91,7 +91,7 @@ import Testing
     }
 
     @Test func onlySomeCanBeSwitchedOn() throws {
-        #expect { try VipsRuntime.allow([.pdf]) } throws: { "\($0)".contains("pdf cannot be switched on") }
+        #expect { try VipsRuntime.allow([.pdf]) } throws: { "\($0)".contains("pdf cannot be enabled") }
         try VipsRuntime.allow([.jpeg, .png])
         let off = Data([0xFF, 0x0A])
         #expect { try Set([AssetType.jxl]).sniff(off, allowed: AssetType.supported) } throws: {
