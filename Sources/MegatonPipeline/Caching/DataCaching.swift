@@ -50,3 +50,21 @@ extension DataCaching {
     /// Does nothing, for caches that cannot remove.
     @DataCachingDefaults public func removeAll() {}
 }
+
+/// Isolates the no-op defaults of ``DataCaching``, which steers overload resolution: see there. No code ever waits for
+/// this actor.
+@globalActor public actor DataCachingDefaults {
+    public static let shared = DataCachingDefaults()
+}
+
+/// Data that a cache had for a key, with the name of that cache.
+public struct CacheHit: Sendable, Equatable {
+    public var data: Data
+    /// The ``DataCaching/layerName`` of the cache that had the data.
+    public var layer: String
+
+    public init(data: Data, layer: String) {
+        self.data = data
+        self.layer = layer
+    }
+}

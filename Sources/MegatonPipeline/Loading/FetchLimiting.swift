@@ -10,3 +10,57 @@ package protocol FetchLimiting: Sendable {
     /// Releases a permit and reports the outcome of the request.
     func release(_ permit: FetchPermit, outcome: OriginOutcome) async
 }
+
+/// Permit for one request.
+package struct FetchPermit: Sendable, Hashable {
+    /// Name of the origin in the limiter.
+    package let host: String
+    /// Name of the permit in the limiter; nil if it is not counted.
+    package let token: String?
+
+    package init(host: String, token: String?) {
+        self.host = host
+        self.token = token
+    }
+}
+
+/// Outcome of a request, as far as it concerns its host.
+package enum OriginOutcome: Sendable, Equatable {
+    /// The host works, whatever its response to this request.
+    case answered
+    /// 429 or 503: the host asks for a pause, of this many seconds if it says so (RFC 9110 section 10.2.3, RFC 6585).
+    case throttled(seconds: Double?)
+    /// No connection, no complete response in time, or another 5xx.
+    case failed
+    /// Nothing is known: the request was cancelled, or never sent.
+    case none
+}
+
+extension OriginOutcome {
+    /// The outcome that an error stands for.
+    package init(_ error: ImageError) {
+        switch (error.code, error.status) {
+        // Regardless of the status.
+        case (.unreachable, _), (.tls, _), (.timedOut, _), (.connectTimedOut, _), (.tooSlow, _), (.incompleteBody, _),
+            (.badResponse, _):
+            self = .failed
+        // Caused by the loader, not by the host.
+        case (.dataLoadingFailed, _), (.cancelled, _): self = .none
+        case (_, 429), (_, 503): self = .throttled(seconds: error.retryAfter)
+        case (_, let status?): self = status >= 500 ? .failed : .answered
+        case (.dataIsEmpty, _), (.dataTooLarge, _), (.headerTooLarge, _), (.tooManyRedirects, _): self = .answered
+        default: self = .none
+        }
+    }
+}
+
+/// Grants every permit: for a pipeline without host limits.
+package struct UnlimitedFetches: FetchLimiting {
+    package init() {}
+
+    package func acquire(for url: URL) async throws(ImageError) -> FetchPermit {
+        FetchPermit(host: url.host() ?? "", token: nil)
+    }
+
+    package func release(_ permit: FetchPermit, outcome: OriginOutcome) async {}
+}

@@ -119,3 +119,32 @@ extension PipelineMetrics: QueueWaitSink {
 
     package func addRendering(_ time: Duration) { add(time, to: \.rendering) }
 }
+
+/// Time that work waited in queues, by the stage that was about to start. The duration of the stage is not included.
+///
+/// A start without a queue takes some microseconds as well.
+public struct QueueWaits: Sendable, Hashable {
+    /// Waits for the rate limiter, and for a fetch slot.
+    public var load = Duration.zero
+    /// Waits for a render thread to decode on. Renditions are decoded, resized and encoded in one slot: they wait here.
+    public var decode = Duration.zero
+    /// Waits for a render thread, before each processor.
+    public var process = Duration.zero
+    /// Waits for memory to decode in; see ``MemoryBudget``.
+    public var memory = Duration.zero
+
+    package init() {}
+}
+
+/// Duration of a request's own work, by kind. Waits, and work of other requests that it shares, are not included: see
+/// ``QueueWaits`` for the waits in queues.
+public struct StageTimes: Sendable, Hashable {
+    /// Requests to origins, from the request to the last byte of the response, and reads of files.
+    public var fetching = Duration.zero
+    /// Work on render threads: headers, decoding, scaling, encoding.
+    public var rendering = Duration.zero
+    /// Writes of outputs. The pipeline writes none: its caller adds to this.
+    public var storing = Duration.zero
+
+    package init() {}
+}

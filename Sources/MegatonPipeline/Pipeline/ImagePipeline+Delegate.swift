@@ -242,3 +242,11 @@ extension ImagePipeline.Delegate {
 
     public func imageTask(_ task: ImageTask, didReceiveEvent event: ImageTask.Event, pipeline: ImagePipeline) {}
 }
+
+/// Placeholder for the caches of a pipeline's configuration, which need not be a `DataCaching`: a cluster's flights are
+/// none.
+struct UsualDataCache: DataCaching {
+    func cachedData(for key: String) async -> Data? { nil }
+
+    func storeData(_ data: Data, for key: String) async {}
+}

@@ -1,3 +1,5 @@
+import Synchronization
+
 /// Fetches a source once, decodes it once, and makes all requested renditions of it. Concurrent requests for the same
 /// work are coalesced.
 ///
@@ -156,5 +158,16 @@ extension ImagePipeline {
             let original = try await original(for: named(request), metrics)
             await original.isStored()
         }
+    }
+}
+
+extension ImagePipeline {
+    private static let current = Mutex(ImagePipeline())
+
+    /// Pipeline for programs that need only one, as in Nuke. It has the default configuration. Setting another pipeline
+    /// affects later reads only.
+    public static var shared: ImagePipeline {
+        get { current.withLock { $0 } }
+        set { current.withLock { $0 = newValue } }
     }
 }

@@ -77,3 +77,40 @@ struct WorkContext<Value: Sendable>: Sendable {
         ImageError(.cancelled, "Nobody waits for this work any more.")
     }
 }
+
+/// Work of a node, in one of two forms.
+struct WorkJob<Value: Sendable>: Sendable {
+    let start: @Sendable (WorkContext<Value>) -> Void
+
+    /// Work that is started by a synchronous call on the first subscriber's thread, which must not block.
+    ///
+    /// It may finish immediately (a hit in memory), or keep the context and finish later.
+    static func starting(_ start: @escaping @Sendable (WorkContext<Value>) -> Void) -> WorkJob { WorkJob(start: start) }
+
+    /// Work in a Swift task of its own, which is cancelled when the last subscriber leaves.
+    static func running(
+        _ body: @escaping @Sendable (WorkContext<Value>) async throws(ImageError) -> Value
+    ) -> WorkJob {
+        WorkJob { context in context.run(body) }
+    }
+}
+
+/// Work that waits for other work: it receives the progress, and determines the priority. Erases the type of
+/// `WorkContext`, as loads and renders serve several kinds of work.
+protocol WorkParent: Sendable {
+    /// See `WorkContext`.
+    func outcome<Key: Hashable & Sendable, Other: Sendable>(
+        of pool: WorkPool<Key, Other>,
+        key: Key,
+        job: WorkJob<Other>,
+        onPartial: @escaping @Sendable (Other) -> Void
+    ) async -> WorkOutcome<Other>
+
+    /// See `WorkContext`.
+    func perform<Result: Sendable>(
+        on queue: TaskQueue,
+        _ work: @escaping @Sendable () async throws(ImageError) -> Result
+    ) async throws(ImageError) -> Result
+}
+
+extension WorkContext: WorkParent {}
