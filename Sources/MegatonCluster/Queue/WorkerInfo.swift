@@ -11,7 +11,7 @@ package struct WorkerInfo: Sendable, Codable {
     var version: String
     /// Seconds between two heartbeats. Nil from an older version.
     var renewal: Double?
-    /// The space in which its process id is valid: see ``ProcessSpace``. Nil from an older version.
+    /// The space in which its process id is valid: see `ProcessSpace`. Nil from an older version.
     var space: String?
 
     package var json: String { WireJSON.text(self) }

@@ -28,7 +28,7 @@ extension Worker {
         /// Stalls that a job may have. A job that has cost more workers than this is poison, even if each of them held
         /// other jobs too.
         package var maximumStalls = 3
-        /// Runs a process that takes only suspects (``takesOnlySuspects``), and returns how it ended. If nil, suspects
+        /// Runs a process that takes only suspects (`takesOnlySuspects`), and returns how it ended. If nil, suspects
         /// run in this process, one at a time, beside its other jobs.
         package var isolate: (@Sendable () async throws -> IsolatedProcess)?
         /// Whether the worker takes only jobs whose source two processes have died of, one at a time, and ends when

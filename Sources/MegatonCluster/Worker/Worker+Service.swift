@@ -2,12 +2,12 @@ internal import MegatonRedis
 public import ServiceLifecycle
 
 extension Worker: Service {
-    /// Connects, unless ``start(waitingForRedis:)`` has done that, and works until the service group shuts down.
+    /// Connects, unless `start(waitingForRedis:)` has done that, and works until the service group shuts down.
     ///
     /// A graceful shutdown drains: running jobs may end within ``Configuration/drainTimeout``. Cancellation returns
     /// them to the queue at once. Redis may be unreachable for a minute at the start.
     ///
-    /// - Throws: the error of ``start(waitingForRedis:)``.
+    /// - Throws: the error of `start(waitingForRedis:)`.
     public func run() async throws {
         guard try await starting.run({ try await self.start(waitingForRedis: ServiceStart.redisLimit) }) else { return }
         let signal = ShutdownSignal()

@@ -4,7 +4,7 @@ package import Foundation
 public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomStringConvertible {
     /// Stable name of the failure, suited for tables and metric labels.
     public var code: Code
-    /// Description of the failure: what happened, to which source, and what can be done. At most ``maximumMessage``
+    /// Description of the failure: what happened, to which source, and what can be done. At most `maximumMessage`
     /// characters. User, password and query are removed from URLs, also in texts of custom loaders and closures.
     public var message: String {
         didSet { message = Self.presentable(message) }

@@ -20,7 +20,7 @@ public final class RetryingDataLoader: TimedDataLoading {
         public var maximumDelay: Duration = .seconds(8)
         /// Whether bodies are held back until they are complete.
         public var holdsBody = false
-        /// Whether a failure is worth a retry. Defaults to ``ImagePipeline/Error/isRetryable``, except for errors that
+        /// Whether a failure is worth a retry. Defaults to ``ImageError/isRetryable``, except for errors that
         /// waiting here does not help (`.cancelled`, `.throttled`); errors of other types are final.
         public var isRetryable: @Sendable (any Error) -> Bool = { error in
             guard let error = error as? ImageError else { return false }

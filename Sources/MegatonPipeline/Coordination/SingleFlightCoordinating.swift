@@ -12,7 +12,7 @@ package protocol SingleFlightCoordinating: Sendable {
     ///   response may serve both (collapsed requests, RFC 9111 section 4).
     func begin(_ keys: [CacheKey], after waits: [SingleFlight.Waiter]) async -> [SingleFlight.Decision]
 
-    /// Like ``begin(_:after:)``, for a request that accepts remembered failures up to a given age.
+    /// Like `begin(_:after:)`, for a request that accepts remembered failures up to a given age.
     ///
     /// Two kinds of failure are accepted at any age: one of a flight in `waits`, because the origin was asked after
     /// this request arrived, and one whose origin forbade further requests for now (Retry-After).
@@ -140,7 +140,7 @@ extension SingleFlightCoordinating {
     }
 }
 
-/// Values of single-flight coordination; see ``SingleFlightCoordinating``.
+/// Values of single-flight coordination; see `SingleFlightCoordinating`.
 package enum SingleFlight {
     /// The result of `begin` for one key.
     package enum Decision: Sendable {

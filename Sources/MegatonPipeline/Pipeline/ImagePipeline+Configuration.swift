@@ -18,7 +18,7 @@ extension ImagePipeline {
         /// Cache of bytes: memory, a disk, or layers of them. Nil stores none.
         ///
         /// With `flights`, it is a near cache in front of their shared cache, whichever is set first: see
-        /// ``LayeredSingleFlight``.
+        /// `LayeredSingleFlight`.
         public var dataCache: (any DataCaching)? {
             didSet { coordinate() }
         }

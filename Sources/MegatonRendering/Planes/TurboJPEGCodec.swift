@@ -4,7 +4,7 @@ import Synchronization
 
 /// Decodes and encodes planes with TurboJPEG. The compressor is reused for the next image.
 ///
-/// `@unchecked Sendable`: used by one thread at a time, which takes it from ``TurboJPEGCodecs`` and puts it back.
+/// `@unchecked Sendable`: used by one thread at a time, which takes it from `TurboJPEGCodecs` and puts it back.
 final class TurboJPEGCodec: @unchecked Sendable {
     private let compressor: tjhandle
 

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// Reads the tags and attributes of an SVG (XML 1.0 sections 2 and 3), and refuses markup that exceeds ``SVGBounds``.
+/// Reads the tags and attributes of an SVG (XML 1.0 sections 2 and 3), and refuses markup that exceeds `SVGBounds`.
 /// Each step consumes at least one byte.
 struct SVGWalk {
     struct Refusal: Error {

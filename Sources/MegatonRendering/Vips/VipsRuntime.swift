@@ -82,7 +82,7 @@ public enum VipsRuntime {
         if isRunning.load(ordering: .acquiring) { vips_thread_shutdown() }
     }
 
-    /// The last message of libvips, for use if no messages are collected (``VipsMessages``). All threads share the
+    /// The last message of libvips, for use if no messages are collected (`VipsMessages`). All threads share the
     /// buffer, so the text may belong to another call: use it only as a hint in a message, never for a decision.
     static func takeErrorText() -> String {
         guard let buffer = vips_error_buffer_copy() else { return "no details" }
