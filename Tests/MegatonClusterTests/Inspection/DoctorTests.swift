@@ -76,7 +76,7 @@ import Testing
             let limit = Inspector.field("used_memory", in: info) * 10 / 9
             try await fixture.redis.send(["CONFIG", "SET", "maxmemory", .int(limit)])
             let memory = try await finding("control Redis: memory", examine(fixture))
-            #expect(memory.level == .warning && memory.message.contains("no new jobs"))
+            #expect(memory.level == .warning && memory.message.contains("refuses new jobs"))
         }
     }
 
@@ -216,7 +216,7 @@ import Testing
             let found = try await finding("audit", examine(fixture))
             #expect(found.level == .error && found.message.hasPrefix("1 fault (1 orphan) in"), "\(found.message)")
             #expect(
-                found.message.contains("a: it has body and meta") && found.message.contains("megaton doctor --repair")
+                found.message.contains("a: it has a body and a meta") && found.message.contains("megaton doctor --repair")
             )
             let mended = try await finding("audit", examine(fixture, repair: true))
             #expect(mended.level == .warning && mended.message.contains("All were repaired"), "\(mended.message)")

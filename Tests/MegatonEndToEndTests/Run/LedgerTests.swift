@@ -37,8 +37,8 @@ import Testing
     /// Fault: it reported that no image was found in the inputs, and ended with 0.
     @Test(arguments: [
         ("cancelled", "2 cancelled jobs of the ledger were left out"),
-        ("failed", "2 failed jobs of the ledger could not be repeated"),
-        ("done", "nothing to do: the ledger names no failed job."),
+        ("failed", "2 failed jobs could not be repeated: the ledger does not have them"),
+        ("done", "nothing to do: the ledger has no failed job."),
     ])
     func aRepetitionSaysWhatItLeavesOut(_ name: String, _ words: String) async throws {
         let home = try RunTests.Home()

@@ -139,6 +139,6 @@ import Testing
         let rows = causes.rows
         #expect(rows[0].hasPrefix("       2  forbidden    /a/b c.png is not"), "\(rows)")
         #expect(rows[1] == "       2  http_status  https://a.example/x answered 500.", "\(rows)")
-        #expect(rows.count == 21 && rows[20].contains("983 failures more"), "\(rows[20])")
+        #expect(rows.count == 21 && rows[20].contains("983 more failures"), "\(rows[20])")
     }
 }
