@@ -9,68 +9,55 @@ import Synchronization
 //                                 └──────── once, without a range ◄── 416 ───┤
 //                                                                            └─ interrupted: store the partial
 extension OriginalLoader {
-    /// - Parameter unkeyed: unkeyed header fields of the request.
-    typealias Loaded = (data: Data, response: URLResponse?, unkeyed: UnkeyedHeaders)
-
-    /// Stores the beginning of this download; nil if it must not be stored.
-    func partialStore(of request: URLRequest, _ load: Load) -> PartialDownloadStore? {
-        guard configuration.isResumableDataEnabled, configuration.dataCachePolicy != .storeNothing,
-            let cache = configuration.resumableDataCache ?? configuration.dataCache,
-            load.source.cachePolicy.allowsStorage,
-            !load.source.request.options.contains(.disableDiskCacheWrites)
-        else { return nil }
-        return PartialDownloadStore(
-            cache,
-            load.source.key,
-            interval: configuration.resumableDataInterval,
-            copies: copies,
-            logger: configuration.logger
-        )
-    }
-
-    /// Beginning of an interrupted download. A conditional request is never sent for a range.
-    func partial(for request: URLRequest, _ partials: PartialDownloadStore?, _ load: Load) async -> ResumableData? {
-        guard load.options.readsCaches, !request.isConditional else { return nil }
-        guard let found = await partials?.load() else { return nil }
-        let spool = spool
-        if found.data.count <= spool.threshold { return found }
-        // Writing blocks, hence the file thread. If this is cancelled, the fetch that follows ends by itself.
-        let spooled = try? await onFileThread { () throws(Error) in found.spooled(spool) }
-        return spooled ?? found
-    }
-
-    /// Downloads the whole body, or the rest of it. Either way the result is that of a complete download.
+    /// Downloads the whole body, or the rest of it, in a fetch slot. Either way the result is that of a complete
+    /// download.
     func download(
         _ request: URLRequest,
-        resuming partial: ResumableData?,
-        _ partials: PartialDownloadStore?,
+        _ leader: SingleFlight.Leader?,
         _ load: Load
-    ) async throws(Error) -> Loaded {
-        let limits = ResumableData.Limits(most: limit)
-        var download = ResumableDownload(request, resuming: partial, limits: limits, spool: spool)
-        let sent = try await prepared(download.request, load)
-        // RFC 9111 section 3.5: header fields that the delegate has just added count too.
-        download.unkeyed = UnkeyedHeaders(
-            sent: sent,
-            known: download.request,
-            scope: load.source.request.credentialScope
-        )
-        switch try await ask(download, as: sent, partials, load) {
-        case .done(let data, let response):
-            await partials?.finish(storing: nil)
-            return (data, response, download.unkeyed)
-        case .again:
-            await partials?.finish(storing: nil)
-            // Without a partial download the outcome is never `.again`, so this recurses once at most.
-            return try await self.download(request, resuming: nil, partials, load)
-        case .failed(let error, let partial):
-            await partials?.finish(storing: partial)
-            throw error.asked(with: request.allHTTPHeaderFields ?? [:], download.unkeyed)
+    ) async throws(Error) -> Exchange {
+        let partials = partialStore(of: request, load)
+        // Few originals have a partial download, and the leader may know: that saves the round trip of a lookup.
+        let found = leader?.hasPartial == false ? nil : await partial(for: request, partials, load)
+        // Before a fetch slot is acquired: fetches from other hosts can use it meanwhile.
+        if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
+        return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
+            let requested = Date()
+            var partial = found
+            while true {
+                let limits = ResumableData.Limits(most: limit)
+                var download = ResumableDownload(request, resuming: partial, limits: limits, spool: spool)
+                let sent = try await prepared(download.request, load)
+                // RFC 9111 section 3.5: header fields that the delegate has just added count too.
+                download.unkeyed = UnkeyedHeaders(
+                    sent: sent,
+                    known: download.request,
+                    scope: load.source.request.credentialScope
+                )
+                switch try await send(download, as: sent, partials, load) {
+                case .done(let data, let response):
+                    await partials?.finish(storing: nil)
+                    return Exchange(
+                        request: request,
+                        unkeyed: download.unkeyed,
+                        requested: requested,
+                        data: data,
+                        response: response
+                    )
+                case .again:
+                    await partials?.finish(storing: nil)
+                    // Without a partial download the outcome is never `.again`, so this repeats once at most.
+                    partial = nil
+                case .failed(let error, let received):
+                    await partials?.finish(storing: received)
+                    throw error.asked(with: request.allHTTPHeaderFields ?? [:], download.unkeyed)
+                }
+            }
         }
     }
 
     /// Sends a request when the gate admits it, and reports the outcome to the gate.
-    private func ask(
+    private func send(
         _ download: ResumableDownload,
         as request: URLRequest,
         _ partials: PartialDownloadStore?,
@@ -142,6 +129,35 @@ extension OriginalLoader {
             }
         }
         return prepared
+    }
+
+    /// Stores the beginning of this download; nil if it must not be stored.
+    private func partialStore(of request: URLRequest, _ load: Load) -> PartialDownloadStore? {
+        guard configuration.isResumableDataEnabled, configuration.dataCachePolicy != .storeNothing,
+            let cache = configuration.resumableDataCache ?? configuration.dataCache,
+            load.source.cachePolicy.allowsStorage,
+            !load.source.request.options.contains(.disableDiskCacheWrites)
+        else { return nil }
+        return PartialDownloadStore(
+            cache,
+            load.source.key,
+            interval: configuration.resumableDataInterval,
+            copies: copies,
+            logger: configuration.logger
+        )
+    }
+
+    /// Beginning of an interrupted download. A conditional request is never sent for a range.
+    private func partial(for request: URLRequest, _ partials: PartialDownloadStore?, _ load: Load) async
+        -> ResumableData?
+    {
+        guard load.options.readsCaches, !request.isConditional else { return nil }
+        guard let found = await partials?.load() else { return nil }
+        let spool = spool
+        if found.data.count <= spool.threshold { return found }
+        // Writing blocks, hence the file thread. If this is cancelled, the fetch that follows ends by itself.
+        let spooled = try? await onFileThread { () throws(Error) in found.spooled(spool) }
+        return spooled ?? found
     }
 }
 

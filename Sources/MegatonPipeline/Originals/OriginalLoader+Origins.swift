@@ -99,8 +99,8 @@ extension OriginalLoader {
 
     // MARK: - Exchanges
 
-    /// A request, the time at which it was sent, and the response.
-    private struct Exchange {
+    /// A request, the time at which it was sent, and the response with its whole body.
+    struct Exchange {
         let request: URLRequest
         let unkeyed: UnkeyedHeaders
         let requested: Date
@@ -115,28 +115,11 @@ extension OriginalLoader {
         _ leader: SingleFlight.Leader?,
         _ load: Load
     ) async throws(Error) -> Exchange {
-        let first = try await exchange(request.revalidating(known), leader, load)
+        let first = try await download(request.revalidating(known), leader, load)
         guard let http = first.response as? HTTPURLResponse, http.statusCode == 304, let known,
             !known.metadata.isConfirmed(by: http.lowercasedHeaders)
         else { return first }
-        return try await exchange(request, leader, load)
-    }
-
-    private func exchange(
-        _ request: URLRequest,
-        _ leader: SingleFlight.Leader?,
-        _ load: Load
-    ) async throws(Error) -> Exchange {
-        let partials = partialStore(of: request, load)
-        // Few originals have a partial download, and the lead may show that: it saves the round trip of a lookup.
-        let partial = leader?.hasPartial == false ? nil : await self.partial(for: request, partials, load)
-        // Before a fetch slot is acquired: fetches from other hosts can use it meanwhile.
-        if let url = request.url { try await configuration.rateLimiter?.acquire(for: url) }
-        return try await load.context.perform(on: fetches) { [self] () async throws(Error) in
-            let requested = Date()
-            let (data, response, unkeyed) = try await download(request, resuming: partial, partials, load)
-            return Exchange(request: request, unkeyed: unkeyed, requested: requested, data: data, response: response)
-        }
+        return try await download(request, leader, load)
     }
 
     private func received(

@@ -2,6 +2,18 @@ internal import Foundation
 internal import FoundationNetworking
 internal import Logging
 
+// How an original is loaded. The functions stand in the order of the steps:
+//
+//   load ─┬─ read                     local files
+//         ├─ loadFromCache            requests that must not ask the origin
+//         └─ loadCoalesced            joins the load that is under way in this process, or starts one
+//              └─ coordinate          the shared entry? this request's entry? the flight of another process?
+//                   └─ fetch          closures and origins
+//                        └─ exchange  revalidates the entry that is known
+//                             └─ download ── send
+//
+// `fetch` and `exchange` are in OriginalLoader+Origins.swift, `download` and `send` in OriginalLoader+Downloads.swift.
+
 /// Loads the bytes of sources from files, caches or origins. Concurrent loads of one original are coalesced.
 final class OriginalLoader: Sendable {
     typealias Error = ImageError
@@ -35,13 +47,29 @@ final class OriginalLoader: Sendable {
     /// Number of callers that wait for a fetch.
     var subscriberCount: Int { pool.subscriberCount }
 
+    /// A load under way. Its cost is recorded for the request that started it.
+    struct Load: Sendable {
+        let source: Source
+        let options: OriginalRequestOptions
+        let metrics: PipelineMetrics
+        let lookup: OriginalLookup?
+        let context: WorkContext<Original>
+        /// Result of the lookup at the source's `sharedKey`.
+        var shared: Shared?
+        /// Generation of the entry found at the source's own key, if that is the shared key.
+        var generation: String?
+    }
+
+    // MARK: - Steps, in their order
+
     /// Loads the bytes of a source.
     ///
     /// - Parameters:
     ///   - lookup: result of a recent cache lookup.
-    ///   - parent: work item that needs the bytes. It receives the progress, and its priority replaces the options's.
+    ///   - parent: work item that needs the bytes. It receives the progress, and its priority replaces that of the
+    ///     options.
     ///   - onPartial: called with unfinished originals while a request wants previews of them; never without a parent.
-    func original(
+    func load(
         _ source: Source,
         _ options: OriginalRequestOptions,
         _ metrics: PipelineMetrics,
@@ -50,53 +78,29 @@ final class OriginalLoader: Sendable {
         onPartial: @escaping @Sendable (Original) -> Void = { _ in }
     ) async throws(Error) -> Original {
         do throws(Error) {
-            return try await load(source, options, metrics, lookup, parent, onPartial)
+            guard options.allowsNetwork else { return try await loadFromCache(source, options, metrics, lookup) }
+            switch source.location {
+            case .file(let file): return try await read(file, metrics)
+            case .inline(let data): return Original(data: data, metadata: localMetadata)
+            case .closure, .remote:
+                if source.cachePolicy.isExclusive, let answer = await storedAnswer(source, options, metrics) {
+                    return answer
+                }
+                return try await loadCoalesced(source, options, metrics, lookup, parent, onPartial)
+            }
         } catch {
             // Custom loaders know nothing of stages, and limits know nothing of URLs: both are added here.
             throw error.about(source.request, at: .load)
         }
     }
 
-    private func load(
-        _ source: Source,
-        _ options: OriginalRequestOptions,
-        _ metrics: PipelineMetrics,
-        _ lookup: OriginalLookup?,
-        _ parent: (any WorkParent)?,
-        _ onPartial: @escaping @Sendable (Original) -> Void
-    ) async throws(Error) -> Original {
-        guard options.allowsNetwork else { return try await loadFromCache(source, options, metrics, lookup) }
-        switch source.location {
-        case .file(let file):
-            let access = configuration.fileAccess
-            let data: Data = try await metrics.timing(\.fetching) { () async throws(Error) in
-                try await onFileThread { [limit, spool] () throws(Error) in
-                    try access.read(file, limit: limit, spool)
-                }
-            }
-            metrics.update { $0.bytesIn += data.count }
-            return Original(data: data, metadata: localMetadata)
-        case .inline(let data): return Original(data: data, metadata: localMetadata)
-        case .closure, .remote:
-            if source.cachePolicy.isExclusive, let stored = await storedAnswer(source, options, metrics) {
-                return stored
-            }
-            return try await loadCoalesced(source, options, metrics, lookup, parent, onPartial)
+    private func read(_ file: FileAccess.File, _ metrics: PipelineMetrics) async throws(Error) -> Original {
+        let access = configuration.fileAccess
+        let data: Data = try await metrics.timing(\.fetching) { () async throws(Error) in
+            try await onFileThread { [limit, spool] () throws(Error) in try access.read(file, limit: limit, spool) }
         }
-    }
-
-    var localMetadata: CachedData.Metadata { CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds) }
-    var limit: Int { configuration.maximumDataSize }
-    /// Admits copies of large bodies on their way to a cache, within the memory budget.
-    var copies: CopyGate { CopyGate(configuration.memoryBudget, threshold: configuration.maximumBodyInMemory) }
-    /// Storage for bodies during a download: memory up to the threshold, then a temporary file.
-    var spool: BodySpool {
-        BodySpool(
-            threshold: max(0, configuration.maximumBodyInMemory),
-            directory: configuration.temporaryDirectory?.path(percentEncoded: false),
-            memory: .process,
-            logger: configuration.logger
-        )
+        metrics.update { $0.bytesIn += data.count }
+        return Original(data: data, metadata: localMetadata)
     }
 
     /// The original from a cache, for a request that must not ask the origin.
@@ -123,8 +127,7 @@ final class OriginalLoader: Sendable {
         return await source.flights.lookUp([source.key]).first ?? nil
     }
 
-    // MARK: - Flights
-
+    /// Joins the load of the same original that is under way in this process, or starts one.
     private func loadCoalesced(
         _ source: Source,
         _ options: OriginalRequestOptions,
@@ -160,6 +163,7 @@ final class OriginalLoader: Sendable {
         return original
     }
 
+    /// Starts a load, unless one with the same key is under way, and waits for its outcome.
     private func join(
         _ key: OriginalLoadKey,
         _ source: Source,
@@ -180,19 +184,8 @@ final class OriginalLoader: Sendable {
         return await parent.outcome(of: pool, key: key, job: job, onPartial: onPartial)
     }
 
-    /// A load under way. Its cost is recorded for the request that started it.
-    struct Load: Sendable {
-        let source: Source
-        let options: OriginalRequestOptions
-        let metrics: PipelineMetrics
-        let lookup: OriginalLookup?
-        let context: WorkContext<Original>
-        /// Result of the lookup at the source's `sharedKey`.
-        var shared: Shared?
-        /// Generation of the entry found at the source's own key, if that is the shared key.
-        var generation: String?
-    }
-
+    /// Answers from the shared entry or the original's own; else waits for the process that fetches it, or asks the
+    /// origin as the leader.
     private func coordinate(_ load: Load) async -> Result<Original, Error> {
         var load = load
         if !load.source.cachePolicy.allowsStorage { return await loadWithoutStoring(load) }
@@ -271,7 +264,7 @@ final class OriginalLoader: Sendable {
         let start = revalidator.start([source.key]) { [self, options] _ in
             let metrics = PipelineMetrics()
             do throws(Error) {
-                try await original(source, options, metrics).isStored()
+                try await self.load(source, options, metrics).isStored()
             } catch {
                 configuration.logger.debug("a stale original was not refreshed", metadata: ["error": "\(error)"])
             }
@@ -289,7 +282,21 @@ final class OriginalLoader: Sendable {
         return Original(cached)
     }
 
-    // MARK: - Files
+    // MARK: - Means
+
+    var localMetadata: CachedData.Metadata { CachedData.Metadata(lifetime: configuration.localLifetime.inSeconds) }
+    var limit: Int { configuration.maximumDataSize }
+    /// Admits copies of large bodies on their way to a cache, within the memory budget.
+    var copies: CopyGate { CopyGate(configuration.memoryBudget, threshold: configuration.maximumBodyInMemory) }
+    /// Storage for bodies during a download: memory up to the threshold, then a temporary file.
+    var spool: BodySpool {
+        BodySpool(
+            threshold: max(0, configuration.maximumBodyInMemory),
+            directory: configuration.temporaryDirectory?.path(percentEncoded: false),
+            memory: .process,
+            logger: configuration.logger
+        )
+    }
 
     func onFileThread<Value: Sendable>(
         _ work: @escaping @Sendable () throws(Error) -> Value

@@ -315,7 +315,7 @@ extension ImagePipeline {
         let storesOriginal = context == nil && configuration.dataCachePolicy.storesOriginal(of: request)
         var options = OriginalRequestOptions(request, storesOriginal: storesOriginal)
         options.wantsResponse = wantsResponse
-        return try await originals.original(
+        return try await originals.load(
             source,
             options,
             metrics,

@@ -130,11 +130,11 @@ final class RenditionProducer: Sendable {
     /// The original from a cache or the origin. If the cache entry of that name is an encoded image, the origin is
     /// asked, as renditions must not be made from re-encoded images.
     private func original(_ options: OriginalRequestOptions, _ request: Request) async throws(Error) -> Original {
-        let found = try await originals.original(request.source, options, request.metrics, for: request.context)
+        let found = try await originals.load(request.source, options, request.metrics, for: request.context)
         guard found.metadata?.isOfEncodedImage == true else { return found }
         var anew = options
         (anew.readsCaches, anew.storesOriginal) = (false, false)
-        return try await originals.original(request.source, anew, request.metrics, for: request.context)
+        return try await originals.load(request.source, anew, request.metrics, for: request.context)
     }
 
     /// Counts renditions by engine. Images that planes could not decode were decoded twice, which is logged once.
