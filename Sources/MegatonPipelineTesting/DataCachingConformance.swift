@@ -15,8 +15,10 @@ public import MegatonPipeline
 /// For a cache that keeps the no-op defaults of `removeData(for:)` and `removeAll()`, omit the checks `.remove` and
 /// `.removeAll`.
 public struct DataCachingConformance: Sendable {
+    /// The cache that is checked.
     public let cache: any DataCaching
 
+    /// Creates the checks of a cache.
     public init(_ cache: any DataCaching) { self.cache = cache }
 
     /// - Throws: a failure that describes how the cache breaks the rule of the check.

@@ -13,7 +13,9 @@ public import MegatonPipeline
 ///
 /// With XCTest: `for check in DataLoadingConformance.Check.allCases { try await conformance.run(check) }`.
 public struct DataLoadingConformance: Sendable {
+    /// The loader that is checked.
     public let loader: any DataLoading
+    /// The origin that the loader talks to.
     public let origin: ConformanceOrigin
     /// Timeout for each call that must come. A check that passes never waits that long.
     public var patience: Duration

@@ -31,6 +31,7 @@ public final class RecordingDataLoader: TimedDataLoading {
     private let mode: Mode
     private let files = ThreadPool(name: "megaton-record", count: 1)
 
+    /// Creates a loader with a folder of recordings.
     public init(folder: URL, _ mode: Mode) {
         self.folder = folder
         self.mode = mode

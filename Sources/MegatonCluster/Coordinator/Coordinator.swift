@@ -31,6 +31,7 @@ public final class Coordinator: Sendable {
         /// leader for this time, with the presets of the last one, and yields to any coordinator.
         package var takeoverDelay: Duration?
 
+        /// Creates the default configuration.
         public init() {}
     }
 

@@ -30,6 +30,7 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
     public var isKnown = false
     /// `host:pid:random` of the leader, if there is one.
     public var leader: String?
+    /// Workers that have signed on and not signed off.
     public var workers: [Worker] = []
 
     private enum CodingKeys: String, CodingKey {
@@ -40,6 +41,7 @@ public struct ClusterStatus: Sendable, Codable, Equatable {
 
     /// One worker.
     public struct Worker: Sendable, Codable, Equatable {
+        /// `host:pid:random`.
         public var name: String
         /// Jobs it was running at its last heartbeat.
         public var running: Int

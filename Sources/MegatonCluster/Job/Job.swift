@@ -30,6 +30,7 @@ public struct Job: Sendable, Hashable, Encodable {
     /// `[A-Za-z0-9._:-]{1,128}`, or a whole number in JSON; if nil, the coordinator assigns one. It is unique within
     /// its batch: other batches may use the same id.
     public var id: String?
+    /// The work that is done with the source.
     public var kind: Kind
     /// URL with `https:`, `http:`, `file:` or `data:`, or with `s3:` if the workers have an S3 credential or endpoint.
     public var source: String
@@ -40,7 +41,9 @@ public struct Job: Sendable, Hashable, Encodable {
     /// `file:///…` with `{path} {stem} {name} {ext} {host} {hash} {width} {height}`; nil keeps the results only in the
     /// cache.
     public var output: String?
+    /// The batch that counts the job. A batch of ``ClusterClient`` sets its own name.
     public var batch: String?
+    /// Order in which ready jobs are claimed.
     public var priority: Priority
     /// Maximum number of attempts, 1 to 100.
     public var attempts: Int
@@ -75,6 +78,7 @@ public struct Job: Sendable, Hashable, Encodable {
         case ignoreRememberedFailures, labels, requeuedFrom, failOn, replace, reload, refused
     }
 
+    /// Creates a job; only the source is required.
     public init(
         id: String? = nil,
         kind: Kind = .process,

@@ -13,6 +13,7 @@ public struct JobOutcome: Sendable, Hashable, Codable {
 
     /// A rendition that was made, or found in the cache.
     public struct Output: Sendable, Hashable, Codable {
+        /// The rendition's name.
         public var name: String
         /// Absolute path; nil if the job names no output.
         public var path: String?
@@ -20,16 +21,21 @@ public struct JobOutcome: Sendable, Hashable, Codable {
         public var width: Int
         /// Pixels.
         public var height: Int
+        /// Format of the output.
         public var format: Rendition.Format
+        /// Number of bytes of the output.
         public var bytes: Int
         /// 64 hex digits.
         public var sha256: String
+        /// Origin of the output: rendered for this job, or found in a cache.
         public var from: RenditionResponse.Source
     }
 
     /// Why it failed.
     public struct Failure: Sendable, Hashable, Codable {
+        /// Code of the error, such as `not_found`.
         public var code: String
+        /// What happened, and to which thing.
         public var message: String
         /// Whether a new submission may succeed.
         public var retryable: Bool
@@ -75,9 +81,13 @@ public struct JobOutcome: Sendable, Hashable, Codable {
 
     /// Nil only if the pushed text was no job at all.
     public var id: String?
+    /// The job's source, at most 2,048 characters of it.
     public var source: String
+    /// Final state of the job.
     public var status: Status
+    /// The renditions that were made or found.
     public var outputs: [Output]
+    /// Why the job failed; nil if it did not.
     public var error: Failure?
     /// Number of attempts.
     public var attempts: Int

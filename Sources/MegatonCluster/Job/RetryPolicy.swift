@@ -13,6 +13,7 @@ public struct RetryPolicy: Sendable, Equatable {
     /// Longest Retry-After that a job waits for; if its origin asks for more, the job fails at once.
     public var maximumWait: Duration = .seconds(3600)
 
+    /// Creates the default policy.
     public init() {}
 
     /// Seconds before a job that only waited for others tries again.

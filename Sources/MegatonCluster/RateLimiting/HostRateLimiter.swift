@@ -362,5 +362,6 @@ public struct HostLimits: Sendable, Equatable {
     /// Maximum time between two probes.
     public var maximumOpenInterval: Duration = .seconds(300)
 
+    /// Creates the default limits.
     public init() {}
 }

@@ -20,6 +20,7 @@ public final class RedisDataCache: DataCaching {
         /// Directory of large entries while they are in use: see `ImagePipeline.Configuration.temporaryDirectory`.
         public var temporaryDirectory: URL?
 
+        /// Creates the default configuration.
         public init() {}
     }
 

@@ -34,6 +34,7 @@ extension Worker {
         /// Whether the worker takes only jobs whose source two processes have died of, one at a time, and ends when
         /// none is left.
         package var takesOnlySuspects = false
+        /// Delays between the attempts of a job.
         public var retry = RetryPolicy()
         /// Time without a leader after which the worker admits jobs by itself, until a coordinator is there; nil for
         /// never.
@@ -48,12 +49,14 @@ extension Worker {
         public var roots: [String] = []
         /// Directories below which `file:` sources may be read, but no output is written.
         public var readRoots: [String] = []
+        /// Which data the shared cache stores.
         public var cachePolicy = ImagePipeline.DataCachePolicy.storeAll
         /// How long a response without an explicit lifetime is fresh: see
         /// `ImagePipeline.Configuration.heuristicLifetime`.
         public var heuristicLifetime: Duration = .seconds(24 * 3600)
         /// The engine that renders.
         public var renderEngine = RenderEngineChoice.auto
+        /// Addresses that may be requested; no private ones by default.
         public var addressPolicy = AddressPolicy()
         /// Hosts, ports and paths that may be requested; any if empty.
         public var sources: [SourceRule] = []

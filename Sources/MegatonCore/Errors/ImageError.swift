@@ -44,6 +44,7 @@ public struct ImageError: Swift.Error, Sendable, Hashable, Codable, CustomString
     /// it does not cross processes.
     public var underlying: (any Swift.Error)?
 
+    /// Creates an error.
     public init(
         _ code: Code,
         _ message: String,
@@ -198,12 +199,17 @@ extension ImageError: CustomReflectable {
 
 // Names of Nuke's cases without a payload, for comparisons: `error == .cancelled`, `catch .cancelled`.
 extension ImageError {
+    /// The request was canceled.
     public static let cancelled = Self(.cancelled, "The request was cancelled.")
+    /// The image is in no cache, and loading was not allowed.
     public static let dataMissingInCache = Self(.dataMissingInCache, "The image is in no cache.")
+    /// The source has no bytes.
     public static let dataIsEmpty = Self(.dataIsEmpty, "There were no bytes.")
+    /// The pipeline accepts no more requests.
     public static let pipelineInvalidated = Self(.pipelineInvalidated, "The pipeline has been ended.")
     /// The request has no URL.
     public static let imageRequestMissing = Self(.invalidURL, "The request has no URL to load bytes from.")
+    /// The body is larger than the limit.
     public static let dataDownloadExceededMaximumSize = Self(.dataTooLarge, "The body is larger than the limit.")
 }
 

@@ -15,24 +15,41 @@ public struct AssetType: Sendable, Hashable, CustomStringConvertible {
         self.mediaType = mediaType
     }
 
+    /// JPEG.
     public static let jpeg = AssetType("jpeg", "image/jpeg")
+    /// PNG.
     public static let png = AssetType("png", "image/png")
+    /// GIF.
     public static let gif = AssetType("gif", "image/gif")
+    /// WebP.
     public static let webp = AssetType("webp", "image/webp")
     /// Single images are decoded; a sequence, whose major brand is `avis`, is refused with `.unsupportedFormat`.
     public static let avif = AssetType("avif", "image/avif")
+    /// HEIC.
     public static let heic = AssetType("heic", "image/heic")
+    /// TIFF.
     public static let tiff = AssetType("tiff", "image/tiff")
+    /// BMP.
     public static let bmp = AssetType("bmp", "image/bmp")
+    /// Windows icon.
     public static let ico = AssetType("ico", "image/x-icon")
+    /// JPEG 2000.
     public static let jp2 = AssetType("jp2", "image/jp2")
+    /// JPEG XL.
     public static let jxl = AssetType("jxl", "image/jxl")
+    /// SVG.
     public static let svg = AssetType("svg", "image/svg+xml")
+    /// Photoshop.
     public static let psd = AssetType("psd", "image/vnd.adobe.photoshop")
+    /// MP4 video.
     public static let mp4 = AssetType("mp4", "video/mp4")
+    /// M4V video.
     public static let m4v = AssetType("m4v", "video/x-m4v")
+    /// QuickTime video.
     public static let mov = AssetType("mov", "video/quicktime")
+    /// PDF.
     public static let pdf = AssetType("pdf", "application/pdf")
+    /// HTML, for example an error page in the place of an image.
     public static let html = AssetType("html", "text/html")
 
     /// The formats that are decoded by default.

@@ -1,12 +1,18 @@
 /// An opaque color in sRGB.
 public struct Color: Sendable, Hashable, CustomStringConvertible {
+    /// Red, 0 to 255.
     public let red: UInt8
+    /// Green, 0 to 255.
     public let green: UInt8
+    /// Blue, 0 to 255.
     public let blue: UInt8
 
+    /// White.
     public static let white = Color(red: 255, green: 255, blue: 255)
+    /// Black.
     public static let black = Color(red: 0, green: 0, blue: 0)
 
+    /// Creates a color from its components.
     public init(red: UInt8, green: UInt8, blue: UInt8) {
         self.red = red
         self.green = green

@@ -24,9 +24,11 @@ public struct LoadTimings: Sendable, Hashable, Codable {
     public var remoteAddress: String?
     /// Number of connections that were opened.
     public var connects = 0
+    /// Number of redirects that were followed.
     public var redirects = 0
     /// URL of the last hop, without its query.
     public var effectiveURL: String?
 
+    /// Creates timings of zero.
     public init() {}
 }

@@ -18,8 +18,10 @@ public struct Credential: Sendable, Hashable, CustomStringConvertible {
     public let name: String?
     /// Sources it may be sent to. A rule without a scheme means https only, because http can be read in transit.
     public let sources: [SourceRule]
+    /// How requests are authenticated.
     public let method: Method
 
+    /// Creates a credential for sources.
     public init(name: String? = nil, sources: [SourceRule], method: Method) {
         self.name = name
         self.sources = sources
@@ -124,6 +126,7 @@ public struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugSt
     /// The secret text.
     public let value: String
 
+    /// Wraps a value, so that it is never printed.
     public init(_ value: String) { self.value = value }
 
     public var description: String { "<secret>" }

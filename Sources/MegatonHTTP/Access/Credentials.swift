@@ -15,8 +15,10 @@ public import FoundationNetworking
 /// The first one that matches name and URL of a request is used. Each hop of a redirect is looked up separately, and
 /// the credential of one hop is not sent to the next.
 public struct Credentials: Sendable, Hashable, CustomStringConvertible {
+    /// The credentials, in the order in which they are tried.
     public let credentials: [Credential]
 
+    /// Creates a set of credentials.
     public init(_ credentials: [Credential] = []) { self.credentials = credentials }
 
     /// Reads the JSON above.

@@ -5,6 +5,7 @@ public struct S3Endpoint: Sendable, Hashable {
     /// `https://host[:port]` of a self-hosted store; nil for AWS. ``AddressPolicy`` does not apply to its address,
     /// because a source chooses bucket and key only.
     public var url: URL?
+    /// Region in the signature, such as `us-east-1`.
     public var region: String
     /// Whether URLs are `endpoint/bucket/key` in place of `bucket.endpoint/key`.
     public var usesPathStyle: Bool

@@ -3,6 +3,7 @@ internal import FoundationNetworking
 
 /// An object in S3 or a compatible store: `s3://bucket/key`.
 public struct S3Location: Sendable, Hashable, CustomStringConvertible {
+    /// The bucket's name.
     public let bucket: String
     /// Key, not percent-encoded.
     public let key: String

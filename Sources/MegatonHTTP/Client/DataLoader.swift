@@ -27,9 +27,11 @@ public final class DataLoader: TimedDataLoading {
         public var timeout: Duration = .seconds(20)
         /// Minimum speed, bytes a second. A load that stays below it for `lowSpeedTime` fails.
         public var lowSpeedLimit = 1024
+        /// How long a body may arrive slower than `lowSpeedLimit`.
         public var lowSpeedTime: Duration = .seconds(10)
         /// Maximum number of redirects. Each hop is checked like the first request.
         public var maximumRedirects = 5
+        /// The header field User-Agent.
         public var userAgent = "megaton"
         /// Maximum connections to one host, with any version of HTTP. As many as a pipeline fetches at a time, so that
         /// by default no request waits for a connection, which would count toward `timeout`; a browser makes 6.
@@ -45,15 +47,18 @@ public final class DataLoader: TimedDataLoading {
         /// block.
         public var resolve: @Sendable (_ host: String) -> [String] = { _ in [] }
 
+        /// Creates the default configuration.
         public init() {}
     }
 
+    /// The options of the loader.
     public let configuration: Configuration
     private let multi: CurlMulti
     private let validate: (@Sendable (URLResponse) -> (any Error)?)?
     /// Shared with the loads, which may outlive the loader briefly.
     private let observer = Observer()
 
+    /// Creates a loader.
     public convenience init(_ configuration: Configuration = Configuration()) {
         self.init(configuration, validated: nil)
     }

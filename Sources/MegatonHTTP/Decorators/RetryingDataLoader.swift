@@ -27,6 +27,7 @@ public final class RetryingDataLoader: TimedDataLoading {
             return error.isRetryable && error.code != .cancelled && error.code != .throttled
         }
 
+        /// Creates the default policy.
         public init() {}
     }
 

@@ -59,10 +59,12 @@ extension DataCaching {
 
 /// Data that a cache had for a key, with the name of that cache.
 public struct CacheHit: Sendable, Equatable {
+    /// The bytes of the entry.
     public var data: Data
     /// The ``DataCaching/layerName`` of the cache that had the data.
     public var layer: String
 
+    /// Creates a hit.
     public init(data: Data, layer: String) {
         self.data = data
         self.layer = layer

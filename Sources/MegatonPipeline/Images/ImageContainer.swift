@@ -15,6 +15,7 @@ public struct ImageContainer: Sendable {
     /// Nil if the program created the image itself.
     var provenance: ImageProvenance?
 
+    /// Creates a container.
     public init(
         image: PlatformImage,
         type: AssetType? = nil,

@@ -24,15 +24,20 @@ extension ImageDecoding {
 
 /// The facts by which a decoder is chosen.
 public struct ImageDecodingContext: Sendable {
+    /// The request of the image.
     public var request: ImageRequest
     /// All bytes, or those received so far.
     public var data: Data
+    /// Whether all bytes have arrived.
     public var isCompleted: Bool
+    /// The response of the origin, if the bytes come from there.
     public var urlResponse: URLResponse?
+    /// The cache from which the bytes come; nil for the origin.
     public var cacheType: ImageResponse.CacheType?
     /// Policy for previews before all bytes have arrived; nil is `ImagePreviewPolicy.default(for:)`.
     public var previewPolicy: ImagePreviewPolicy?
 
+    /// Creates a context.
     public init(
         request: ImageRequest,
         data: Data,

@@ -25,10 +25,14 @@ extension ImageEncoding {
 
 /// The request and response that an image is encoded for.
 public struct ImageEncodingContext: Sendable {
+    /// The request of the image.
     public var request: ImageRequest
+    /// The image to encode.
     public var image: PlatformImage
+    /// The response of the origin, if there is one.
     public var urlResponse: URLResponse?
 
+    /// Creates a context.
     public init(request: ImageRequest, image: PlatformImage, urlResponse: URLResponse? = nil) {
         self.request = request
         self.image = image

@@ -1,5 +1,6 @@
 /// The request that an image is processed for, and the limits that apply.
 public struct ImageProcessingContext: Sendable {
+    /// The request of the image.
     public var request: ImageRequest
     /// Response with the unprocessed image.
     public var response: ImageResponse

@@ -8,14 +8,18 @@ extension ImageRequest {
 
         public init(rawValue: UInt16) { self.rawValue = rawValue }
 
+        /// Ignores images in the memory cache.
         public static let disableMemoryCacheReads = Options(rawValue: 1 << 0)
+        /// Stores nothing in the memory cache.
         public static let disableMemoryCacheWrites = Options(rawValue: 1 << 1)
         /// Reads from no data cache, whether it is on a disk or not.
         public static let disableDiskCacheReads = Options(rawValue: 1 << 2)
         /// Writes nothing to a data cache, neither originals nor images made from them (in Nuke the latter are still
         /// written).
         public static let disableDiskCacheWrites = Options(rawValue: 1 << 3)
+        /// Does not use the memory cache.
         public static let disableMemoryCache: Options = [.disableMemoryCacheReads, .disableMemoryCacheWrites]
+        /// Does not use the data cache.
         public static let disableDiskCache: Options = [.disableDiskCacheReads, .disableDiskCacheWrites]
         /// Asks the origin, and stores its response.
         public static let reloadIgnoringCachedData: Options = [.disableMemoryCacheReads, .disableDiskCacheReads]
@@ -30,6 +34,7 @@ extension ImageRequest {
     public struct UserInfoKey: Hashable, Sendable, ExpressibleByStringLiteral {
         public let rawValue: String
 
+        /// Creates a key.
         public init(_ rawValue: String) { self.rawValue = rawValue }
         public init(stringLiteral value: String) { self.init(value) }
     }

@@ -24,6 +24,7 @@ public struct ImageRequest: Sendable {
     public var processors: [any ImageProcessing]
     /// Order in which waiting work starts.
     public var priority: Priority
+    /// Options that say how caches and the origin are used.
     public var options: Options
     /// Decodes a smaller image directly, which is the cheapest way to get one.
     public var thumbnail: ThumbnailOptions?

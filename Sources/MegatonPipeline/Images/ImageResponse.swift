@@ -11,7 +11,9 @@ public struct ImageResponse: Sendable {
         case disk
     }
 
+    /// The image with its type and its original bytes.
     public var container: ImageContainer
+    /// The request that was answered.
     public var request: ImageRequest
     /// The origin's response; nil if the image comes from a cache, or not from HTTP.
     public var urlResponse: URLResponse?
@@ -23,6 +25,7 @@ public struct ImageResponse: Sendable {
     /// Ensures that the image is cached only once; nil if it came from the memory cache unchanged.
     var storeFlag: OnceFlag?
 
+    /// Creates a response.
     public init(
         container: ImageContainer,
         request: ImageRequest,
@@ -37,7 +40,9 @@ public struct ImageResponse: Sendable {
         self.cacheLayer = cacheLayer
     }
 
+    /// The image.
     public var image: PlatformImage { container.image }
+    /// Whether the image was decoded from a part of its bytes.
     public var isPreview: Bool { container.isPreview }
 }
 

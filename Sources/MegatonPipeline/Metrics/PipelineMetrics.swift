@@ -52,8 +52,10 @@ public final class PipelineMetrics: Sendable {
 
     private let state = Mutex(State())
 
+    /// Creates metrics of zero.
     public init() {}
 
+    /// What the requests have cost so far.
     public var counts: Counts { state.withLock { $0.counts } }
     /// Timings of the last request to an origin, if the loader reports them (``TimedDataLoading``); nil if there was
     /// none.

@@ -1,6 +1,7 @@
 // Names of version 0.1. CHANGELOG.md lists all renamed declarations.
 
 extension ImagePipeline.Configuration {
+    /// Old name of `nearCacheTTL`.
     @available(*, deprecated, renamed: "nearCacheTTL")
     public var dataCacheTrust: Duration {
         get { nearCacheTTL }
@@ -9,6 +10,7 @@ extension ImagePipeline.Configuration {
 }
 
 extension PipelineMetrics.Counts {
+    /// Old name of `planarFallbacks`.
     @available(*, deprecated, renamed: "planarFallbacks")
     public var rendersLeftByPlanes: Int {
         get { planarFallbacks }

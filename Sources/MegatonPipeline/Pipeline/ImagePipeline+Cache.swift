@@ -16,8 +16,11 @@ extension ImagePipeline {
 
             public init(rawValue: Int) { self.rawValue = rawValue }
 
+            /// The cache of decoded images.
             public static let memory = Caches(rawValue: 1 << 0)
+            /// The cache of bytes.
             public static let disk = Caches(rawValue: 1 << 1)
+            /// Both caches.
             public static let all: Caches = [.memory, .disk]
         }
 
@@ -35,6 +38,7 @@ extension ImagePipeline {
             }
         }
 
+        /// The decoded image of a URL in the memory cache.
         public subscript(url: URL) -> ImageContainer? {
             get { self[ImageRequest(url: url)] }
             nonmutating set { self[ImageRequest(url: url)] = newValue }
@@ -56,6 +60,7 @@ extension ImagePipeline {
             return try? await pipeline.decode(context, by: decoder)
         }
 
+        /// Whether one of the caches has the image.
         public func containsCachedImage(for request: ImageRequest, caches: Caches = .all) async -> Bool {
             let request = await revised(request)
             if caches.contains(.memory), self[request] != nil { return true }
@@ -79,6 +84,7 @@ extension ImagePipeline {
             )
         }
 
+        /// Removes the image from the caches.
         public func removeCachedImage(for request: ImageRequest, caches: Caches = .all) async {
             let request = await revised(request)
             if caches.contains(.memory) { self[request] = nil }
@@ -103,8 +109,10 @@ extension ImagePipeline {
             }?.data
         }
 
+        /// Whether the data cache has the bytes of the request.
         public func containsData(for request: ImageRequest) async -> Bool { await cachedData(for: request) != nil }
 
+        /// Stores bytes in the data cache, under the key of the request.
         public func storeCachedData(_ data: Data, for request: ImageRequest) async {
             if request.options.contains(.disableDiskCacheWrites) { return }
             let request = await revised(request)
@@ -113,6 +121,7 @@ extension ImagePipeline {
             await pipeline.flights(for: request).store(entry, for: pipeline.dataCacheKey(for: request))
         }
 
+        /// Removes the bytes of the request from the data cache.
         public func removeCachedData(for request: ImageRequest) async {
             let request = await revised(request)
             for key in keys(request) { await pipeline.flights(for: request).discard(key) }
@@ -136,6 +145,7 @@ extension ImagePipeline {
 
         // MARK: Keys
 
+        /// The key of the request in the memory cache.
         public func makeImageCacheKey(for request: ImageRequest) -> ImageCacheKey {
             pipeline.imageCacheKey(for: request)
         }

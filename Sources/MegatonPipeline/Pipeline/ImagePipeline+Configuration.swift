@@ -37,6 +37,7 @@ extension ImagePipeline {
         }
         /// Local files that may be read; none by default.
         public var fileAccess = FileAccess(roots: [])
+        /// Logger of the pipeline.
         public var logger = Logger(label: "megaton.pipeline")
         /// Called with the cost of each background revalidation of a source, which no request's metrics include.
         package var didRefresh: @Sendable (_ source: URL, _ cost: PipelineMetrics.Counts) -> Void = { _, _ in }
@@ -60,6 +61,7 @@ extension ImagePipeline {
 
         /// Rules for URLs that may be fetched.
         public var urlPolicy = URLPolicy()
+        /// Limits of the images that are decoded, and of their time.
         public var renderLimits = RenderLimits()
         /// Formats that are decoded, recognized by content.
         public var types = AssetType.supported
@@ -113,6 +115,7 @@ extension ImagePipeline {
         /// The lifetime is decided when a response is stored or confirmed: a change does not affect existing entries.
         public var heuristicLifetime: Duration = .seconds(HTTPFreshness.defaultLifetime)
 
+        /// Creates the default configuration with a loader.
         public init(dataLoader: any DataLoading = DataLoader()) { self.dataLoader = dataLoader }
 
         /// Whether the beginnings of interrupted downloads are stored in `dataCache`.

@@ -16,6 +16,7 @@ public final class ImagePipeline: Sendable {
     /// Nuke's name of ``ImagePreviewPolicy``.
     public typealias PreviewPolicy = ImagePreviewPolicy
 
+    /// The options of the pipeline.
     public let configuration: Configuration
     let delegate: (any Delegate)?
     let renderer: Renderer

@@ -86,6 +86,7 @@ public final class ImagePrefetcher: Sendable {
 
     // MARK: - Starting and stopping
 
+    /// Starts prefetching URLs.
     public func startPrefetching(with urls: [URL]) { startPrefetching(with: urls.map { ImageRequest(url: $0) }) }
 
     /// Starts prefetching, except for images that are already in memory.
@@ -155,6 +156,7 @@ public final class ImagePrefetcher: Sendable {
         if isEmpty { didComplete() }
     }
 
+    /// Stops prefetching URLs.
     public func stopPrefetching(with urls: [URL]) { stopPrefetching(with: urls.map { ImageRequest(url: $0) }) }
 
     /// Removes waiting requests and cancels running ones. Work that other requests share continues.

@@ -8,7 +8,9 @@ extension ImageTask {
         /// Time spent waiting for a slot and for the origin, or for a cache. Nil if nothing was loaded. The same holds
         /// for the next two.
         public var load: Duration?
+        /// Duration of the decoding.
         public var decode: Duration?
+        /// Duration of the processing.
         public var process: Duration?
         /// Bytes received from the origin or a file.
         public var bytes = 0

@@ -5,14 +5,17 @@ import Synchronization
 /// It runs from its creation, whether or not a caller waits. Each event stream begins with the current state, so that a
 /// late subscriber receives the progress and the result (in Nuke 13 it received nothing).
 public final class ImageTask: Sendable, Identifiable {
+    /// The error of a request.
     public typealias Error = ImageError
 
     /// Bytes of a download.
     public struct Progress: Sendable, Hashable {
+        /// Number of bytes that have arrived.
         public let completed: Int64
         /// 0 if the origin does not announce it.
         public let total: Int64
 
+        /// Creates a progress.
         public init(completed: Int64, total: Int64) {
             self.completed = completed
             self.total = total
@@ -39,7 +42,9 @@ public final class ImageTask: Sendable, Identifiable {
         public var result: Result<ImageResponse, Error>?
         /// Whether `cancel` was called before the task had finished. It is a request, not an outcome.
         public var isCancelled = false
+        /// The priority of the task.
         public var priority: ImageRequest.Priority
+        /// The progress of the download.
         public var progress = Progress(completed: 0, total: 0)
     }
 
@@ -84,6 +89,7 @@ public final class ImageTask: Sendable, Identifiable {
 
     /// Unique among the tasks of a pipeline.
     public let id: Int
+    /// The request of the task.
     public let request: ImageRequest
     let recorder = TaskRecorder()
     private let state: Mutex<State>
@@ -102,6 +108,7 @@ public final class ImageTask: Sendable, Identifiable {
 
     // MARK: - State
 
+    /// A snapshot of the task.
     public var status: Status { state.withLock { $0.status } }
 
     /// Order in which waiting work starts. It may be changed at any time.
@@ -151,6 +158,7 @@ public final class ImageTask: Sendable, Identifiable {
         }
     }
 
+    /// The image of the response.
     public var image: PlatformImage {
         get async throws(Error) { try await response.image }
     }

@@ -10,11 +10,13 @@ public struct RenditionResponse: Sendable {
         case cache
     }
 
+    /// The rendition that was requested.
     public let rendition: Rendition
     /// The encoded image.
     public let data: Data
     /// Pixels.
     public let size: PixelSize
+    /// Origin of the bytes: rendered now, or found in a cache.
     public let source: Source
     /// SHA-256 of the data in hex, if it is already known.
     public let checksum: String?

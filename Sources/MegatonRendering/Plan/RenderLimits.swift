@@ -18,6 +18,7 @@ public struct RenderLimits: Sendable, Equatable {
     /// Width x height of a result, summed over its frames.
     public var outputPixels = 50_000_000
 
+    /// Creates the default limits.
     public init() {}
 
     /// Reads the header and checks it against the limits.

@@ -12,6 +12,7 @@ public enum ContentMode: String, Sendable, Codable, CaseIterable, CustomStringCo
 public struct ThumbnailOptions: Sendable, Hashable {
     /// Pixels. The image keeps its aspect ratio.
     public var size: PixelSize
+    /// How the image fills the size.
     public var contentMode: ContentMode
 
     /// Limits the longer side to this many pixels.

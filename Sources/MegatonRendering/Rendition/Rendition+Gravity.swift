@@ -13,6 +13,7 @@ extension Rendition {
         /// The part with the most detail (libvips).
         case entropy
 
+        /// British spelling of ``center``.
         @available(*, deprecated, renamed: "center")
         public static var centre: Gravity { .center }
 
@@ -44,6 +45,7 @@ extension Rendition {
         /// 0 to 1.
         public var y: Double
 
+        /// Creates a point, with coordinates from 0 to 1.
         public init(x: Double, y: Double) {
             self.x = x
             self.y = y

@@ -43,7 +43,9 @@ public struct Rendition: Sendable, Hashable {
     public var width: Int?
     /// Pixels; nil derives it from the width and the aspect ratio.
     public var height: Int?
+    /// How the image fits into width and height.
     public var fit: Fit
+    /// Format of the output.
     public var format: Format
     /// 1 to 100; PNG and GIF ignore it.
     public var quality: Int
@@ -66,7 +68,9 @@ public struct Rendition: Sendable, Hashable {
     public var lossless: Bool
     /// Whether GIF and WebP keep the frames of an animation; otherwise only the first one is used.
     public var animated: Bool
+    /// Metadata of the source that is kept.
     public var keepMetadata: KeptMetadata
+    /// Color profile of the output.
     public var profile: ColorProfile
     /// How much of the downscaling the decoder does.
     public var qualityProfile: QualityProfile

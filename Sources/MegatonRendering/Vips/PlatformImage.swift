@@ -48,6 +48,7 @@ public final class PlatformImage: @unchecked Sendable {
     public var size: PixelSize { PixelSize(width: vipsImage.width, height: vipsImage.height) }
     /// Number of channels, including alpha.
     public var bands: Int { vipsImage.bands }
+    /// Whether the last band is transparency.
     public var hasAlpha: Bool { vipsImage.hasAlpha }
     /// Memory that the pixels take, in bytes.
     public var byteCount: Int { vipsImage.width * vipsImage.height * vipsImage.bands }

@@ -194,6 +194,7 @@ extension DataCache {
         /// Number of reading threads, and so of files read concurrently.
         public var readConcurrency = 4
 
+        /// Creates the default configuration.
         public init() {}
     }
 }

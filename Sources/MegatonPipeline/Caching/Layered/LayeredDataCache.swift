@@ -10,6 +10,7 @@ public struct LayeredDataCache: DataCaching {
     public let layers: [any DataCaching]
     private let gate = PromotionLock()
 
+    /// Combines caches, the fastest first.
     public init(_ layers: [any DataCaching]) { self.layers = layers }
 
     /// Returns the data for several keys, in their order, with the index of the layer that had it. Each layer is asked

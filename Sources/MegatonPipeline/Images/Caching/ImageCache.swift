@@ -38,6 +38,7 @@ public final class ImageCache: ImageCaching {
         cache.ttl = ttl
     }
 
+    /// The image of a key; nil removes it.
     public subscript(key: ImageCacheKey) -> ImageContainer? {
         get { cache.value(for: key) }
         set {
@@ -79,6 +80,7 @@ public final class ImageCache: ImageCaching {
 
     /// Total cost of the stored images in bytes.
     public var totalCost: Int { cache.totalCost }
+    /// Number of images in the cache.
     public var totalCount: Int { cache.totalCount }
 
     /// Evicts until the total cost is at most `limit` bytes.
@@ -87,5 +89,6 @@ public final class ImageCache: ImageCaching {
     /// Evicts until there are at most `limit` images.
     public func trim(toCount limit: Int) { cache.trim(toCount: limit) }
 
+    /// Removes all images.
     public func removeAll() { cache.removeAll() }
 }

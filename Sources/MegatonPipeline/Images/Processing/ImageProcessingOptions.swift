@@ -24,6 +24,7 @@ public enum ImageProcessingOptions {
 
     /// A line along the inner edge of a shape.
     public struct Border: Sendable, Hashable, CustomStringConvertible {
+        /// Color of the border.
         public let color: Color
         /// Width in pixels.
         public let width: Double

@@ -3,6 +3,7 @@ extension ImageProcessors {
     public struct Circle: ImageProcessing, Hashable, CustomStringConvertible {
         private let border: ImageProcessingOptions.Border?
 
+        /// Creates the processor, with a border around the circle if there is one.
         public init(border: ImageProcessingOptions.Border? = nil) { self.border = border }
 
         public var identifier: String { ImageProcessors.identifier("circle", ["border": border.name]) }

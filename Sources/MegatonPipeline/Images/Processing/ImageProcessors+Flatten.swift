@@ -3,6 +3,7 @@ extension ImageProcessors {
     public struct Flatten: ImageProcessing, Hashable {
         private let background: Color
 
+        /// Creates the processor.
         public init(background: Color = .white) { self.background = background }
 
         public var identifier: String {

@@ -1,6 +1,7 @@
 extension ImageProcessors {
     /// Mirrors an image.
     public struct Flip: ImageProcessing, Hashable {
+        /// Directions of a flip.
         public enum Direction: String, Sendable, Codable, CaseIterable {
             /// Swaps left and right.
             case horizontal
@@ -10,6 +11,7 @@ extension ImageProcessors {
 
         private let direction: Direction
 
+        /// Creates the processor.
         public init(_ direction: Direction) { self.direction = direction }
 
         public var identifier: String { ImageProcessors.identifier("flip", ["direction": direction.rawValue]) }
