@@ -91,9 +91,4 @@ extension HTTPURLResponse {
             .filter { $0.lowercased() != "identity" }
         return codings.isEmpty ? nil : String(codings.joined(separator: ", ").prefix(64))
     }
-
-    /// Media type that the origin declared, truncated to the length of the longest valid type.
-    package var mediaType: String? {
-        lowercasedHeaders["content-type"].map { String($0.prefix(HTTPStatusError.maximumType)) }
-    }
 }

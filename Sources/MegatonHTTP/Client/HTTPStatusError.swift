@@ -1,4 +1,5 @@
 package import Foundation
+package import FoundationNetworking
 
 /// Maps statuses other than 2xx to errors (RFC 9110 section 15, RFC 6585).
 package enum HTTPStatusError {
@@ -38,5 +39,12 @@ package enum HTTPStatusError {
         let seconds = Double(value) ?? HTTPDate.parse(value, now: now)?.timeIntervalSince(now)
         // Swift parses "inf" and "nan" as numbers.
         return seconds.flatMap { $0.isFinite ? min(max(0, $0), CacheControl.longest) : nil }
+    }
+}
+
+extension HTTPURLResponse {
+    /// Media type that the origin declared, truncated to the length of the longest valid type.
+    package var mediaType: String? {
+        lowercasedHeaders["content-type"].map { String($0.prefix(HTTPStatusError.maximumType)) }
     }
 }
