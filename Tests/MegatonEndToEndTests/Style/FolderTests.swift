@@ -120,4 +120,10 @@ import Testing
             #expect(lines * 100 <= all * 30, "\(module) has \(lines) of \(all) lines")
         }
     }
+
+    /// Small types are beside the type that they serve.
+    @Test func fewFilesAreSmall() {
+        let small = Self.files.filter { $0.lines <= 30 }.map(\.path)
+        #expect(small.count <= 40, "\(small.joined(separator: "\n"))")
+    }
 }
