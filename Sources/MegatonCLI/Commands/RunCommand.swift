@@ -178,8 +178,9 @@ struct RunCommand: AsyncParsableCommand {
             let names = worker.namesForWorkersOnly.joined(separator: ", ")
             if !names.isEmpty {
                 Terminal.error(
-                    "megaton: the workers of the cluster have their own options, so \(names) has no effect. Give "
-                        + "--workers N for workers of this run, or start the workers of the cluster with these options."
+                    "megaton: the workers of the cluster have their own options, which these do not "
+                        + "change: \(names). Give --workers N for workers of this run, or start the workers of the cluster "
+                        + "with these options."
                 )
             }
             return try await batchRun(control, paths, ledger, shutdown, deadline).run()

@@ -49,7 +49,7 @@ import Testing
                 "https://example.org/a.png", "--redis", server.url, "--timeout", "0.5", "--heuristic-lifetime", "60",
                 "--fetch-timeout", "9",
             ])
-            let names = "--heuristic-lifetime, --fetch-timeout: without effect"
+            let names = "these do not change: --heuristic-lifetime, --fetch-timeout."
             #expect(ending.errors.contains(names), "\(ending.errors)")
         }
     }
