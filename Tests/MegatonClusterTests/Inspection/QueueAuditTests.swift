@@ -198,7 +198,7 @@ import Testing
             try await fixture.redis.send(["LPUSH", ready(fixture, .bulk), "b/a", "b/a"])
             try await far(fixture.keys.delay, "b/a", fixture)
             let place = "it is in two states: lease + delay + ready + ready (batch b)"
-            #expect(try await audit(fixture).examples.map(\.text) == [place])
+            #expect(try await audit(fixture).examples.map(\.what) == [place])
             try await findAndMend([.twoStates: 1], fixture)
             #expect(try await fixture.places("a") == ["lease"])
             #expect(try await fixture.claim(10).isEmpty)
