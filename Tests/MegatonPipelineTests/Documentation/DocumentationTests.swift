@@ -53,7 +53,8 @@ import Testing
         }
     }
 
-    private static let compiled: [[String]] = (Repository.swiftFiles("Tests") + Repository.swiftFiles("Sources"))
+    private static let compiled: [[String]] = ["Tests", "Sources", "Examples"]
+        .flatMap(Repository.swiftFiles)
         .compactMap { try? lines(Repository.text($0)) }
 
     @Test(arguments: snippets) func aSnippetIsCompiled(_ snippet: Snippet) {
@@ -64,7 +65,7 @@ import Testing
         #expect(
             isThere,
             """
-            \(snippet.testDescription): no file beneath Tests or Sources has these lines. Put them into a test, or \
+            \(snippet.testDescription): no file beneath Tests, Sources or Examples has these lines. Put them into a test, or \
             write "\(Self.exception)why -->" on the line before the block.
             """
         )

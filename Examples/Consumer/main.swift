@@ -29,7 +29,7 @@ final class MemoryLoader: DataLoading {
         if let url = request.url,
             let response = HTTPURLResponse(url: url, statusCode: 200, httpVersion: nil, headerFields: [:])
         {
-            didReceiveData(Picture.png, response)
+            didReceiveData(SampleImage.png, response)
         }
         completion(nil)
         return Load()
@@ -41,7 +41,7 @@ let pipeline = ImagePipeline {
     $0.dataLoader = loader
     $0.dataCache = cache
 }
-let request = ImageRequest(url: URL(string: "https://example.org/picture.png")!)
+let request = ImageRequest(url: URL(string: "https://example.org/image.png")!)
 for _ in 0..<2 {
     let image = try await pipeline.renditions([Rendition(width: 32, format: .webp)], for: request)[0]
     print("\(image.size.width) x \(image.size.height), \(image.data.count) bytes, by the \(image.source)")

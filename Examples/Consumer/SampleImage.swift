@@ -1,7 +1,7 @@
 import Foundation
 
 /// The image to load.
-enum Picture {
+enum SampleImage {
     /// 64 x 48 pixels.
     static let png = Data(base64Encoded: base64, options: .ignoreUnknownCharacters) ?? Data()
 
