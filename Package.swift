@@ -32,9 +32,6 @@ let package = Package(
         .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
         .package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", from: "1.0.2"),
-        // Of the tests alone: libraries that are plugged in.
-        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
-        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
     ],
     targets: [
         // C libraries. The headers of hiredis and curl are on the default path, and pkg-config would only add flags
@@ -202,29 +199,6 @@ let package = Package(
                 .product(name: "NIOCore", package: "swift-nio"),
             ],
             exclude: ["Golden"],
-            swiftSettings: settings
-        ),
-        // Other people's libraries in the places of our loader and cache: what the seams are for.
-        .target(
-            name: "MegatonPlugins",
-            dependencies: [
-                "MegatonPipeline",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOHTTP1", package: "swift-nio"),
-            ],
-            path: "Tests/MegatonPlugins",
-            swiftSettings: settings
-        ),
-        .testTarget(
-            name: "MegatonPluginTests",
-            dependencies: [
-                "MegatonCore", "MegatonPipeline", "MegatonPipelineTesting", "MegatonPlugins", "MegatonTestSupport",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "GRDB", package: "GRDB.swift"),
-                .product(name: "NIOCore", package: "swift-nio"),
-            ],
             swiftSettings: settings
         ),
         .testTarget(

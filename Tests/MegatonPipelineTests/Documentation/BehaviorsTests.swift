@@ -25,9 +25,11 @@ import Testing
         return Row(name: cells[0].replacing("`", with: ""), tests: tests)
     }
 
-    /// Names of the tests beneath Tests that can fail: functions with `@Test` that are not disabled and that check
+    private static let files = Repository.swiftFiles("Tests") + Repository.swiftFiles("Examples")
+
+    /// Names of the tests that can fail: functions with `@Test` that are not disabled and that check
     /// something, either directly or through a function of the same file.
-    private static let tests: Set<String> = Repository.swiftFiles("Tests").reduce(into: []) { names, file in
+    private static let tests: Set<String> = files.reduce(into: []) { names, file in
         let functions = functions((try? Repository.text(file)) ?? "")
         var checking = Set(functions.filter { $0.body.contains(/#expect|#require|Issue\.record|\btry\b/) }.map(\.name))
         for _ in 0..<3 {

@@ -3,7 +3,6 @@ import Foundation
 import GRDB
 import MegatonPipeline
 import MegatonPlugins
-import MegatonTestSupport
 import Testing
 
 /// A real pipeline with third-party libraries in place of the built-in loader and cache.

@@ -4,14 +4,13 @@ import GRDB
 import MegatonPipeline
 import MegatonPipelineTesting
 import MegatonPlugins
-import MegatonTestSupport
 import Testing
 
 /// Runs the code of the article Loading.
 @Suite(.timeLimit(.minutes(2))) struct LoadingArticleTests {
     @Test func aPipelineOfOtherParts() async throws {
         let directory = try TestDirectory()
-        try await Self.withPicture { (origin, picture) async throws in
+        try await Self.withImage { (origin, url) async throws in
             let path = "\(directory.path)/images.sqlite"
 
             let cache = try GRDBCache(DatabasePool(path: path))
@@ -20,14 +19,14 @@ import Testing
                 $0.dataCache = cache
             }
             let small = Rendition(width: 320, format: .webp)
-            let image = try await pipeline.renditions([small], for: ImageRequest(url: picture))[0]
+            let image = try await pipeline.renditions([small], for: ImageRequest(url: url))[0]
 
             #expect(image.size == PixelSize(width: 320, height: 240) && origin.total == 1)
         }
     }
 
     @Test func aLoaderWithLimitsOfItsOwn() async throws {
-        try await Self.withPicture { (origin, picture) async throws in
+        try await Self.withImage { (origin, url) async throws in
             var configuration = DataLoader.Configuration()
             configuration.timeout = .seconds(60)
             configuration.maximumBodySize = 200 * 1024 * 1024
@@ -35,7 +34,7 @@ import Testing
             let loader = DataLoader(configuration)
             let pipeline = ImagePipeline { $0.dataLoader = loader }
 
-            _ = try await pipeline.renditions([Rendition(width: 32)], for: ImageRequest(url: picture))
+            _ = try await pipeline.renditions([Rendition(width: 32)], for: ImageRequest(url: url))
             #expect(origin.total == 1)
         }
     }
@@ -127,10 +126,10 @@ import Testing
         }
     }
 
-    private static func withPicture(_ body: (OriginServer, URL) async throws -> Void) async throws {
+    private static func withImage(_ body: (OriginServer, URL) async throws -> Void) async throws {
         let image = TestImage.quarters(width: 640, height: 480)
         try await OriginServer.run(answer: { _ in .image(image) }) { (origin) async throws in
-            try await body(origin, origin.url("/picture.png"))
+            try await body(origin, origin.url("/image.png"))
         }
     }
 }

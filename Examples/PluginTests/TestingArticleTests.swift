@@ -1,5 +1,4 @@
 import MegatonPipelineTesting
-import MegatonTestSupport
 import Testing
 
 /// Runs the code of the article of MegatonPipelineTesting.

@@ -3,7 +3,6 @@ import Foundation
 import GRDB
 import MegatonPipelineTesting
 import MegatonPlugins
-import MegatonTestSupport
 import NIOCore
 import Testing
 
@@ -44,7 +43,7 @@ import Testing
 
     @Test(arguments: ["AsyncHTTPClientLoader", "GRDBCache"])
     func aPluginIsShort(_ name: String) throws {
-        let lines = try Repository.text("Tests/MegatonPlugins/\(name).swift").split(
+        let lines = try Repository.text("Examples/Plugins/\(name).swift").split(
             separator: "\n",
             omittingEmptySubsequences: false
         )

@@ -1,0 +1,1 @@
+../../../Tests/MegatonTestSupport/HTTP/OriginServer+Conformance.swift

@@ -1,0 +1,1 @@
+../../../Tests/MegatonTestSupport/HTTP/OriginStream.swift

@@ -1,0 +1,1 @@
+../../../Tests/MegatonTestSupport/Repository/Repository.swift

@@ -1,0 +1,1 @@
+../../../Tests/MegatonTestSupport/Images/TestImage.swift
