@@ -60,7 +60,7 @@ struct ClusterBenchmark: Sendable {
         let admitted = try await admission(queue, pusher)
         let done = try await pusher.done()
         let backlog = try await usage(redis, countedBy: pusher) {
-            try await queue.set(.paused, false)
+            try await queue.set(.paused, to: false)
             _ = try await pusher.wait(until: done + jobs, atMost: .seconds(seconds))
         }
         // Removes the jobs that were not done in time, except for those already admitted.
@@ -82,10 +82,10 @@ struct ClusterBenchmark: Sendable {
     /// Pushes the backlog, and measures how fast the coordinator admits it while no worker claims, up to the number of
     /// ready jobs that it keeps for such a fleet.
     private func admission(_ queue: JobQueue, _ pusher: JobPusher) async throws -> Double? {
-        try await queue.set(.paused, true)
-        try await queue.set(.drain, true)
+        try await queue.set(.paused, to: true)
+        try await queue.set(.drain, to: true)
         try await pusher.push(jobs, isTimed: false)
-        try await queue.set(.drain, false)
+        try await queue.set(.drain, to: false)
         var rate = AdmissionRate(of: jobs)
         let deadline = ContinuousClock.now + Self.admissionTime
         while !rate.isOver && ContinuousClock.now < min(deadline, (rate.changed ?? deadline) + Self.admissionPause) {

@@ -23,7 +23,7 @@ struct QueuePauseCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                try await queue.set(.paused, true)
+                try await queue.set(.paused, to: true)
                 Terminal.output("paused: no job starts until megaton queue resume")
             }
         }
@@ -48,7 +48,7 @@ struct QueueDrainCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                try await queue.set(.drain, true)
+                try await queue.set(.drain, to: true)
                 var alive = try await queue.alive()
                 guard wait else {
                     Terminal.output("draining: \(Counted.of(alive, "admitted job")) left")
@@ -76,7 +76,7 @@ struct QueueResumeCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             try await InspectorSession.queue(redis) { queue in
-                for mode in JobQueue.PauseMode.allCases { try await queue.set(mode, false) }
+                for mode in JobQueue.PauseMode.allCases { try await queue.set(mode, to: false) }
                 Terminal.output("resumed")
             }
         }

@@ -17,7 +17,7 @@ struct WorkerFleet: Sendable {
     /// error.
     let keepsLogs: Bool
     /// Reports the death of a process to the queue, so that its jobs go to others at once; nil if Redis is unreachable.
-    let report: @Sendable (_ pid: Int32) async -> JobQueue.Obituary?
+    let report: @Sendable (_ pid: Int32) async -> JobQueue.WorkerExit?
 
     /// Number of consecutive starts without a registration after which a worker is given up.
     private static let failedStartLimit = 5
@@ -99,11 +99,11 @@ struct WorkerFleet: Sendable {
         private var ended: Int?
 
         /// - Parameter isQuick: whether the process lived only for a short time.
-        mutating func add(_ obituary: JobQueue.Obituary?, isQuick: Bool) {
-            failedStarts = isQuick && obituary?.hadRegistered != true ? failedStarts + 1 : 0
-            let hadNoProgress = isQuick && obituary?.ended == ended
+        mutating func add(_ exit: JobQueue.WorkerExit?, isQuick: Bool) {
+            failedStarts = isQuick && exit?.hadRegistered != true ? failedStarts + 1 : 0
+            let hadNoProgress = isQuick && exit?.ended == ended
             withoutProgress = hadNoProgress ? withoutProgress + 1 : 1
-            ended = obituary?.ended
+            ended = exit?.ended
         }
     }
 

@@ -4,7 +4,7 @@ import MegatonRedis
 /// Jobs of a batch that wait for another attempt or for their host, for the progress line.
 struct WaitingJobs {
     private var delayed = JobQueue.Delayed(count: 0, next: nil)
-    private var host: JobQueue.WaitedFor?
+    private var host: JobQueue.AwaitedHost?
     private var last = ContinuousClock.now
 
     private static let interval: Duration = .seconds(1)
@@ -15,7 +15,7 @@ struct WaitingJobs {
         last = .now
         do {
             delayed = try await queue.delayed(of: batch)
-            host = delayed.count > 0 ? try await queue.waitedFor(by: batch) : nil
+            host = delayed.count > 0 ? try await queue.awaitedHost(of: batch) : nil
         } catch {
             // Redis is unreachable: the reader of outcomes meets the same error and reports it.
         }

@@ -23,7 +23,7 @@ package struct DeadLetter: Sendable, Codable, Equatable {
         // An unreadable letter is reported as such.
         job =
             (try? JSONDecoder().decode(Content.self, from: data))
-            ?? Content(code: "unknown", message: "Its reason was lost or cannot be read.", job: "")
+            ?? Content(code: "unknown", message: "The reason is missing or cannot be read.", job: "")
         // Earlier versions stored the batch only in the letter.
         batch = JobKey(key).batch ?? job.batch
     }

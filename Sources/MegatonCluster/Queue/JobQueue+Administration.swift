@@ -13,7 +13,7 @@ extension JobQueue {
     }
 
     /// Sets or clears a mode. It stays set, also across restarts, until it is cleared.
-    package func set(_ mode: PauseMode, _ isOn: Bool) async throws(RedisError) {
+    package func set(_ mode: PauseMode, to isOn: Bool) async throws(RedisError) {
         try await redis.run(
             QueueScripts.control,
             keys: [keys.control, keys.wake, keys.intakeWake, keys.workers],

@@ -32,7 +32,7 @@ extension JobQueue {
     ///   - places: jobs that it can hold.
     ///   - ignoresShare: whether to take also the jobs that it left to other workers and that none of them took.
     ///   - validUntil: time until which the worker holds the leases.
-    func take(
+    func claim(
         _ limit: Int,
         running: Int,
         places: Int,
@@ -64,7 +64,7 @@ extension JobQueue {
 
     /// Claims jobs for a worker that has `limit` places and holds no jobs.
     package func claim(_ limit: Int, worker: String, lease: Duration) async throws(RedisError) -> [ActiveJob] {
-        try await take(
+        try await claim(
             limit,
             running: 0,
             places: limit,

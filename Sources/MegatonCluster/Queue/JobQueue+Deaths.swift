@@ -36,8 +36,8 @@ extension JobQueue {
         let left = try await redis.send(["PTTL", .string(keys.sweepGate)]).int ?? 0
         // With jitter, so that a large fleet does not look all at once; soon after the gate opens, as the leader may
         // have died.
-        let look = max(Self.shortestLook, .milliseconds(left) * Double.random(in: 0.8...1))
-        if left > 0 { return (0, min(interval, look)) }
+        let pause = max(Self.shortestPause, .milliseconds(left) * Double.random(in: 0.8...1))
+        if left > 0 { return (0, min(interval, pause)) }
         let swept = try await sweep()
         return (swept ?? 0, swept == nil ? interval / 2 : interval)
     }
@@ -46,7 +46,7 @@ extension JobQueue {
     static let leadersSweep: Duration = .milliseconds(250)
     /// Gate after a leader's sweep: if the leader dies, another process sweeps less than a second after its last sweep.
     private static let leadersGate: Duration = .milliseconds(900)
-    private static let shortestLook: Duration = .milliseconds(20)
+    private static let shortestPause: Duration = .milliseconds(20)
     private static let sweptAtOnce = 1000
     /// Gate after a worker's sweep: less than half of the second at which each worker tries, so that several workers
     /// together sweep twice a second.
@@ -57,7 +57,7 @@ extension JobQueue {
     static let suspicion: Duration = .seconds(24 * 3600)
 
     /// Whether an ended process had registered as a worker, and how many jobs had ended by then.
-    package struct Obituary: Sendable {
+    package struct WorkerExit: Sendable {
         /// False if the process ended before it could work.
         package let hadRegistered: Bool
         /// Jobs that have ended since the queue was created: if the number does not grow, processes die without
@@ -71,12 +71,12 @@ extension JobQueue {
     ///   - pid: id of the process.
     ///   - host: host of the process, as in the worker's name.
     @discardableResult
-    package func report(deathOf pid: Int32, on host: String) async throws(RedisError) -> Obituary {
+    package func report(deathOf pid: Int32, on host: String) async throws(RedisError) -> WorkerExit {
         let workers = (try await redis.send(["ZRANGE", .string(keys.workers), "0", "-1"]).array ?? [])
             .compactMap(\.string).filter { $0.hasPrefix("\(host):\(pid):") }
         if !workers.isEmpty { try await sweep(dead: workers) }
         let counts = try await redis.send(["HMGET", .string(keys.stat), "done", "failed", "cancelled"]).array ?? []
-        return Obituary(hadRegistered: !workers.isEmpty, ended: counts.reduce(0) { $0 + ($1.int ?? 0) })
+        return WorkerExit(hadRegistered: !workers.isEmpty, ended: counts.reduce(0) { $0 + ($1.int ?? 0) })
     }
 
     /// Reports workers of a process space whose processes are gone. A starting worker calls this, as it may be the

@@ -48,7 +48,7 @@ extension JobQueue {
 
 extension JobQueue {
     /// A host that jobs of a batch wait for: for a retry, for a permit, or until its Retry-After has passed.
-    package struct WaitedFor: Sendable, Equatable {
+    package struct AwaitedHost: Sendable, Equatable {
         /// Host name, with its port if the URL has one.
         package var host: String
         /// Seconds until the first of the jobs is due, not below 0.
@@ -61,7 +61,7 @@ extension JobQueue {
     /// The host of the batch's delayed job that is due first, among the delayed jobs of all batches that are due first.
     ///
     /// - Returns: nil if none of these jobs belongs to the batch and has a host in its source.
-    package func waitedFor(by batch: String) async throws(RedisError) -> WaitedFor? {
+    package func awaitedHost(of batch: String) async throws(RedisError) -> AwaitedHost? {
         let reply = try await redis.send([
             "ZRANGE", .string(keys.delay), "0", .int(Self.delayedAtOnce - 1), "WITHSCORES",
         ])
@@ -80,7 +80,7 @@ extension JobQueue {
                 let url = URL(string: found.source), let host = url.host()
             else { continue }
             let port = url.port.map { ":\($0)" } ?? ""
-            return WaitedFor(host: host.lowercased() + port, seconds: max(0, (job.due - now) / 1000))
+            return AwaitedHost(host: host.lowercased() + port, seconds: max(0, (job.due - now) / 1000))
         }
         return nil
     }

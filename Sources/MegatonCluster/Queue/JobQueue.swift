@@ -21,7 +21,7 @@ package struct JobQueue: Sendable {
     /// - Returns: the reply of Redis to each, in order.
     package func settle(_ completions: [JobCompletion], worker: String) async throws(RedisError) -> [SettleResult] {
         if completions.isEmpty { return [] }
-        precondition(completions.count <= Self.maximumBatchSize, "Lua's stack has room for some thousands")
+        precondition(completions.count <= Self.maximumBatchSize, "Lua's stack has room for a few thousand values")
         let batches = Array(Set(completions.map(\.job.batch).filter { !$0.isEmpty })).sorted()
         let number = Dictionary(uniqueKeysWithValues: batches.enumerated().map { ($1, $0 + 1) })
         let reply = try await redis.run(
@@ -115,7 +115,7 @@ package struct JobQueue: Sendable {
     }
 
     static func unexpected(_ script: String) -> RedisError {
-        RedisError(.unexpectedReply, "The script \(script) gave an answer that its contract does not have.")
+        RedisError(.unexpectedReply, "The script \(script) returned a reply of unexpected form.")
     }
 
     static func pairs(_ counters: [String: Int]) -> [RedisArgument] {

@@ -116,7 +116,7 @@ final class ClaimLoop: Sendable {
         guard free > 0 else { return [] }
         let now = ContinuousClock.now
         let validUntil = now + LeaseHeartbeat.validity(of: lease)
-        let claim = try await queue.take(
+        let claim = try await queue.claim(
             free,
             running: running.count,
             places: concurrency,

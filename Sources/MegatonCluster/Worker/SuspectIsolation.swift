@@ -60,8 +60,8 @@ final class SuspectIsolation: Sendable {
                         "the isolated process for suspects ended with an error",
                         metadata: [LogKey.pid: "\(process.pid)"]
                     )
-                    let obituary = try await queue.report(deathOf: process.pid, on: host)
-                    if !obituary.hadRegistered { throw CannotStart() }
+                    let exit = try await queue.report(deathOf: process.pid, on: host)
+                    if !exit.hadRegistered { throw CannotStart() }
                 }
                 failures = 0
                 backoff.reset()

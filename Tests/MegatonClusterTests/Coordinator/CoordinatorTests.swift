@@ -151,7 +151,7 @@ import Testing
             for id in ids { try await fixture.push(QueueFixture.job(id)) }
             var staged = StagedJobs()
             #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
-            try await fixture.queue.set(.drain, true)
+            try await fixture.queue.set(.drain, to: true)
             // The leader dies, and the next one finds the rest in the stage.
             staged = StagedJobs()
             #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
@@ -160,7 +160,7 @@ import Testing
             #expect(try await fixture.round(&staged) == .draining)
             #expect(try await fixture.queue.alive() == 80)
             #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 20)
-            try await fixture.queue.set(.drain, false)
+            try await fixture.queue.set(.drain, to: false)
             #expect(try await fixture.round(&staged) == .admitted(.init(admitted: 20)))
             #expect(try await fixture.round(&staged) == .empty)
         }

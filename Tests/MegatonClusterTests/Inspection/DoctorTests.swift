@@ -146,12 +146,12 @@ import Testing
     @Test func aPausedQueueIsWorthAWarning() async throws {
         try await QueueFixture.run { (fixture) async throws in
             #expect(try await finding("pauses", examine(fixture)).level == .ok)
-            try await fixture.queue.set(.paused, true)
+            try await fixture.queue.set(.paused, to: true)
             let paused = try await finding("pauses", examine(fixture))
             #expect(paused.level == .warning && paused.message.contains("megaton queue resume"))
-            try await fixture.queue.set(.drain, true)
+            try await fixture.queue.set(.drain, to: true)
             #expect(await findings("pauses", examine(fixture)).count == 2)
-            for mode in JobQueue.PauseMode.allCases { try await fixture.queue.set(mode, false) }
+            for mode in JobQueue.PauseMode.allCases { try await fixture.queue.set(mode, to: false) }
             #expect(try await finding("pauses", examine(fixture)).level == .ok)
         }
     }

@@ -15,10 +15,10 @@ import Testing
             try await fixture.push(QueueFixture.job("a"), QueueFixture.job("b"))
             try await fixture.admit()
             let running = try await fixture.claim()[0]
-            try await fixture.queue.set(.paused, true)
+            try await fixture.queue.set(.paused, to: true)
             #expect(try await fixture.claim().isEmpty)
             #expect(try await fixture.finish(running) == .ok)
-            try await fixture.queue.set(.paused, false)
+            try await fixture.queue.set(.paused, to: false)
             #expect(try await fixture.claim().map(\.id) == ["b"])
         }
     }
@@ -26,8 +26,8 @@ import Testing
     @Test func resumingWakesTheIdle() async throws {
         try await QueueFixture.run { (fixture) async throws in
             _ = try await fixture.queue.renew([], worker: "w1", lease: .seconds(60), info: "{}")
-            try await fixture.queue.set(.paused, true)
-            try await fixture.queue.set(.paused, false)
+            try await fixture.queue.set(.paused, to: true)
+            try await fixture.queue.set(.paused, to: false)
             #expect(try await fixture.count("LLEN", fixture.keys.wake) == 1)
             #expect(try await fixture.count("LLEN", fixture.keys.intakeWake) == 1)
         }
@@ -38,11 +38,11 @@ import Testing
             try await fixture.push(QueueFixture.job("a"))
             try await fixture.admit()
             try await fixture.push(QueueFixture.job("b"))
-            try await fixture.queue.set(.drain, true)
+            try await fixture.queue.set(.drain, to: true)
             #expect(try await fixture.admit() == .draining)
             #expect(try await fixture.claim(5).map(\.id) == ["a"])
             #expect(try await fixture.count("LLEN", fixture.keys.jobs) == 1)
-            try await fixture.queue.set(.drain, false)
+            try await fixture.queue.set(.drain, to: false)
             #expect(try await fixture.admit() == .admitted(.init(admitted: 1)))
         }
     }

@@ -28,7 +28,7 @@ import Testing
         worker: String,
         _ fixture: QueueFixture
     ) async throws -> JobQueue.Claim {
-        try await fixture.queue.take(
+        try await fixture.queue.claim(
             limit,
             running: 0,
             places: limit,

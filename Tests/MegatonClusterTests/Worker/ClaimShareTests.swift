@@ -25,7 +25,7 @@ import Testing
         worker: String,
         _ fixture: QueueFixture
     ) async throws -> JobQueue.Claim {
-        try await fixture.queue.take(
+        try await fixture.queue.claim(
             free,
             running: places - free,
             places: places,

@@ -145,7 +145,7 @@ import Testing
     @Test func theHostThatABatchWaitsForIsNamed() async throws {
         try await QueueFixture.run { (fixture) async throws in
             let queue = fixture.queue
-            #expect(try await queue.waitedFor(by: "b") == nil)
+            #expect(try await queue.awaitedHost(of: "b") == nil)
             for (id, batch) in [("other", "c"), ("mine", "b")] {
                 let job = Job(id: id, source: "https://\(id).org:8443/a.jpg", batch: batch)
                 try await fixture.submit([job.json()], to: batch)
@@ -155,9 +155,9 @@ import Testing
                 let delay = Duration.seconds(job.batch == "b" ? 60 : 30)
                 _ = try await queue.retry(job, worker: "w1", after: delay, countsAttempt: true, counters: [:])
             }
-            let waited = try #require(try await queue.waitedFor(by: "b"))
+            let waited = try #require(try await queue.awaitedHost(of: "b"))
             #expect(waited.host == "mine.org:8443" && (55...60).contains(waited.seconds))
-            #expect(try await queue.waitedFor(by: "d") == nil)
+            #expect(try await queue.awaitedHost(of: "d") == nil)
             // Fault: the jobs of other batches were counted too.
             let delayed = try await queue.delayed(of: "b")
             #expect(delayed.count == 1 && (55...60).contains(delayed.next ?? 0), "\(delayed)")

@@ -23,7 +23,7 @@ local repairs, batchCount, fixedArguments = ARGV[1], tonumber(ARGV[2]), 2
 
 -- Lists whose jobs count as ready.
 local waitingKeys = {readyKeys[1], readyKeys[2], readyKeys[3], suspectsKey}
-local lost = 'What the queue knew of the job was incomplete.'
+local lost = 'The record of the job in the queue was incomplete.'
 local function examine(id)
   local j = {id = id, body = redis.call('HEXISTS', bodyKey, id) == 1, places = {}, batch = ''}
   local m = redis.call('HGET', metaKey, id)

@@ -29,7 +29,7 @@ if redis.call('GET', leaderKey) ~= caller or redis.call('GET', epochKey) ~= epoc
   return redis.error_reply('NOTLEADER another process leads')
 end
 if (redis.call('GET', roundKey) or '0') ~= round then
-  return redis.error_reply('STALEROUND the stage is not the one that its leader knows')
+  return redis.error_reply('STALEROUND the stage has changed since its leader read it')
 end
 redis.call('INCR', roundKey)
 local want = most - math.max(redis.call('LLEN', stageKey) - had, 0)
